@@ -254,9 +254,17 @@ def parser(doc: str | None, *, seed: int = 0, full: str = "") -> argparse.Argume
     return found
 
 
-def write_results(folder: Path, name: str, *, seed: object, settings: dict[str, Any], results: Any) -> Path:
-    """Write ``<name>.json``: machine, versions, seed, settings and results; no dates, no paths."""
+def write_results(
+    folder: Path, name: str, *, seed: object, settings: dict[str, Any], results: Any, keep: bool = False
+) -> Path:
+    """Write ``<name>.json``: machine, versions, seed, settings and results; no dates, no paths.
+
+    With `keep`, parts of earlier results that were not run again stay as they were.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    if keep and path.exists():
+        results = json.loads(path.read_text())["results"] | results
     content = {
         "machine": machine(),
         "versions": versions(),
@@ -264,7 +272,6 @@ def write_results(folder: Path, name: str, *, seed: object, settings: dict[str, 
         "settings": settings,
         "results": results,
     }
-    path = folder / f"{name}.json"
     text = json.dumps(json.loads(json.dumps(content, default=_plain), parse_float=_rounded), indent=1)
     # Lists of numbers on one line each.
     path.write_text(re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text) + "\n")

@@ -363,9 +363,7 @@ def main() -> None:
     """Run what the command line asks for."""
     options = parser(__doc__)
     options.add_argument("--labels", type=int, default=40_000, help="to fit (default: %(default)s)")
-    options.add_argument(
-        "--parts", nargs="+", default=["default", "large", "kinds", "choice", "peers", "rates"]
-    )
+    options.add_argument("--parts", nargs="+", default=PARTS, metavar="PART")
     given = options.parse_args()
     print_header(given.seed)
     results: dict[str, Any] = {}
@@ -398,7 +396,8 @@ def main() -> None:
         print(name)
         for key, value in figures.items():
             print(f"  {key:28s} {value}")
-    write_results(given.output, "exact", seed=given.seed, settings={"labels": given.labels}, results=results)
+    settings = {"labels": given.labels}
+    write_results(given.output, "exact", seed=given.seed, settings=settings, results=results, keep=True)
 
 
 if __name__ == "__main__":

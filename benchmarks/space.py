@@ -205,7 +205,7 @@ def main() -> None:
     for part, figures in results.items():
         print(part, *(f"  {key}: {value}" for key, value in figures.items()), sep="\n")
     settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}
-    write_results(given.output, "space", seed=given.seed, settings=settings, results=results)
+    write_results(given.output, "space", seed=given.seed, settings=settings, results=results, keep=True)
 
 
 if __name__ == "__main__":

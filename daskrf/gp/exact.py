@@ -357,7 +357,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def landmarks_of(self, n_rows: int) -> int:
         """Return the number of landmarks for `n_rows` rows."""
         # Each product with K that they save takes n^2 kernel values.
-        most = max(2000, min(4000, 400_000_000 // max(1, n_rows)))
+        most = max(2000, min(6000, 600_000_000 // max(1, n_rows)))
         wanted = self.n_landmarks or min(most, max(500, n_rows // 20))
         return min(wanted, n_rows)
 

@@ -30,7 +30,7 @@ from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
 from daskrf.molecules.spec import DESCRIPTORS
 
-__all__ = ["KernelChoice", "Trial", "choose_kernel"]
+__all__ = ["KernelChoice", "Trial", "choose_kernel", "clearly_better"]
 
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
@@ -370,13 +370,26 @@ class _Search:
         total = float(((labels - labels.mean()) ** 2).sum())
         taken, trials = 0, []
         for i, (kernel, name, score) in enumerate(self.found):
-            gain = score.log_probability - self.found[taken][2].log_probability
-            worth = 0.0 if best else max(WORTH, gain.std() / math.sqrt(len(gain)))
-            if score.mean > -math.inf and gain.mean() > worth:
+            new, known = score.log_probability, self.found[taken][2].log_probability
+            if new.mean() > known.mean() if best else clearly_better(new, known):
                 taken = i
             r2 = 1.0 - float(score.errors @ score.errors) / total
             trials.append(Trial(kernel, name, score.mean, r2))
         return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def clearly_better(log_probability: Double, known: Double) -> bool:
+    """Return whether log probabilities of left-out labels are larger by `WORTH` and by a standard error.
+
+    Examples
+    --------
+    >>> known = np.array([-1.0, -0.5, -0.7])
+    >>> clearly_better(known + 0.02, known), clearly_better(known + [0.3, -0.2, -0.01], known)
+    (True, False)
+    """
+    gain = log_probability - known
+    mean = float(gain.mean())
+    return math.isfinite(mean) and mean > max(WORTH, gain.std() / math.sqrt(len(gain)))
 
 
 def usual_kernel(kernel: Kernel, X: Any) -> Kernel:

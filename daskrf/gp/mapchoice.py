@@ -19,7 +19,7 @@ from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.kernelchoice import WORTH
+from daskrf.gp.kernelchoice import clearly_better
 from daskrf.gp.lengthscale import (
     choose_length_scale,
     typical_distance,
@@ -213,10 +213,13 @@ def choose_map(
     'nystrom'
     """
     if not candidates:
-        raise InputError("there is no map to choose: pass some candidates.")
+        raise InputError("candidates is empty: pass at least one feature map.")
     X, targets = check_rows(X, candidates[0]), np.asarray(y, dtype=np.float64)
     if targets.ndim not in (1, 2) or len(targets) != X.shape[0]:
-        raise InputError(f"X has {X.shape[0]} rows, but y has the shape {targets.shape}: they must match.")
+        raise InputError(
+            f"X has {X.shape[0]} rows but y has the shape {targets.shape}: give one label, or one row of "
+            "labels, for each row of X."
+        )
     targets = targets.reshape(len(targets), -1)
     n, told = len(targets), on_trial or (lambda words: None)
     if n < _FEWEST or typical_distance(X, random_state) == 0.0:
@@ -236,8 +239,7 @@ def choose_map(
         scores.append(log_probability)
     taken = 0
     for i, score in enumerate(scores):
-        gain = score - scores[taken]
-        if math.isfinite(gain.mean()) and gain.mean() > max(WORTH, gain.std() / math.sqrt(len(gain))):
+        if clearly_better(score, scores[taken]):
             taken = i
     return MapChoice(trials[taken].feature_map, tuple(trials), n, n_out)
 

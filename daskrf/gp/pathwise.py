@@ -39,6 +39,7 @@ Double = npt.NDArray[np.float64]
 
 _SEARCH = 10.0  # times the tolerance, during the search: enough for the gradient of the evidence
 _COARSEST = 0.05  # the largest tolerance during the search
+_FIRST_SEARCH = 10.0  # times that, for the first step with all rows: measured, it errs by 3 % at 0.1
 _REFINED = 0.1  # times the tolerance, for the mean
 _ROUNDS = 6
 _MANY = 16_000  # rows, above which the search starts with a search on some of them
@@ -505,10 +506,15 @@ class _Search:
         self._fall: float | None = None
 
     def run(self, system: _System, tolerance: float) -> None:
-        """Search with the evidence of a system of equations, which may be solved coarsely."""
+        """Search with the evidence of a system of equations, which may be solved coarsely.
+
+        Where some rows have told how far to go, the first step may be coarser still. A later one may not: a
+        solution that still serves after a short step would tell nothing new.
+        """
+        coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
         while not self.done:
-            coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
-            system.solve(self.log_ratio, coarse, check=False)
+            first = self._fall is not None and not self._known
+            system.solve(self.log_ratio, coarse * (_FIRST_SEARCH if first else 1.0), check=False)
             self.tell(system.slope())
 
     def begin_again(self) -> None:

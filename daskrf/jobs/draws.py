@@ -7,11 +7,10 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.blas import ONE_BLAS_THREAD
-from daskrf.errors import StoreError
 from daskrf.gp.separate import process_of
 from daskrf.jobs.models import Model, open_model
-from daskrf.storage.backend import absolute, as_path, backend
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.model import made_once, needed_checkpoint
 
 __all__ = ["drawn_function", "leave_draws"]
 
@@ -20,15 +19,14 @@ def leave_draws(model: Model, target: int, seed: int, work: PurePath, n_draws: i
     """Write the weights of draws of the function to a file that every task finds; return the file."""
     several = f"-{n_draws}" if n_draws > 1 else ""
     path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}{several}"
-    if read_checkpoint(path, path.name) is None:
-        backend(work).make(work)
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
             gp, own = process_of(model.gp, target)
             weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
-        for keep in (True, False):  # another shard's file is as good, unless it is damaged
-            write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
-            if read_checkpoint(path, path.name) is not None:
-                break
+        return {"weights": weights}, {}
+
+    made_once(path, path.name, make)
     return absolute(path)
 
 
@@ -36,7 +34,5 @@ def leave_draws(model: Model, target: int, seed: int, work: PurePath, n_draws: i
 def drawn_function(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
     """Return a predictor of one draw of the whole function, or of several."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    found = read_checkpoint(as_path(draw), as_path(draw).name)
-    if found is None:
-        raise StoreError(f"{draw} is missing or damaged; run the same command again to make it")
+    found = needed_checkpoint(draw, as_path(draw).name)
     return gp.drawn(found.arrays["weights"], seed, own)

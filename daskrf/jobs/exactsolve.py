@@ -21,7 +21,6 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.blas import ONE_BLAS_THREAD, processors
-from daskrf.errors import StoreError
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice, choose_kernel
 from daskrf.gp.kernelmatrix import KernelMatrix
@@ -35,7 +34,13 @@ from daskrf.kernels import Kernel
 from daskrf.quantities import format_bytes
 from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
 from daskrf.storage.files import crc32c_of
-from daskrf.storage.model import Saved, find_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.storage.model import (
+    find_checkpoint,
+    made_once,
+    needed_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from daskrf.storage.store import hash_of
 
 __all__ = [
@@ -228,30 +233,20 @@ class Panels:
     def read(self, group: tuple[int, int]) -> Single:
         """Return saved panels."""
         path = as_path(self.place) / self.name(group)
-        return _read(path, self.key).arrays["rows"]
+        return needed_checkpoint(path, self.key).arrays["rows"]
 
 
 @functools.lru_cache(maxsize=1)
 def _opened(rows: str, key: str, kernel: Kernel, tile: int) -> KernelMatrix:
     """Return the kernel matrix of the rows in a file, read once per process."""
-    found = _read(as_path(rows), key)
+    found = needed_checkpoint(as_path(rows), key)
     parts = tuple(found.arrays[name] for name in ("data", "indices", "indptr"))
     return KernelMatrix(kernel, sparse.csr_matrix(parts, shape=tuple(found.metadata["shape"])), tile=tile)
 
 
 @functools.lru_cache(maxsize=1)
 def _vectors(place: str, key: str) -> Single:
-    return _read(as_path(place) / "vectors", key).arrays["vectors"]
-
-
-def _read(path: PurePath, key: str) -> Saved:
-    found = read_checkpoint(path, key)
-    if found is None:
-        raise StoreError(
-            f"{path} is missing or damaged; run the same command again, with the output in a folder that all "
-            "workers share"
-        )
-    return found
+    return needed_checkpoint(as_path(place) / "vectors", key).arrays["vectors"]
 
 
 def kernel_choice(
@@ -266,23 +261,21 @@ def kernel_choice(
 
     If the kernel of `gp` lacks a length scale, only that is chosen.
     """
-    backend(folder).make(folder)
     parts = (X.data, X.indices, X.indptr, y)
     digests = [hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() for values in parts]
     kernel = gp.kernel if gp.kernel.undecided else None
     given = [kernel.state()] if kernel is not None else []
-    path, key = folder / "kernel", hash_of([*digests, dict(columns), gp.random_state, *given])
-    found = read_checkpoint(path, key)
-    if found is not None:
-        return KernelChoice.from_state(found.metadata["choice"])
 
     def told(words: str) -> None:
         run.progress.start(f"try {words}", 1, "kernels")
 
-    options: dict[str, Any] = {"kernel": kernel, "random_state": gp.random_state}
-    choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_trial=told, **options)
-    write_checkpoint(path, {}, {"choice": choice.state()}, key)
-    return choice
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        options: dict[str, Any] = {"kernel": kernel, "random_state": gp.random_state}
+        choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_trial=told, **options)
+        return {}, {"choice": choice.state()}
+
+    key = hash_of([*digests, dict(columns), gp.random_state, *given])
+    return KernelChoice.from_state(made_once(folder / "kernel", key, make).metadata["choice"])
 
 
 def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:

@@ -33,13 +33,13 @@ from daskrf.jobs.mapreference import MapReference, agrees
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
-from daskrf.storage.backend import absolute, backend
+from daskrf.storage.backend import absolute
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.integrity import believed
-from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
+from daskrf.storage.model import load_model, made_once
 from daskrf.storage.store import hash_of
 
 __all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
@@ -145,19 +145,13 @@ def _learned(
             differing = differences(_unfitted(source, state), _unfitted(store.spec_hash, feature_map.state()))
         raise made_with_others(run.output, differing)
     key = hash_of([store.spec_hash, feature_map.state()])
-    path = run.work / f"map-of-library-{key[:16]}"
-    found = read_checkpoint(path, key)
-    if found is not None:
-        return from_state(found.metadata["map"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # reports include the map's cautions
-        fitted = _fitted(run, feature_map, store, need)
-    backend(run.work).make(run.work)
-    for keep in (True, False):  # of shards learning at once, the first counts, unless damaged
-        write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
-        if (found := read_checkpoint(path, key)) is not None:
-            return from_state(found.metadata["map"])
-    return fitted
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # reports include the map's cautions
+            return {}, {"map": _fitted(run, feature_map, store, need).state()}
+
+    return from_state(made_once(run.work / f"map-of-library-{key[:16]}", key, make).metadata["map"])
 
 
 def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import map_key
-from daskrf.storage.backend import absolute, as_path, backend
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.integrity import believed
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.model import made_once, needed_checkpoint
 
 __all__ = ["MapReference", "agrees", "rebuild"]
 
@@ -53,10 +52,8 @@ class MapReference:
         """Return what is sent with tasks: this or, for a long state, a reference to a file in `directory`."""
         if len(self.text) <= _INLINE:
             return self
-        backend(directory).make(directory)
         path = as_path(absolute(directory)) / f"map-{self.digest[:16]}"
-        if read_checkpoint(path, self.digest) is None:  # other shards may be reading it
-            write_checkpoint(path, {}, {"text": self.text}, self.digest)
+        made_once(path, self.digest, lambda: ({}, {"text": self.text}))
         return replace(self, text="", path=str(path))
 
     @property
@@ -70,14 +67,7 @@ class MapReference:
         return _rebuilt(self)
 
     def _read(self) -> str:
-        found = read_checkpoint(self.path, self.digest)
-        if found is None or hashlib.sha256(found.metadata["text"].encode()).hexdigest() != self.digest:
-            raise StoreError(
-                f"The file {self.path}, which holds the feature map, is missing or damaged, or this worker "
-                "cannot see it; run the same command again, which writes it anew, with outputs in a folder "
-                "that all workers share."
-            )
-        return found.metadata["text"]
+        return needed_checkpoint(self.path, self.digest).metadata["text"]
 
 
 @functools.lru_cache(maxsize=4)

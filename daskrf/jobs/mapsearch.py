@@ -36,10 +36,10 @@ from daskrf.jobs.job import Need, Run
 from daskrf.jobs.learner import need_of_map
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.sources import most_nonzeros, planned_rows, positions, row_numbers
-from daskrf.storage.backend import absolute, backend
+from daskrf.storage.backend import absolute
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.model import made_once
 from daskrf.storage.store import hash_of
 
 __all__ = ["found_map", "labelled_sample"]
@@ -77,18 +77,12 @@ def found_map(
     given = asked.spec if isinstance(asked, AutoMap) else asked.state()
     as_used = used(asked.stand_in if isinstance(asked, AutoMap) else stand_in(asked)).state()
     key = hash_of([store.spec_hash, joined.digest, given, as_used, dict(options)])
-    path = run.work / f"map-of-labels-{key[:16]}"
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"search": {"key": key, **_searched(run, asked, store, joined, options, used).state()}}
+
     if known is None or known["key"] != key:
-        found = read_checkpoint(path, key)
-        known = None if found is None else found.metadata["search"]
-    if known is None:
-        known = {"key": key, **_searched(run, asked, store, joined, options, used).state()}
-        backend(run.work).make(run.work)
-        for keep in (True, False):  # of shards that search at once, the first counts, unless damaged
-            write_checkpoint(path, {}, {"search": known}, key, keep=keep)
-            if (found := read_checkpoint(path, key)) is not None:
-                known = found.metadata["search"]
-                break
+        known = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
     if isinstance(asked, AutoMap):
         return MapChoice.from_state(known), dict(known)
     return LengthScaleSearch.from_state(known, asked), dict(known)

@@ -11,14 +11,14 @@ from pathlib import PurePath
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError
 from daskrf.jobs.labelled import smiles_array
 from daskrf.jobs.smiles import SmilesSource
 from daskrf.jobs.sources import Source, StoreSource
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import KnownStructures
-from daskrf.storage.backend import absolute, as_path, backend
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.backend import absolute
+from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
 
 __all__ = ["PASSED", "UNTESTED", "Excluded", "Passing", "check_columns", "columns_of"]
@@ -50,9 +50,7 @@ class Excluded:
         text = smiles_array(names)
         key = hash_of([words, names])
         path = folder / f"excluded-{key[:16]}"
-        if read_checkpoint(path, key) is None:
-            backend(folder).make(folder)
-            write_checkpoint(path, {"smiles": text}, {}, key)
+        made_once(path, key, lambda: ({"smiles": text}, {}))
         return cls(words, absolute(path), key)
 
     @property
@@ -63,10 +61,7 @@ class Excluded:
 
 @functools.lru_cache(maxsize=8)
 def _structures(path: str, key: str) -> KnownStructures:
-    found = read_checkpoint(as_path(path), key)
-    if found is None:
-        raise StoreError(f"{path} is missing or damaged; run the same command again, which makes it anew")
-    return KnownStructures(found.arrays["smiles"].tobytes().decode().split("\n"))
+    return KnownStructures(needed_checkpoint(path, key).arrays["smiles"].tobytes().decode().split("\n"))
 
 
 @dataclass(frozen=True)

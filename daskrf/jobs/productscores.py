@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.acquisition import Acquisition
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.draws import drawn_function
 from daskrf.jobs.job import Run
@@ -28,8 +28,8 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product
-from daskrf.storage.backend import absolute, as_path, backend
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.backend import absolute
+from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
 
 __all__ = ["MOST_ROWS", "ProductScores", "Scored", "product_texts", "scored"]
@@ -104,13 +104,7 @@ class _Products:
 @functools.lru_cache(maxsize=1)
 def _texts(path: str, key: str) -> list[str]:
     """Return the synthons of all products of a file, read once per process."""
-    found = read_checkpoint(as_path(path), key)
-    if found is None:
-        raise StoreError(
-            f"{path} is missing or damaged, or this worker cannot see it; run the same command again, with "
-            "the output in a folder that all workers share."
-        )
-    return found.arrays["texts"].tobytes().decode().split("\n")
+    return needed_checkpoint(path, key).arrays["texts"].tobytes().decode().split("\n")
 
 
 @dataclass(frozen=True)
@@ -224,9 +218,7 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
     data = np.frombuffer("\n".join(texts).encode(), np.uint8)
     digest = hashlib.sha256(data.data).hexdigest()
     path = run.work / f"products-{digest[:16]}"
-    backend(run.work).make(run.work)
-    if read_checkpoint(path, digest) is None:
-        write_checkpoint(path, {"texts": data}, {}, digest)
+    made_once(path, digest, lambda: ({"texts": data}, {}))
     state = feature_map_of(model)
     seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=scores.std)
     size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))

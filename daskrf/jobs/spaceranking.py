@@ -33,8 +33,7 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.spaces.sumranking import Linear
 from daskrf.spaces.synthons import check_spec
-from daskrf.storage.backend import backend
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.model import made_once
 
 __all__ = ["COMPONENTS", "LINEAR_SPEC", "ROUGH_SPEC", "SAMPLE", "Ranking", "Rough", "learned", "ranks_itself"]
 
@@ -141,22 +140,16 @@ def learned(
     key : str
         Hash of what it depends on.
     """
-    path = run.work / f"ranking-{key[:16]}"
-    backend(run.work).make(run.work)
-    if (found := read_checkpoint(path, key)) is None:
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
         made = _learn(counts, score, n_components)
         own, state = made.ranking, dict[str, Any](words=made.words)
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": own.weights}
         if isinstance(own, Linear):
-            arrays["columns"] = own.columns
-        else:
-            state |= {"map": own.feature_map.state(), "offset": own.offset, "deviation": own.deviation}
-        for keep in (True, False):  # of shards that learn at once, the first counts, unless damaged
-            write_checkpoint(path, arrays, state, key, keep=keep)
-            if (found := read_checkpoint(path, key)) is not None:
-                break
-        else:
-            return made
+            return {"weights": own.weights, "columns": own.columns}, state
+        state |= {"map": own.feature_map.state(), "offset": own.offset, "deviation": own.deviation}
+        return {"weights": own.weights}, state
+
+    found = made_once(run.work / f"ranking-{key[:16]}", key, make)
     meta, weights = found.metadata, found.arrays["weights"]
     if n_components is None:
         return Rough(Linear(found.arrays["columns"], weights), meta["words"])

@@ -37,7 +37,7 @@ from daskrf.jobs.spaceranking import (
     learned,
     ranks_itself,
 )
-from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch, SumPieces, SumSearch
+from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
@@ -51,7 +51,7 @@ from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, write_hits
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.model import made_once
 from daskrf.storage.store import hash_of
 
 __all__ = ["SpaceScreen"]
@@ -332,10 +332,10 @@ class SpaceScreen(Job[Any]):
         tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
         key, folder = hash_of([self.spec, n_kept]), run.work / f"partials-{n_kept}"
         if isinstance(self.ranking, Linear):
-            by_sums = SumSearch(tables, self._leave_weights(run), n_kept, self.limits)
+            by_sums = SpaceSearch(tables, self._leave_weights(run), None, n_kept, self.limits)
             pieces = pieces_of_sums(self.families)
             sizes = [piece.size for piece in pieces]
-            root = Root(by_sums, SumPieces(tables).of, folder, key)
+            root = Root(by_sums, SpacePieces(tables, None).of, folder, key)
             return Tree([root], [(i,) for i in range(len(pieces))], sizes, _PIECES)
         feature_map = self.ranking.feature_map
         reference = MapReference.of(feature_map.state()).carried(run.work)
@@ -351,9 +351,8 @@ class SpaceScreen(Job[Any]):
     def _leave_weights(self, run: Run) -> str:
         """Write the weights that rank to a file that every task finds; return the file."""
         path = run.work / f"weights-{hash_of(self.spec)[:16]}"
-        if read_checkpoint(path, path.name) is None:
-            columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
-            write_checkpoint(path, {"weights": self.ranking.weights, **columns}, {}, path.name, keep=True)
+        columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
+        made_once(path, path.name, lambda: ({"weights": self.ranking.weights, **columns}, {}))
         return absolute(path)
 
     def finish(self, run: Run, made: int) -> Any:

@@ -1,4 +1,4 @@
-"""The best k products of a space by the mean of a process on Fourier features, as a reduction over pieces."""
+"""The best k products of a space by a function that ranks them, as a reduction over pieces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import StoreError
 from daskrf.features.fourier import FourierFeatures
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.cutspaces import search_tables
@@ -22,9 +21,9 @@ from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, pieces_of, score_piece
 from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.backend import as_path
-from daskrf.storage.model import read_checkpoint
+from daskrf.storage.model import needed_checkpoint
 
-__all__ = ["Ranked", "SpacePieces", "SpaceSearch", "SumPieces", "SumSearch"]
+__all__ = ["Ranked", "SpacePieces", "SpaceSearch"]
 
 _AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
 _HELD = 8  # times k products are collected before the best of them are chosen
@@ -103,10 +102,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class SpacePieces:
-    """Pieces of a space by number: a chunk for `SpaceSearch`."""
+    """Pieces of a space by number: a chunk for `SpaceSearch`, whose map has `n_components` or is None."""
 
     tables: tuple[str, str, int]
-    n_components: int
+    n_components: int | None
     pieces: tuple[int, ...] = ()
 
     def of(self, pieces: tuple[int, ...]) -> SpacePieces:
@@ -114,7 +113,8 @@ class SpacePieces:
         return replace(self, pieces=pieces)
 
     def __iter__(self) -> Iterator[Piece]:
-        every = pieces_of(search_tables(*self.tables).families, self.n_components)
+        families, size = search_tables(*self.tables).families, self.n_components
+        every = pieces_of_sums(families) if size is None else pieces_of(families, size)
         for number in self.pieces:
             check_stop()
             yield every[number]
@@ -122,22 +122,24 @@ class SpacePieces:
 
 @dataclass(frozen=True)
 class SpaceSearch(Reduction):
-    """Scores pieces and keeps the best k products; see `daskrf.spaces.ranking`.
+    """Scores pieces and keeps the best k products.
 
     Attributes
     ----------
     tables : tuple
         Arguments of `search_tables`.
     weights : str
-        File of the weights of features, signed so that larger is better.
-    map : MapReference
+        File of the weights that score, signed so that larger is better.
+    map : MapReference or None
+        The Fourier features that the weights belong to (see `daskrf.spaces.ranking`); None for a linear
+        function of counts (see `daskrf.spaces.sumranking`).
     k : int
     limits : tuple of Range
     """
 
     tables: tuple[str, str, int]
     weights: str
-    map: MapReference
+    map: MapReference | None
     k: int
     limits: tuple[Range, ...] = ()
     name: str = "screen"
@@ -146,77 +148,19 @@ class SpaceSearch(Reduction):
         return Ranked(TopK(self.k))
 
     def add(self, total: Ranked, block: Piece) -> None:
-        tables, feature_map = search_tables(*self.tables), self.map.feature_map
-        assert isinstance(feature_map, FourierFeatures)
+        tables = search_tables(*self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
         best = Chosen(family, total.top)
-        score_piece(block, family, tables.own, feature_map, self._amplitudes(), limits, best)
-        total.top = best.top()
-
-    def _amplitudes(self) -> npt.NDArray[np.complex64]:
-        path = as_path(self.weights)
-        found = read_checkpoint(path, path.name)
-        if found is None:
-            raise StoreError(f"{path} is missing or damaged; run the same command again to make it")
-        return amplitudes(found.arrays["weights"])
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
-        columns: dict[str, Any] = dict(arrays)
-        return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns))
-
-
-@dataclass(frozen=True)
-class SumPieces:
-    """Pieces of a space by number: a chunk for `SumSearch`."""
-
-    tables: tuple[str, str, int]
-    pieces: tuple[int, ...] = ()
-
-    def of(self, pieces: tuple[int, ...]) -> SumPieces:
-        """Return the chunk of some pieces."""
-        return replace(self, pieces=pieces)
-
-    def __iter__(self) -> Iterator[Piece]:
-        every = pieces_of_sums(search_tables(*self.tables).families)
-        for number in self.pieces:
-            check_stop()
-            yield every[number]
-
-
-@dataclass(frozen=True)
-class SumSearch(Reduction):
-    """Keeps the best k products by a linear function of counts; see `daskrf.spaces.sumranking`.
-
-    Attributes
-    ----------
-    tables : tuple
-        Arguments of `search_tables`.
-    weights : str
-        File of the columns and their weights.
-    k : int
-    limits : tuple of Range
-    """
-
-    tables: tuple[str, str, int]
-    weights: str
-    k: int
-    limits: tuple[Range, ...] = ()
-    name: str = "screen"
-
-    def zero(self) -> Ranked:
-        return Ranked(TopK(self.k))
-
-    def add(self, total: Ranked, block: Piece) -> None:
-        tables, path = search_tables(*self.tables), as_path(self.weights)
-        found = read_checkpoint(path, path.name)
-        if found is None:
-            raise StoreError(f"{path} is missing or damaged; run the same command again to make it")
-        family = tables.families[block.family]
-        limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
-        best = Chosen(family, total.top)
-        function = Linear(found.arrays["columns"], found.arrays["weights"])
-        best_sums(block, family, tables.own, function, limits, best)
+        held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
+        if self.map is None:
+            function = Linear(held["columns"], held["weights"])
+            best_sums(block, family, tables.own, function, limits, best)
+        else:
+            feature_map = self.map.feature_map
+            assert isinstance(feature_map, FourierFeatures)
+            beta = amplitudes(held["weights"])
+            score_piece(block, family, tables.own, feature_map, beta, limits, best)
         total.top = best.top()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:

@@ -11,9 +11,10 @@ from rdkit import Chem
 
 from daskrf.errors import InputError
 
-__all__ = ["is_molecule", "is_table", "molecule_table", "table_of"]
+__all__ = ["NOT_ARROW", "is_molecule", "is_table", "molecule_table", "table_of"]
 
-_NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+"""Raised by Arrow for values that it cannot hold or cast; a lack of memory, for one, is something else."""
 
 
 def is_molecule(item: object) -> bool:
@@ -146,7 +147,7 @@ def _column(values: Any) -> Any:
         values = [value if value is None or value != value else int(value) for value in values]
     try:
         return pa.array(values, from_pandas=True)
-    except _NOT_ARROW:
+    except NOT_ARROW:
         return pa.array(
             [None if value is None or value != value else str(value) for value in values], pa.string()
         )

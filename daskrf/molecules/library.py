@@ -232,7 +232,7 @@ def given_words(path: str | os.PathLike[str]) -> str:
 
     Examples
     --------
-    >>> given_words("/tmp/x.given/SMILES-2-0a1b2c.parquet"), given_words("/tmp/x.given/table-0a1b2c.parquet")
+    >>> given_words("hits.given/SMILES-2-0a1b2c.parquet"), given_words("hits.given/table-0a1b2c.parquet")
     ('the 2 SMILES given', 'the table given')
     >>> given_words("SMILES-2-0a1b2c.parquet")
     ''

@@ -25,7 +25,17 @@ from scipy import sparse
 from daskrf.features.fourier import FourierFeatures
 from daskrf.spaces.families import Family, Side
 
-__all__ = ["ROUNDING", "Best", "Limit", "Piece", "amplitudes", "pieces_of", "score_piece", "waves"]
+__all__ = [
+    "ROUNDING",
+    "Best",
+    "Limit",
+    "Piece",
+    "amplitudes",
+    "leading",
+    "pieces_of",
+    "score_piece",
+    "waves",
+]
 
 PIECE_FLOP = 8e11  # of a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
@@ -106,8 +116,8 @@ def pieces_of(families: Sequence[Family], n_components: int) -> list[Piece]:
     side = max(LEAST_ROWS, int(math.sqrt(PIECE_FLOP / (2 * n_components))))
     found = []
     for number, family in enumerate(families):
-        leads = _leading(family)
-        ranges = [_parts(size, LEADING if slot in leads else side) for slot, size in enumerate(family.shape)]
+        lead = leading(family)
+        ranges = [_parts(size, LEADING if slot == lead else side) for slot, size in enumerate(family.shape)]
         found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
     return found
 
@@ -118,10 +128,9 @@ def _parts(size: int, most: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def _leading(family: Family) -> tuple[int, ...]:
-    """Return the slots whose synthons are taken one by one: the smallest of three, none of two."""
-    sizes = family.shape
-    return () if len(sizes) == 2 else (int(np.argmin(sizes)),)
+def leading(family: Family) -> int | None:
+    """Return the slot whose synthons are taken one by one: the smallest of three, none of two."""
+    return None if len(family.shape) == 2 else int(np.argmin(family.shape))
 
 
 def score_piece(
@@ -152,8 +161,8 @@ def score_piece(
     parts = [
         _Part.of(side, rows, own, feature_map) for side, rows in zip(family.sides, piece.bounds, strict=True)
     ]
-    leads = _leading(family)
-    left, right = (slot for slot in range(len(parts)) if slot not in leads)
+    lead = leading(family)
+    left, right = (slot for slot in range(len(parts)) if slot != lead)
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
         rows = [part.rows_of(c) for part, c in zip(parts, classes, strict=True)]
         if not all(stop > start for start, stop in rows):
@@ -164,7 +173,6 @@ def score_piece(
         sums = [
             [_of_rows(limit.values, part, r) for part, r in zip(parts, rows, strict=True)] for limit in limits
         ]
-        lead = leads[0] if leads else None
         for i in range(len(factors[lead])) if lead is not None else (0,):
             head = beta if lead is None else factors[lead][i] * beta
             a = np.conj(factors[left] * head).view(np.float32)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.spaces.families import Family, Side
-from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece
+from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
 __all__ = ["Linear", "best_sums", "pieces_of_sums"]
 
@@ -60,7 +60,7 @@ def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
     """Cut products into pieces: all pairs of a family, or triples of some synthons of the smallest slot."""
     found = []
     for number, family in enumerate(families):
-        lead = _lead(family)
+        lead = leading(family)
         ranges = [
             [(start, min(start + LEADS, size)) for start in range(0, size, LEADS)]
             if slot == lead
@@ -69,10 +69,6 @@ def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
         ]
         found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
     return found
-
-
-def _lead(family: Family) -> int | None:
-    return None if len(family.shape) == 2 else int(np.argmin(family.shape))
 
 
 def best_sums(
@@ -98,7 +94,7 @@ def best_sums(
         Products outside of them are left out.
     best : Best
     """
-    lead = _lead(family)
+    lead = leading(family)
     left, right = (slot for slot in range(len(family.shape)) if slot != lead)
     value = [function(own[side.synthon]) for side in family.sides]
     over = [function(side.counts) for side in family.sides]

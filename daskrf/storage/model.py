@@ -16,7 +16,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath, PurePosixPath
 from typing import Any
@@ -54,6 +54,8 @@ __all__ = [
     "Saved",
     "find_checkpoint",
     "load_model",
+    "made_once",
+    "needed_checkpoint",
     "read_arrays",
     "read_checkpoint",
     "save_model",
@@ -239,6 +241,61 @@ def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | Non
     except StoreError:
         return None
     return _own(found, spec_hash)
+
+
+def needed_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved:
+    """Read a partial result that the same command has written before; see `read_checkpoint`.
+
+    Raises
+    ------
+    StoreError
+        It is absent, damaged, or belongs to other work.
+    """
+    found = read_checkpoint(path, spec_hash)
+    if found is None:
+        raise StoreError(
+            f"{path} is missing or damaged, or this worker cannot see it; run the same command again, which "
+            "makes it anew, with outputs in a folder that all workers share"
+        )
+    return found
+
+
+def made_once(
+    path: str | os.PathLike[str],
+    spec_hash: str,
+    make: Callable[[], tuple[Mapping[str, np.ndarray], Mapping[str, Any]]],
+) -> Saved:
+    """Read a partial result, or make and write it; of several processes that do so, the first one counts.
+
+    Parameters
+    ----------
+    path : path
+        Directory; created if needed, as is its parent.
+    spec_hash : str
+        Spec hash of the work that it belongs to.
+    make : callable
+        Returns the arrays and the JSON values to write; called only if there is no undamaged result.
+
+    Returns
+    -------
+    Saved
+        As `read_checkpoint` returns it.
+
+    Raises
+    ------
+    StoreError
+        Writing fails, or what was written cannot be read.
+    """
+    path = as_path(path)
+    if (found := read_checkpoint(path, spec_hash)) is not None:
+        return found
+    arrays, meta = make()
+    backend(path.parent).make(path.parent)
+    write_checkpoint(path, arrays, meta, spec_hash, keep=True)
+    if (found := read_checkpoint(path, spec_hash)) is not None:
+        return found
+    write_checkpoint(path, arrays, meta, spec_hash)  # in place of a damaged one
+    return needed_checkpoint(path, spec_hash)
 
 
 def _own(found: Saved, spec_hash: str) -> Saved | None:

@@ -124,7 +124,7 @@ def test_words_and_standard_input_can_be_written_to_a_file(
     ],
 )
 def test_what_was_given_is_named_in_words(given: Any, words: str, model: Path, tmp_path: Path) -> None:
-    """Not by the file that it was written to, which nobody has seen."""
+    """Reports do not name the file that daskrf wrote it to, which the user has never seen."""
     hits = tmp_path / "hits.csv"
     report = daskrf.screen(model, given, hits, k=1, maximize=True)
     assert report.inputs[0].split(":")[0] == words

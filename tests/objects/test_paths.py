@@ -194,7 +194,8 @@ def test_a_missing_obstore_is_named(monkeypatch):
         as_path("s3://bucket/key")
 
 
-def test_data_in_memory_go_beside_the_output(bucket):
+def test_data_in_memory_go_beside_the_output(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # logs of outputs on an object storage go there
     data = {"smiles": ["CCO", "c1ccccc1", "CC"], "id": ["a", "b", "c"]}
     for _ in range(2):  # the second time the store is complete
         report = daskrf.fingerprint(data, f"{bucket}/memory.fingerprints")

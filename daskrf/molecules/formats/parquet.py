@@ -25,6 +25,7 @@ from daskrf.molecules.formats import (
     Table,
     View,
 )
+from daskrf.molecules.frames import NOT_ARROW
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.storage.backend import readable
 
@@ -32,9 +33,6 @@ __all__ = ["ParquetReader"]
 
 _BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
-
-# What a cast to text raises on values that are none; other errors, such as a lack of memory, are not theirs.
-_NOT_TEXT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
 class ParquetReader(Reader):
@@ -129,7 +127,7 @@ def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
     """Return the values of a column; none if they cannot be text, which readers will report."""
     try:
         cells = _as_text(batch.column(batch.schema.get_field_index(name)))
-    except _NOT_TEXT:
+    except NOT_ARROW:
         return []
     return [cell.decode(errors="replace") if isinstance(cell, bytes) else cell or "" for cell in cells]
 
@@ -141,7 +139,7 @@ def _cells(batch: pa.RecordBatch, name: str, view: View) -> list[str | bytes | N
         if view.purpose.strict and pa.types.is_floating(column.type):
             column = column.cast(pa.float64())  # shortest decimal text of a float32 is not exact
         return _as_text(column)
-    except _NOT_TEXT:
+    except NOT_ARROW:
         raise InputError(
             f"column {name!r} of {view.path} is {column.type}, which is not text or a number; leave it out."
         ) from None
