@@ -9,16 +9,18 @@ what comparing kernels costs before a fit, and what it takes, for radius 1 and f
 for the factorization, and for scikit-learn's process on the same kernel matrix. "gpytorch", which must be
 installed for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules.
 "hundred-thousand": 100,000 molecules of Enamine50k and MUV with a computed score and noise.
+"million": a few products for a million enumerated molecules on Dask, and what `plan` says of them.
 "falkon": means by landmarks alone, solved for by conjugate gradients.
 
     python benchmarks/exact.py [--labels 40000] [--parts default large kinds choice peers rates gpytorch
-                               hundred-thousand falkon]
+                               hundred-thousand million falkon]
 """
 
 from __future__ import annotations
 
 import gzip
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -38,17 +40,20 @@ from benchmarks.common import (
     enamine50k,
     merit,
     parser,
+    peak_gib,
     print_header,
     run_fresh,
     write_results,
 )
-from daskrf import ExactGP
+from daskrf import ExactGP, fingerprint, fit, local_cluster
+from daskrf.errors import InputError
 from daskrf.gp import choose_kernel
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.kernels import Kernel, Mean, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.enumeration import ReactionLibrary
 
 PARTS = ["default", "large", "kinds", "choice", "peers", "rates"]
 N_PEERS, N_SOLVED = 5000, 10_000
@@ -117,6 +122,43 @@ def hundred_thousand(n_labels: int, kinds: list[str], cache_bytes: int, seed: in
         "R2 of the noiseless score": 1 - float(noise / score[-N_TEST:].std()) ** 2,
         "log probability of it": best,
     }
+
+
+def million(folder: Path, n_labels: int, n_products: int, seed: int) -> dict[str, Any]:
+    """Take some products for n_labels enumerated molecules, on workers; return their time and the residual.
+
+    The fit then ends with an error, as it should: so few do not solve the equations. What is in the folder
+    stays, so that another run goes on where this one was stopped.
+    """
+    smiles = ReactionLibrary(seed).smiles(0, n_labels)
+    noise = np.random.default_rng(seed).standard_normal(n_labels)
+    scores = [f"{i},{len(text) / 10 + e}" for i, (text, e) in enumerate(zip(smiles, noise, strict=True))]
+    (folder / "library.smi").write_text("".join(f"{text} {i}\n" for i, text in enumerate(smiles)))
+    (folder / "scores.csv").write_text("\n".join(["id,score", *scores, ""]))
+    with local_cluster(n_workers=3, dashboard=False) as client:
+        fingerprint(folder / "library.smi", folder / "fp", spec=FingerprintSpec(["morgan:1"]), client=client)
+        start = time.perf_counter(), sum(client.run(time.process_time).values())
+        residual = "reached"
+        try:
+            fit(
+                *(folder / "fp", folder / "scores.csv", folder / "model"),
+                **{"process": "exact", "kernel": TanimotoMinMax(), "solver": "cg", "client": client},
+                **{"signal_variance": 1.0, "noise_variance": 1.0, "max_iterations": n_products},
+                **{"n_draws": 2, "n_landmarks": 500},
+            )
+        except InputError as error:
+            residual = str(error)
+        cpu = sum(client.run(time.process_time).values()) - start[1]
+        return {
+            "labels": n_labels,
+            "right-hand sides": 4,
+            "products": n_products,
+            "wall_s": time.perf_counter() - start[0],
+            "cpu_s_of_workers_a_product": cpu / n_products,
+            "values_a_cpu_s": n_labels**2 / 2 * n_products / cpu,
+            "largest_gib_of_a_worker": max(client.run(peak_gib).values()),
+            "at the end": residual,
+        }
 
 
 def falkon(n_labels: int, seed: int) -> dict[str, Any]:
@@ -363,6 +405,9 @@ def main() -> None:
     """Run what the command line asks for."""
     options = parser(__doc__)
     options.add_argument("--labels", type=int, default=40_000, help="to fit (default: %(default)s)")
+    options.add_argument("--million", type=int, default=10**6, help="of that part (default: %(default)s)")
+    options.add_argument("--products", type=int, default=3, help="of that part (default: %(default)s)")
+    options.add_argument("--folder", type=Path, help="of that part, to keep and go on with")
     options.add_argument("--parts", nargs="+", default=PARTS, metavar="PART")
     given = options.parse_args()
     print_header(given.seed)
@@ -387,6 +432,11 @@ def main() -> None:
     if "hundred-thousand" in given.parts:
         found, cost = run_fresh(hundred_thousand, 100_000, ["morgan:1"], 6 * 2**30, given.seed)
         results["hundred-thousand"] = {**found, "peak_gib": cost.peak_gib}
+    if "million" in given.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            place = given.folder or Path(folder)
+            found, cost = run_fresh(million, place, given.million, given.products, given.seed)
+        results["million"] = {**found, "peak_gib": cost.peak_gib}
     if "falkon" in given.parts:
         results["falkon"], _ = run_fresh(falkon, given.labels, given.seed)
     for name, part in (("peers", peers), ("rates", rates), ("gpytorch", gpytorch)):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.engine import engine
 from daskrf.kernels.kernel import Kernel, Prepared
 
-__all__ = ["KernelMatrix"]
+__all__ = ["KernelMatrix", "Products", "Squares", "Terms"]
 
 Single = npt.NDArray[np.float32]
 
@@ -102,7 +104,15 @@ class KernelMatrix:
         self._chosen.clear()
 
     def product(self, vectors: Single) -> Single:
-        """Return k(X, X) times vectors, float32 of shape (n, any).
+        """Return k(X, X) times vectors, float32 of shape (n, any)."""
+        return self.total(Products(vectors))
+
+    def own_squares(self, scales: Single) -> Single:
+        """Return the largest and the sum of (scales_j k(x_i, x_j))^2 over j != i, float32 of shape (2, n)."""
+        return self.total(Squares(scales))
+
+    def total(self, terms: Terms) -> Single:
+        """Return the total of what all tiles add to each row.
 
         Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. In each round
         it is the turn of panels equally far apart, cyclically. Each then has two tiles, which are added in
@@ -111,34 +121,52 @@ class KernelMatrix:
         if len(self._kept) < len(self._chosen):
             self._keep()
         self._prepare()
-        found = np.zeros((self.n_rows, vectors.shape[1]), np.float32)
+        found = terms.zero(self.n_rows)
         for apart in range(self.n_panels // 2 + 1):
             # Half way round, p and q are opposite each other: each pair would come twice.
             n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
             pairs = [(p, (p + apart) % self.n_panels) for p in range(n_pairs)]
 
-            def both(pair: tuple[int, int]) -> tuple[Single, Single | None]:
-                tile, (rows, columns) = self._tile(*pair), (self._slices[p] for p in pair)
-                return tile @ vectors[columns], None if rows == columns else tile.T @ vectors[rows]
+            def both(pair: tuple[int, int]) -> tuple[Single, Single]:
+                return self._both(terms, self._tile(*pair), *pair)
 
             for (p, q), (own, other) in zip(pairs, self._each(both, pairs), strict=True):
-                found[self._slices[p]] += own
-                if other is not None:
-                    found[self._slices[q]] += other
+                terms.add(terms.rows_of(found, self._slices[p]), own)
+                if p != q:
+                    terms.add(terms.rows_of(found, self._slices[q]), other)
         return found
 
-    def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
-        """Return the rows of a product in the panels with the given numbers, or in all panels."""
-        self._prepare()
+    def between(self, terms: Terms, left: range, right: range) -> tuple[Single, Single]:
+        """Return what the tiles of some panels with others add to the rows of both.
 
-        def panel(p: int) -> Single:
-            rows = self._slices[p]
-            own = np.zeros((rows.stop - rows.start, vectors.shape[1]), np.float32)
-            for q, columns in enumerate(self._slices):
-                own += self._tile(p, q) @ vectors[columns]
-            return own
+        If `left` and `right` are the same, each tile of two of them counts once for both, and the second
+        total stays empty. Nothing is kept: this is for processes that compute some of the tiles.
+        """
+        first, second = self._rows_of(left), self._rows_of(right)
+        found = terms.zero(first.stop - first.start)
+        other = terms.zero(0 if left == right else second.stop - second.start)
+        for q in right:
+            columns = self.kernel.against(self._rows(self._slices[q]))
+            for p in left:
+                if left == right and p < q:
+                    continue
+                tile = columns(self._rows(self._slices[p]), dtype=np.float32)
+                own, transposed = self._both(terms, tile, p, q)
+                terms.add(terms.rows_of(found, _shifted(self._slices[p], first.start)), own)
+                if p != q:
+                    total, start = (found, first.start) if left == right else (other, second.start)
+                    terms.add(terms.rows_of(total, _shifted(self._slices[q], start)), transposed)
+        return found, other
 
-        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
+    def _rows_of(self, panels: range) -> slice:
+        return slice(self._slices[panels[0]].start, self._slices[panels[-1]].stop)
+
+    def _both(self, terms: Terms, tile: Single, p: int, q: int) -> tuple[Single, Single]:
+        """Return what a tile adds to the rows of p, and to those of q unless they are the same."""
+        rows, columns = self._slices[p], self._slices[q]
+        if p == q:
+            return terms.of(tile, columns, diagonal=True), terms.zero(0)
+        return terms.of(tile, columns), terms.of(tile.T, rows)
 
     def cross(
         self, X: Any, vectors: Single, use: Callable[..., None], *, scales: Single | None = None
@@ -148,41 +176,19 @@ class KernelMatrix:
         With `scales` it also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
         """
         self._prepare()
+        wanted: list[Terms] = [Products(vectors), *([] if scales is None else [Squares(scales)])]
 
         def part_of(start: int) -> None:
             part = slice(start, min(start + _LEFT, X.shape[0]))
             rows = row_slice(X, part.start, part.stop)
-            total = np.zeros((part.stop - start, vectors.shape[1]), np.float32)
-            squares = None if scales is None else _Squares(part.stop - start, scales)
+            totals = [terms.zero(part.stop - start) for terms in wanted]
             for prepared, columns in zip(self._columns, self._slices, strict=True):
                 tile = prepared(rows, dtype=np.float32)
-                total += tile @ vectors[columns]
-                if squares is not None:
-                    squares.add(tile, columns)
-            use(part, total, *(() if squares is None else (squares.largest, squares.total)))
+                for terms, total in zip(wanted, totals, strict=True):
+                    terms.add(total, terms.of(tile, columns))
+            use(part, totals[0], *(values for total in totals[1:] for values in total))
 
         self._each(part_of, range(0, X.shape[0], _LEFT))
-
-    def own_squares(self, scales: Single) -> tuple[Single, Single]:
-        """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over j != i."""
-        largest, total = np.concatenate([np.empty((0, 2), np.float32), *self.squares(scales)]).T
-        return largest, total
-
-    def squares(self, scales: Single, numbers: Sequence[int] | None = None) -> list[Single]:
-        """Return `own_squares` as two columns, for the panels with the given numbers or for all."""
-        self._prepare()
-
-        def panel(p: int) -> Single:
-            found = _Squares(self._slices[p].stop - self._slices[p].start, scales)
-            for q, columns in enumerate(self._slices):
-                tile = self._tile(p, q)
-                if p == q:
-                    tile = tile.copy()
-                    np.fill_diagonal(tile, 0)
-                found.add(tile, columns)
-            return np.column_stack([found.largest, found.total])
-
-        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
     def cross_product(self, X: Any, vectors: Single) -> Single:
         """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
@@ -232,16 +238,85 @@ class KernelMatrix:
             return list(pool.map(function, items))
 
 
-class _Squares:
-    """The largest and the sum of squares of scaled kernel values, tile by tile.
+@dataclass(frozen=True)
+class Terms(ABC):
+    """What each tile of a kernel matrix adds to the totals of its rows, from numbers for each row."""
+
+    vectors: Single
+
+    @abstractmethod
+    def zero(self, n_rows: int) -> Single:
+        """Return the totals of no tiles."""
+
+    @abstractmethod
+    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
+        """Return what kernel values of some rows with some of the own rows add to totals of the former.
+
+        `diagonal`: the rows are the same.
+        """
+
+    @abstractmethod
+    def add(self, total: Single, term: Single) -> None:
+        """Add a term to the totals of the same rows."""
+
+    @abstractmethod
+    def rows_of(self, total: Single, rows: slice) -> Single:
+        """Return a view of the totals of some rows."""
+
+    @abstractmethod
+    def n_rows(self, total: Single) -> int:
+        """Return the number of rows of totals."""
+
+
+@dataclass(frozen=True)
+class Products(Terms):
+    """Kernel values times vectors, float32 of shape (n, any)."""
+
+    def zero(self, n_rows: int) -> Single:
+        return np.zeros((n_rows, self.vectors.shape[1]), np.float32)
+
+    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
+        return tile @ self.vectors[columns]
+
+    def add(self, total: Single, term: Single) -> None:
+        total += term
+
+    def rows_of(self, total: Single, rows: slice) -> Single:
+        return total[rows]
+
+    def n_rows(self, total: Single) -> int:
+        return len(total)
+
+
+@dataclass(frozen=True)
+class Squares(Terms):
+    """The largest and the sum of squares of scaled kernel values with other rows: shape (2, n).
 
     Negative values, which only some kernels have, do not count as the largest, but in the sum.
+    The vector, of shape (n,), holds the scales.
     """
 
-    def __init__(self, n_rows: int, scales: Single) -> None:
-        self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
-        self._scales = scales
+    def zero(self, n_rows: int) -> Single:
+        return np.zeros((2, n_rows), np.float32)
 
-    def add(self, tile: Single, columns: slice) -> None:
-        """Count the kernel values with some of the own rows."""
-        engine().add_squares(np.ascontiguousarray(tile), self._scales[columns], self.largest, self.total)
+    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
+        found = self.zero(len(tile))
+        values = np.array(tile, order="C") if diagonal else np.ascontiguousarray(tile)
+        if diagonal:
+            np.fill_diagonal(values, 0)
+        engine().add_squares(values, self.vectors[columns], *found)
+        return found
+
+    def add(self, total: Single, term: Single) -> None:
+        np.maximum(total[0], term[0], out=total[0])
+        total[1] += term[1]
+
+    def rows_of(self, total: Single, rows: slice) -> Single:
+        return total[:, rows]
+
+    def n_rows(self, total: Single) -> int:
+        return total.shape[1]
+
+
+def _shifted(rows: slice, start: int) -> slice:
+    return slice(rows.start - start, rows.stop - start)

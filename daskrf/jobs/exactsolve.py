@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from sklearn.base import clone
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice, choose_kernel
-from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.kernelmatrix import KernelMatrix, Terms
 from daskrf.jobs.clusters import worker_memory, worker_threads
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Disk, Need, Run
@@ -44,8 +44,8 @@ from daskrf.storage.model import (
 from daskrf.storage.store import hash_of
 
 __all__ = [
+    "Blocks",
     "Fingerprints",
-    "Panels",
     "StoredProducts",
     "kernel_choice",
     "need_of_exact",
@@ -57,13 +57,14 @@ __all__ = [
 
 _ROWS = "rows"
 _LEAST_ROWS = 20_000  # from which a product is worth sending to workers
-_LEAST_TASKS = 64  # per product, if it has that many panels
-_TASK_VALUES = 3.5e9  # maximum kernel values per task, if it has several panels: about 5 s
+_LEAST_BLOCKS = 11  # of rows, if there are that many panels: 66 tasks per product
+_TASK_VALUES = 3.5e9  # maximum kernel values per task, if it has several panels: some 15 s
 _MOST_MINUTES = 30  # for an exact fit that was not explicitly requested
 _SHARE = 0.5  # of memory, for kept tiles and everything else: workers and other processes need some too
 _PRODUCTS = 60  # that a fit with a hyperparameter search usually takes
 
 Single = npt.NDArray[np.float32]
+Pair = tuple[tuple[int, int], tuple[int, int]]
 
 
 @dataclass
@@ -131,56 +132,49 @@ class StoredProducts(KernelMatrix):
         self.run, self.folder, self.on_workers, self.number = run, folder, on_workers, 0
         backend(folder).make(folder)
 
-    def product(self, vectors: Single) -> Single:
-        """See `KernelMatrix`."""
-        return self._stored("panels", vectors)
+    def total(self, terms: Terms) -> Single:
+        """See `KernelMatrix`: read from its file, or computed and saved.
 
-    def own_squares(self, scales: Single) -> tuple[Single, Single]:
-        """See `KernelMatrix`."""
-        largest, total = self._stored("squares", scales).T
-        return largest, total
-
-    def _stored(self, what: Literal["panels", "squares"], vectors: Single) -> Single:
-        """Return the result of all panels for some vectors: read from its file, or computed and saved.
-
-        A file is identified by its number, the rows, the kernel and the vectors.
+        A file is identified by its number, the rows, the kernel and the terms.
         """
         self.number += 1
-        vectors = np.ascontiguousarray(vectors)
-        digest = hashlib.sha256(vectors.data).hexdigest()
-        key = hash_of([self._rows_key, self.kernel.state(), what, digest])
+        name, vectors = type(terms).__name__, np.ascontiguousarray(terms.vectors)
+        key = hash_of([self._rows_key, self.kernel.state(), name, hashlib.sha256(vectors.data).hexdigest()])
         path = self.folder / f"product-{self.number:04d}"
         found = read_checkpoint(path, key)
         if found is None:
-            panels = path.with_name(f"{path.name}-panels")
-            if self.on_workers:
-                product = self._by_workers(what, vectors, panels, key)
-            elif what == "panels":
-                product = super().product(vectors)
-            else:
-                product = np.column_stack(super().own_squares(vectors))
-            write_checkpoint(path, {"product": product}, {}, key)
-            remove_quietly(panels)
+            blocks = path.with_name(f"{path.name}-blocks")
+            total = self._by_workers(terms, blocks, key) if self.on_workers else super().total(terms)
+            write_checkpoint(path, {"total": total}, {}, key)
+            remove_quietly(blocks)
         else:
-            product = found.arrays["product"]
+            total = found.arrays["total"]
         self.run.progress.advance(1)
-        return product
+        return total
 
-    def _by_workers(self, what: str, vectors: Single, place: PurePath, key: str) -> Single:
-        """Return a product computed by tasks that read the vectors and save their panels to files."""
+    def _by_workers(self, terms: Terms, place: PurePath, key: str) -> Single:
+        """Return a total computed by tasks that read the vectors and save what they find to files."""
         backend(place).make(place)
-        write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
+        write_checkpoint(place / "vectors", {"vectors": terms.vectors}, {}, key)
         rows = self.folder / _ROWS
         if find_checkpoint(rows, self._rows_key) is None:
             write_checkpoint(rows, self._row_parts, {"shape": list(self.X.shape)}, self._rows_key)
-        panels = Panels(absolute(rows), self._rows_key, self.kernel, self.tile, what, absolute(place), key)
-        size = max(1, min(-(-self.n_panels // _LEAST_TASKS), int(_TASK_VALUES / (self.tile * self.n_rows))))
-        groups = [(g.start, g.stop) for g in parents(self.n_panels, size)]
-        done = {g for g in groups if find_checkpoint(place / panels.name(g), key) is not None}
+        blocks = Blocks(
+            absolute(rows), self._rows_key, self.kernel, self.tile, type(terms), absolute(place), key
+        )
+        size = max(1, min(-(-self.n_panels // _LEAST_BLOCKS), int(_TASK_VALUES**0.5 / self.tile)))
+        cuts = [(g.start, g.stop) for g in parents(self.n_panels, size)]
+        pairs = [(left, right) for i, left in enumerate(cuts) for right in cuts[: i + 1]]
+        done = {pair for pair in pairs if find_checkpoint(place / blocks.name(pair), key) is not None}
         name = f"daskrf-product-{hash_of([absolute(place), key])[:16]}"
-        tasks = (Task(f"{name}-{g[0]}", (panels, g)) for g in groups if g not in done)
-        submit(Panels.leave, tasks, self.run.client, self.run.progress)
-        return np.concatenate([panels.read(group) for group in groups])
+        tasks = (Task(f"{name}-{i}", (blocks, pair)) for i, pair in enumerate(pairs) if pair not in done)
+        submit(Blocks.leave, tasks, self.run.client, self.run.progress)
+        found = terms.zero(self.n_rows)
+        for pair in pairs:
+            for panels, total in zip(pair, blocks.read(pair), strict=True):
+                first = panels[0] * self.tile
+                terms.add(terms.rows_of(found, slice(first, first + terms.n_rows(total))), total)
+        return found
 
     @functools.cached_property
     def _rows_key(self) -> str:
@@ -193,8 +187,8 @@ class StoredProducts(KernelMatrix):
 
 
 @dataclass(frozen=True)
-class Panels:
-    """Computes panels of a kernel-matrix product; a small object sent with each task.
+class Blocks:
+    """Computes what blocks of a kernel matrix add to a total; a small object sent with each task.
 
     Attributes
     ----------
@@ -202,38 +196,38 @@ class Panels:
         The file of the rows, and its hash.
     kernel : Kernel
     tile : int
-    what : str
-        The method of `KernelMatrix` that computes panels: "panels" or "squares".
+    terms : type of Terms
+        Made of the vectors.
     place, key : str
-        The folder of the vectors, where the panels are saved too, and the vectors' hash.
+        The folder of the vectors, where the totals of blocks are saved too, and the vectors' hash.
     """
 
     rows: str
     rows_key: str
     kernel: Kernel
     tile: int
-    what: str
+    terms: type[Terms]
     place: str
     key: str
 
-    def name(self, group: tuple[int, int]) -> str:
-        """Return the name of the file for some panels."""
-        return f"panels-{group[0]:06d}"
+    def name(self, pair: Pair) -> str:
+        """Return the name of the file for a block, the panels of its rows and of its columns."""
+        return f"block-{pair[0][0]:06d}-{pair[1][0]:06d}"
 
-    def leave(self, group: tuple[int, int]) -> str:
-        """Compute and save the panels of the half-open range `group`; return their digest."""
-        path = as_path(self.place) / self.name(group)
+    def leave(self, pair: Pair) -> str:
+        """Compute and save what a block adds to its rows and to its columns; return their digest."""
+        path = as_path(self.place) / self.name(pair)
         with ONE_BLAS_THREAD:
             matrix = _opened(self.rows, self.rows_key, self.kernel, self.tile)
-            make = getattr(matrix, self.what)
-            made = np.concatenate(make(_vectors(self.place, self.key), range(*group)))
-            write_checkpoint(path, {"rows": made}, {}, self.key)
-        return crc32c_of(made.tobytes())
+            terms = self.terms(_vectors(self.place, self.key))
+            left, right = matrix.between(terms, range(*pair[0]), range(*pair[1]))
+            write_checkpoint(path, {"left": left, "right": right}, {}, self.key)
+        return crc32c_of(left.tobytes() + right.tobytes())
 
-    def read(self, group: tuple[int, int]) -> Single:
-        """Return saved panels."""
-        path = as_path(self.place) / self.name(group)
-        return needed_checkpoint(path, self.key).arrays["rows"]
+    def read(self, pair: Pair) -> tuple[Single, Single]:
+        """Return what a block adds to its rows and to its columns, as it was saved."""
+        found = needed_checkpoint(as_path(self.place) / self.name(pair), self.key).arrays
+        return found["left"], found["right"]
 
 
 @functools.lru_cache(maxsize=1)
@@ -366,7 +360,9 @@ def need_of_exact(
     more: dict[str, float] = {}
     if _on_workers(client, n_labels):
         nonzeros = _nonzeros(making, n_labels)
-        more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + KernelMatrix.memory(int(nonzeros), 1)
+        share = min(1.0, _TASK_VALUES**0.5 / n_labels)  # the columns of a block
+        block = KernelMatrix.memory(int(share * nonzeros), 1)
+        more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + block
         more["vectors"] = 8 * n_labels * (2 + gp.n_draws)
     size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if gp.solver_for(n_labels) == "cg" else 0
     return Need(

@@ -15,7 +15,7 @@ from daskrf.storage.files import work_folder
 from tests.faults.injection import Crash, Fault, Injector, on_workers
 from tests.jobs.job import model_arrays
 
-PANELS = "daskrf.jobs.exactsolve:Panels.leave"
+BLOCKS = "daskrf.jobs.exactsolve:Blocks.leave"
 LEFT = "daskrf.jobs.exactsolve:write_checkpoint"
 EXACT: dict[str, Any] = {
     "process": "exact", "quick": True, "solver": "cg", "n_landmarks": 30, "n_features": 512, "n_draws": 4,
@@ -31,8 +31,8 @@ def store(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(autouse=True)
-def _small_panels_on_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 64)  # 4 panels of 250 labels
+def _small_blocks_on_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 64)  # 4 panels of 250 labels: 10 blocks
     monkeypatch.setattr(exactsolve, "_on_workers", lambda client, n_rows: client is not None)
 
 
@@ -65,7 +65,7 @@ def test_workers_solve_as_threads_do(
 def test_workers_die(
     store: Path, inputs: tuple[Path, Path], client: Client, undisturbed: Any, tmp_path: Path
 ) -> None:
-    faults = (Fault(PANELS, call=3), Fault(LEFT, call=17), Fault(PANELS, "all", call=26))
+    faults = (Fault(BLOCKS, call=3), Fault(LEFT, call=17), Fault(BLOCKS, "all", call=26))
     with on_workers(client, tmp_path / "marks", *faults) as injector:
         fit(store, inputs[1], tmp_path / "model", client=client, **EXACT)
     assert injector.struck() == len(faults)
@@ -78,13 +78,13 @@ def test_the_driver_dies_between_products_or_within_one(
     store: Path, inputs: tuple[Path, Path], client: Client, undisturbed: Any, tmp_path: Path, call: int
 ) -> None:
     fault = Fault(LEFT, "crash", call=call)
-    with on_workers(client, tmp_path / "marks", counted=(PANELS,)) as injector:
+    with on_workers(client, tmp_path / "marks", counted=(BLOCKS,)) as injector:
         with Injector(str(tmp_path / "driver"), (fault,)), pytest.raises(Crash):
             fit(store, inputs[1], tmp_path / "model", client=client, **EXACT)
-        assert len(injector.calls(PANELS)) >= 4
+        assert len(injector.calls(BLOCKS)) >= 10
         fit(store, inputs[1], tmp_path / "model", client=client, **EXACT)
-    # Panels of a product that was struck as it was to be written are found, and so are whole products.
-    assert len(set(injector.calls(PANELS))) == 4
+    # Blocks of a product that was struck as it was to be written are found, and so are whole products.
+    assert len(set(injector.calls(BLOCKS))) == 10
     n_products = load(tmp_path / "model").gp.n_iterations_ + 1  # that of squares, for variances
-    assert len(injector.calls(PANELS)) == 4 * n_products
+    assert len(injector.calls(BLOCKS)) == 10 * n_products
     assert_same(model_arrays(tmp_path / "model"), undisturbed)
