@@ -24,7 +24,7 @@ from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import SumsShape
-from daskrf.jobs.exactsolve import need_of_solution, solve_exact
+from daskrf.jobs.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.jobs.given import Data
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
@@ -523,7 +523,7 @@ class _Add(Job[AddReport]):
             )
         run.progress.start("solve", 1, "models")
         folder, start = run.work / f"target-{number}", None if columns is not None else process
-        gp = solve_exact(run, asked, whole, values, folder, start, columns=columns)
+        (gp,) = solve_exact(run, asked, [Equations(whole, values, folder, start)], columns=columns)
         if columns is None:
             gp.kernel_choice_ = choice
         return gp

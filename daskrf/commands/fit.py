@@ -35,7 +35,13 @@ from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
-from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
+from daskrf.jobs.exactsolve import (
+    Equations,
+    Fingerprints,
+    need_of_exact,
+    solve_exact,
+    why_not_exact,
+)
 from daskrf.jobs.given import Data
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
@@ -1055,12 +1061,15 @@ class _Solve:
         joined = self.given.joined
         known: Any = () if earlier is None else processes_of(earlier)
         X: Any = None if known else self.tree(self.precision).result()
-        solved = []
+        rows: dict[bytes, Any] = {}  # one object for targets of the same rows, which are solved together
+        targets = []
         for t, (_, y) in enumerate(_values(joined)):
-            start = known[t] if known else None
-            rows = X[np.isfinite(joined.y[:, t])] if start is None else start.X_train_
-            folder = run.work / f"target-{t}"
-            solved.append(solve_exact(run, self.exact, rows, y, folder, start, columns=self.columns))
+            start, there = known[t] if known else None, np.isfinite(joined.y[:, t])
+            if start is None and there.tobytes() not in rows:
+                rows[there.tobytes()] = X[there]
+            own = rows[there.tobytes()] if start is None else start.X_train_
+            targets.append(Equations(own, y, run.work / f"target-{t}", start))
+        solved = solve_exact(run, self.exact, targets, columns=self.columns)
         return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
 
 

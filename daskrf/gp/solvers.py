@@ -35,6 +35,7 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 
 _TILE = 1024
+_WHOLE, _BLOCK = 16_384, 4096  # rows that LAPACK factorizes at most, and those at a time for more
 _LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
 
 
@@ -119,9 +120,7 @@ class ShiftedCholesky:
         scale = float(self.diagonal.mean()) + shift
         for jitter in (0.0, *(scale * 10.0**k for k in range(-15, -3))):
             self._restore(shift + jitter)
-            # The lower triangle in C order is the upper one in LAPACK's Fortran order.
-            _, info = lapack.dpotrf(self._work.T, lower=0, overwrite_a=1, clean=0)
-            if info == 0:
+            if _factorized(self._work):
                 self.shift, self.jitter = shift, jitter
                 return self
         raise NotPositiveError(
@@ -170,6 +169,28 @@ class ShiftedCholesky:
             tile = work[rows, rows]
             tile[:] = np.triu(tile) + np.triu(tile, 1).T
         work.flat[:: len(work) + 1] = self.diagonal + shift
+
+
+def _factorized(work: Array) -> bool:
+    """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor, if it is positive definite.
+
+    Block by block above `_WHOLE` rows: OpenBLAS with two threads then writes beyond its buffers.
+    """
+    # The lower triangle in C order is the upper one in LAPACK's Fortran order.
+    if len(work) <= _WHOLE:
+        return bool(lapack.dpotrf(work.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
+    for start in range(0, len(work), _BLOCK):
+        own = slice(start, start + _BLOCK)
+        left = work[own, :start]
+        factor, info = lapack.dpotrf((work[own, own] - left @ left.T).T, lower=0, overwrite_a=1, clean=0)
+        if info != 0:
+            return False
+        np.copyto(work[own, own], factor.T, where=np.tri(len(factor), dtype=bool))
+        for first in range(start + _BLOCK, len(work), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            below = work[rows, own] - work[rows, :start] @ left.T
+            work[rows, own] = lapack.dtrtrs(factor, below.T, lower=0, trans=1, overwrite_b=1)[0].T
+    return True
 
 
 class CholeskySolver:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +24,7 @@ from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice, choose_kernel
 from daskrf.gp.kernelmatrix import KernelMatrix, Terms
+from daskrf.gp.together import fit_together
 from daskrf.jobs.clusters import worker_memory, worker_threads
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Disk, Need, Run
@@ -45,6 +46,7 @@ from daskrf.storage.store import hash_of
 
 __all__ = [
     "Blocks",
+    "Equations",
     "Fingerprints",
     "StoredProducts",
     "kernel_choice",
@@ -281,36 +283,74 @@ def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
     return f"an exact one would take about {minutes:,.0f} minutes here" if minutes > _MOST_MINUTES else ""
 
 
+@dataclass(frozen=True)
+class Equations:
+    """Rows and labels of one target, where to save products and choices, and a fit to begin from, if any."""
+
+    X: Any
+    y: npt.NDArray[np.float64]
+    folder: PurePath
+    start: Any = None
+
+
 def solve_exact(
     run: Run,
     asked: ExactGP,
-    X: Any,
-    y: npt.NDArray[np.float64],
-    folder: PurePath,
-    start: Any = None,
+    targets: Sequence[Equations],
     *,
     columns: Mapping[str, tuple[int, int]] | None = None,
-) -> ExactGP:
-    """Return the requested process, fitted to rows and labels of one target; see `StoredProducts`.
+) -> list[ExactGP]:
+    """Return the requested process, fitted to each target; see `StoredProducts`.
 
-    With `columns`, those of each kind of fingerprint, the labels determine its kernel.
+    With `columns`, those of each kind of fingerprint, the labels determine its kernel. Targets with the same
+    kernel and the same rows, as one object, are solved together as far as memory allows.
     """
-    gp: ExactGP = clone(asked)
-    gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
-    choice = None
-    if columns is not None:
-        choice = kernel_choice(run, gp, X, y, columns, folder) if start is None else start.kernel_choice_
-        gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
-    if start is not None and not gp.begins_from(start):
-        start = None
-    matrix = None
-    if gp.solver_for(len(y)) == "cg":
-        run.progress.start("solve", gp.max_iterations, "products")
-        options: dict[str, Any] = {"keep_bytes": gp.cache_bytes, "run": run, "folder": folder}
-        matrix = StoredProducts(gp.kernel, X, **options, on_workers=_on_workers(run.client, len(y)))
-    gp.fit(X, y, start=start, matrix=matrix)
-    gp.kernel_choice_ = choice
-    return gp
+    fitted, choices, groups = [], [], dict[Any, list[int]]()
+    for i, target in enumerate(targets):
+        gp: ExactGP = clone(asked)
+        gp.set_params(cache_bytes=_cache(gp, target.X))
+        choice, start = None, target.start
+        if columns is not None:
+            if start is None:
+                choice = kernel_choice(run, gp, target.X, target.y, columns, target.folder)
+            else:
+                choice = start.kernel_choice_
+            gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
+        fitted.append(gp)
+        choices.append(choice)
+        begins = start is not None and gp.begins_from(start)
+        alone = begins or gp.solver_for(len(target.y)) != "cg"
+        groups.setdefault(i if alone else (id(target.X), hash_of(gp.kernel.state())), []).append(i)
+    for group in groups.values():
+        at_once = _at_once(fitted[group[0]], targets[group[0]].X)
+        for first in range(0, len(group), at_once):
+            some = group[first : first + at_once]
+            _solve(run, [fitted[i] for i in some], [targets[i] for i in some])
+    for gp, choice in zip(fitted, choices, strict=True):
+        gp.kernel_choice_ = choice
+    return fitted
+
+
+def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations]) -> None:
+    """Fit processes with one kernel to targets of the same rows."""
+    (gp, *others), (one, *_) = processes, targets
+    start = one.start if one.start is not None and gp.begins_from(one.start) else None
+    if gp.solver_for(len(one.y)) != "cg":
+        gp.fit(one.X, one.y, start=start)
+        return
+    run.progress.start("solve", gp.max_iterations, "products")
+    matrix = StoredProducts(
+        gp.kernel,
+        one.X,
+        keep_bytes=_cache(gp, one.X, len(targets)),
+        run=run,
+        folder=one.folder,
+        on_workers=_on_workers(run.client, len(one.y)),
+    )
+    if others:
+        fit_together(processes, one.X, [target.y for target in targets], matrix)
+    else:
+        gp.fit(one.X, one.y, start=start, matrix=matrix)
 
 
 def _on_workers(client: Client | None, n_rows: int) -> bool:
@@ -318,10 +358,19 @@ def _on_workers(client: Client | None, n_rows: int) -> bool:
     return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
 
 
-def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
+def _cache(gp: ExactGP, X: Any, n_targets: int = 1) -> int:
     """Return the bytes for kernel-matrix tiles: the memory left beside everything else, or all tiles."""
-    room = int(_SHARE * worker_memory(None)) - LIBRARIES - gp.memory(n_rows, n_nonzeros) - 10 * n_nonzeros
-    return max(0, min(room, KernelMatrix.bytes_of(n_rows)))
+    size = n_targets * gp.memory(X.shape[0], X.nnz) + 10 * X.nnz
+    return max(0, min(_room() - size, KernelMatrix.bytes_of(X.shape[0])))
+
+
+def _at_once(gp: ExactGP, X: Any) -> int:
+    """Return how many targets are solved together."""
+    return max(1, _room() // gp.memory(X.shape[0], X.nnz))
+
+
+def _room() -> int:
+    return int(_SHARE * worker_memory(None)) - LIBRARIES
 
 
 def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:

@@ -22,7 +22,7 @@ from daskrf.gp.chunks import sum_rows
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.folds import Folds
 from daskrf.gp.statistics import Precision
-from daskrf.jobs.exactsolve import kernel_choice, solve_exact
+from daskrf.jobs.exactsolve import Equations, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
 
@@ -110,8 +110,8 @@ class ExactHeldOut(Process):
     def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
         few = self.columns is not None and len(known) <= FEW_LABELS
         process, columns = (self.gp, self.columns) if few else (self.with_kernel, None)
-        own = self.X[known], self.y[known], self.folder / name
-        gp = solve_exact(self.run, process, *own, columns=columns)
+        own = Equations(self.X[known], self.y[known], self.folder / name)
+        (gp,) = solve_exact(self.run, process, [own], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel)
 
 

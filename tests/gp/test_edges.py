@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from daskrf.errors import InputError
-from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp import RandomFeatureGP, SufficientStatistics, solvers
 from daskrf.gp.posterior import PosteriorFactor
 from daskrf.gp.solvers import EigenSolver, ShiftedCholesky, check_eigen_size
 from daskrf.gp.statistics import Moments
@@ -75,7 +75,10 @@ def test_no_noise_and_no_signal_are_reported(method):
     assert blind.noise_variance_[0] == pytest.approx(noise.var(), rel=0.01)
 
 
-def test_jitter_is_the_smallest_that_works():
+@pytest.mark.parametrize("whole", [16_384, 0])
+def test_jitter_is_the_smallest_that_works(monkeypatch, whole):
+    monkeypatch.setattr(solvers, "_WHOLE", whole)
+    monkeypatch.setattr(solvers, "_BLOCK", 2)
     factor = ShiftedCholesky(np.ones((6, 6)) - 1e-9 * np.eye(6)).factorize(0.0)
     assert 1e-9 <= factor.jitter <= 1e-8
     factor = ShiftedCholesky(np.eye(3)).factorize(1.0)
@@ -84,7 +87,10 @@ def test_jitter_is_the_smallest_that_works():
         ShiftedCholesky(-np.eye(3)).factorize(0.0)
 
 
-def test_shifted_cholesky_serves_many_shifts():
+@pytest.mark.parametrize(("whole", "block"), [(4096, 4096), (1000, 640), (100, 700)])
+def test_shifted_cholesky_serves_many_shifts(monkeypatch, whole, block):
+    monkeypatch.setattr(solvers, "_WHOLE", whole)
+    monkeypatch.setattr(solvers, "_BLOCK", block)
     rng = np.random.default_rng(3)
     root = rng.standard_normal((2100, 60))  # more than two tiles
     gram, right = root @ root.T, rng.standard_normal((2100, 2))

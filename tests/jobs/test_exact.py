@@ -208,27 +208,56 @@ def test_targets_with_gaps_have_a_process_each(
     np.testing.assert_allclose(best, np.sort(mean[:, 1])[::-1][:3], rtol=1e-5)
 
 
+def test_targets_of_the_same_molecules_share_each_kernel_value(
+    store: Path, inputs: tuple[Path, Path], labelled: Any, library: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    lines = inputs[1].read_text().splitlines()[1:]
+    scale = [float(line.split(",")[1]) for line in lines]
+    other = [f"{line},{-3 * y},{y * y}" for line, y in zip(lines, scale, strict=True)]
+    (tmp_path / "three.csv").write_text("id,a,b,c\n" + "\n".join(other) + "\n")
+    own, asked = KernelMatrix.total, []
+    monkeypatch.setattr(
+        KernelMatrix, "total", lambda self, terms: asked.append(terms.vectors.shape) or own(self, terms)
+    )
+    names = ["a", "b", "c"]
+    report = fit(store, tmp_path / "three.csv", tmp_path / "model", target=names, solver="cg", **EXACT)
+    together, n_products = (
+        len(asked),
+        [int(words.split(" products")[0].split()[-1]) for words in report.solved],
+    )
+    assert together == max(n_products) + 3  # the squares of each target are its own
+    assert {shape[1:] for shape in asked} >= {(18,), ()}  # six right-hand sides of each
+    mean, std = load(tmp_path / "model").predict(library[0], return_std=True)
+    options = {name: value for name, value in EXACT.items() if name not in ("process", "quick")}
+    X, y = labelled
+    for column, labels in enumerate((y, -3 * y, y * y)):
+        alone = ExactGP(TanimotoMinMax(), solver="cg", **options).fit(X, labels)
+        expected = alone.predict(library[0], return_std=True)
+        np.testing.assert_allclose(mean[:, column], expected[0], rtol=1e-3, atol=1e-3 * np.std(labels))
+        np.testing.assert_allclose(std[:, column], expected[1], rtol=1e-3)
+
+
 def test_a_fit_that_was_killed_goes_on(
     store: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {"solver": "cg", **EXACT}
     fit(store, inputs[1], tmp_path / "whole", **options)
-    own, made = KernelMatrix.product, []
+    own, made = KernelMatrix.total, []
 
-    def product(self: Any, vectors: Any) -> Any:
+    def total(self: Any, terms: Any) -> Any:
         made.append(1)
         if len(made) == 9:
             raise KeyboardInterrupt
-        return own(self, vectors)
+        return own(self, terms)
 
-    monkeypatch.setattr(KernelMatrix, "product", product)
+    monkeypatch.setattr(KernelMatrix, "total", total)
     with pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", **options)
     made.clear()
     made.extend([0] * 100)
     report = fit(store, inputs[1], tmp_path / "model", **options)
     n_products = int(report.solved[0].split(" products")[0].split()[-1])
-    assert len(made) - 100 == n_products - 8
+    assert len(made) - 100 == n_products + 1 - 8  # and that of squares
     left, right = model_arrays(tmp_path / "whole"), model_arrays(tmp_path / "model")
     assert left.keys() == right.keys()
     assert all(left[name].tobytes() == right[name].tobytes() for name in left)
