@@ -22,6 +22,7 @@ from daskrf.commands.suggest import Candidates, Found, SuggestJob
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.posterior import normal_of
 from daskrf.gp.separate import process_of
+from daskrf.gp.weightedsum import targets_in
 from daskrf.jobs.directions import words
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import Need, Run, run
@@ -30,6 +31,7 @@ from daskrf.jobs.passing import Passing
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.rounds import rounds_of
 from daskrf.jobs.sources import Block
+from daskrf.jobs.targets import Measured
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
@@ -37,7 +39,6 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.storage.backend import as_path
-from daskrf.storage.model import load_model
 
 __all__ = ["FoundReport", "found"]
 
@@ -50,7 +51,7 @@ CLI = Command(
         "k": Option(least=1),
         "n_draws": Option(least=2),
         "maximize": Option("--maximize/--minimize"),
-        "target": Option(metavar="NAME", repeated=True, convert=one_target),
+        "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -117,7 +118,7 @@ def found(
     k: int = 500,
     n_draws: int = 32,
     maximize: bool | None = None,
-    target: str | int | None = None,
+    target: str | int | Mapping[str, float] | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -143,7 +144,7 @@ def found(
         so many are taken.
     maximize : bool, optional
         As in `screen`.
-    target : str or int, optional
+    target : str, int, or dict of str to float, optional
         As in `screen`.
     format, fragments
         As in `predict`.
@@ -218,7 +219,8 @@ class _Found(SuggestJob):
 
     def _factors(self, run: Run) -> tuple[float, ...]:
         """Return what the deviations of each draw are multiplied by."""
-        factor, n_labels = shown_by_batches(rounds_of(self.model), self.target)
+        rounds = rounds_of(self.model)  # of a sum, what its worst target showed
+        factor, n_labels = max(shown_by_batches(rounds, target) for target in targets_in(self.target))
         said = (
             f"deviations are taken {factor:.2f} times as large, as {amount(n_labels, 'labels')} of batches "
             f"showed, and as uncertain by {_DOUBT:.0%}"
@@ -232,7 +234,8 @@ class _Found(SuggestJob):
     def finish(self, run: Run, made: int) -> Any:
         """Count."""
         values: Found = self.tree.result()
-        labels = self.rule.sign * _measured(self.model, self.path, self.smiles, self.target)
+        assert self.measured is not None
+        labels = self.rule.sign * _values(self.measured)
         shares = [_share(labels, top.score, self.k) for top in values.tops]
         low, high = np.quantile(shares, _INTERVAL)
         better = [int((top.score > labels.max()).sum()) for top in values.tops]
@@ -245,7 +248,7 @@ class _Found(SuggestJob):
             float(low),
             float(high),
             tuple(shares),
-            self.model.targets[self.target],
+            self.model.name_of(self.target),
             "maximize" if self.rule.maximize else "minimize",
             run.seconds,
             self.notes,
@@ -253,13 +256,12 @@ class _Found(SuggestJob):
         )
 
 
-def _measured(model: Model, path: PurePath, smiles: Sequence[str], target: int) -> npt.NDArray[np.float64]:
+def _values(measured: Measured) -> npt.NDArray[np.float64]:
     """Return the label of each molecule; the mean where one has several."""
-    y = load_model(path, ["labels"]).arrays["labels"][:, target]
-    y = y[np.isfinite(y)]
-    if len(y) != len(smiles):
+    y = measured.values[np.isfinite(measured.values)]
+    if len(y) != len(measured.known):
         return y
-    _, index = np.unique(canonical_smiles(smiles), return_inverse=True)
+    _, index = np.unique(canonical_smiles(measured.known), return_inverse=True)
     return np.bincount(index, y) / np.bincount(index)
 
 

@@ -21,7 +21,8 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.gp.separate import process_of, processes_of
-from daskrf.jobs.directions import maximizes, target_of, words
+from daskrf.gp.weightedsum import Target, WeightedSum, targets_in
+from daskrf.jobs.directions import maximizes, words
 from daskrf.jobs.draws import drawn_function, leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.given import Data
@@ -35,6 +36,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.spacescreen import SpaceScreen
+from daskrf.jobs.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
@@ -63,7 +65,9 @@ def one_target(texts: Sequence[str]) -> str:
     """Return the one target that is named."""
     if len(texts) > 1:
         names = " and ".join(f"'{name}'" for name in texts)
-        raise ValueError(f"a screen ranks by one target, and not by {names}.")
+        raise ValueError(
+            f"a screen ranks by one target, and not by {names}; a sum of them is one: '{' + '.join(texts)}'."
+        )
     return texts[0]
 
 
@@ -80,7 +84,7 @@ CLI = Command(
         "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
-        "target": Option(metavar="NAME", repeated=True, convert=one_target),
+        "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "per_block": Option(least=1, section="Spaces"),
         "rough": Option(section="Spaces"),
@@ -163,7 +167,7 @@ def screen(
     std: Std = "candidates",
     shortlist: float | None = None,
     seed: int | None = None,
-    target: str | int | None = None,
+    target: str | int | Mapping[str, float] | None = None,
     exclude_labelled: bool = False,
     overwrite: bool = False,
     within: Mapping[str, Sequence[float | None]] | None = None,
@@ -224,8 +228,10 @@ def screen(
     seed : int, optional
         Seed of the draw of thompson. Default: 0. For an exact process, the number of the draw. Other rules
         refuse a seed, because they draw nothing.
-    target : str or int, optional
-        Target to rank by; needed only if the model has several.
+    target : str, int, or dict of str to float, optional
+        Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
+        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize where the directions of
+        the targets do not say which. In Python also the weights by name.
     exclude_labelled : bool
         Leave out the rows that the model was fitted to, if this is the same library. Copies of their
         molecules in other rows stay, and are counted. Of a space, leave out all labelled molecules.
@@ -308,13 +314,14 @@ class ScreenJob(Job[ScreenReport]):
     seed: int
     rule: Acquisition
     maximize: bool | None
-    asked: str | int | None
+    asked: str | int | Mapping[str, float] | None
     exclude_labelled: bool
     overwrite: bool
     shortlist: float | None = None
     model: Model = field(init=False)
     features: Source = field(init=False)
-    target: int = 0
+    target: Target = 0
+    measured: Measured | None = None  # of a sum
     notes: tuple[str, ...] = ()
     earlier: Earlier | None = None
     tree: Tree = field(init=False)
@@ -370,15 +377,18 @@ class ScreenJob(Job[ScreenReport]):
         # Tasks read the model themselves.
         statistics = self.std == "candidates" or self.rule.needs_sample
         self.model = read_model(self.path, statistics=statistics)
-        self.target = target_of(self.model, self.asked)
+        self.target = ranked_target(self.model, self.asked)
         if self.shortlist is not None and not self.rough:
             raise InputError(
                 "A shortlist works only for an exact process fitted by conjugate gradients, that is, to "
                 "many labels; leave it out."
             )
         up, notes = maximizes(self.model, self.target, self.maximize)
-        self.notes = (*notes, *self.model.scales_of([self.model.targets[self.target]]))
-        self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
+        self.notes = (*notes, *self.model.scales_of(names_in(self.model, self.target)))
+        if isinstance(self.target, WeightedSum):
+            self.measured = measured_of(self.model, self.path, self.target)
+            self.notes = (*self.notes, *words_of_sum(self.model, self.target, self.measured))
+        self.rule = best_of(self.model, self.target, self.measured, replace(self.rule, maximize=up))
 
     def _asked(self) -> dict[str, Any]:
         """Return what the hits depend on, but for the library."""
@@ -387,7 +397,7 @@ class ScreenJob(Job[ScreenReport]):
             "acquisition": self.rule.state(),
             "k": self.k,
             "std": self.std,
-            "target": self.model.targets[self.target],
+            "target": self.model.name_of(self.target),
             "seed": self.seed if self.rule.needs_sample else None,
             "exclude_labelled": self.exclude_labelled,
             **({"shortlist": self.shortlist} if self.rough else {}),
@@ -614,11 +624,6 @@ def _page_of(
     return functools.partial(write_hits_page, about=about, model=model, model_path=path, command=command)
 
 
-def _best(model: Model, target: int, maximize: bool) -> float:
-    """Return the best label that the model was fitted to."""
-    return float((max if maximize else min)(model.metadata["range"][target]))
-
-
 def _check_library(model: Model, features: Source) -> None:
     """Refuse to leave out the labelled rows of another library, in which row numbers mean something else."""
     if features.library_hash != model.metadata["library"]:
@@ -684,7 +689,7 @@ class Search(Reduction):
     model_hash: str
     rule: Acquisition
     k: int
-    target: int
+    target: Target
     draw: str | None
     exclude_labelled: bool
     keep_features: bool
@@ -752,11 +757,12 @@ class Search(Reduction):
 
 
 @functools.lru_cache(maxsize=1)
-def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.int64]:
-    """Return the rows that have labels for a target."""
+def _labelled_rows(path: str, model_hash: str, target: Target) -> npt.NDArray[np.int64]:
+    """Return the rows that have labels for a target, or for all targets of a sum."""
     open_model(path, model_hash, statistics=False)  # refuses another model
     arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
-    return np.unique(arrays["labelled_rows"][np.isfinite(arrays["labels"][:, target])])
+    rows, there = arrays["labelled_rows"], np.isfinite(arrays["labels"])
+    return functools.reduce(np.intersect1d, [np.unique(rows[there[:, t]]) for t in targets_in(target)])
 
 
 def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:

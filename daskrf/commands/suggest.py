@@ -31,16 +31,17 @@ from daskrf.commands.screen import (
 )
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.separate import process_of
+from daskrf.gp.weightedsum import Target, WeightedSum, joint_prediction
 from daskrf.jobs.directions import words
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import Need, Run, run
-from daskrf.jobs.labelled import labelled_smiles
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
 from daskrf.jobs.models import Model, open_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block
+from daskrf.jobs.targets import measured_of, names_in
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Filters, Limit, limits_of
@@ -57,7 +58,6 @@ from daskrf.screening import TopK
 from daskrf.storage.backend import as_list, as_path, backend, exists
 from daskrf.storage.files import file_errors
 from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
-from daskrf.storage.model import load_model
 from daskrf.storage.tablefiles import beside, check_ending, write_molecules
 
 __all__ = ["SuggestReport", "suggest"]
@@ -96,7 +96,7 @@ CLI = Command(
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "rounds_left": Option(least=1),
-        "target": Option(metavar="NAME", repeated=True, convert=one_target),
+        "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
         "where": Option(metavar="CONDITION", section=_PASSING.section),
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
@@ -200,7 +200,7 @@ def suggest(
     per_value: Mapping[str, int] | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
-    target: str | int | None = None,
+    target: str | int | Mapping[str, float] | None = None,
     overwrite: bool = False,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
@@ -270,8 +270,9 @@ def suggest(
     seed : int, optional
         Seed of the draws of thompson. Default: 0. An exact process fitted by conjugate gradients has draws
         of its own.
-    target : str or int, optional
-        Target to rank by; needed only if the model has several.
+    target : str, int, or dict of str to float, optional
+        As in `screen`: a target, or a weighted sum such as "pIC50 - 0.5 logD". A molecule counts as labelled
+        if it has labels of all targets of the sum.
     overwrite : bool
         Replace a batch at the output.
     format, fragments
@@ -418,10 +419,8 @@ class SuggestJob(ScreenJob):
 
     def _excluded(self, run: Run) -> Iterator[Excluded]:
         """Yield the labelled molecules, and those of files, to exclude by structure."""
-        smiles, reason = labelled_smiles(self.model, self.path, self.features)
-        labels = load_model(self.path, names=["labels"]).arrays["labels"][:, self.target]
-        known = zip(smiles, labels.tolist(), strict=False)
-        self.smiles = [text for text, y in known if text and math.isfinite(y)]
+        self.measured = measured_of(self.model, self.path, self.target, self.features)
+        self.smiles, reason = self.measured.known, self.measured.reason
         many = len(self.smiles) > _MOST_LABELLED
         reason = f"there are {len(self.smiles):,}" if many else reason
         if reason:
@@ -520,7 +519,7 @@ class SuggestJob(ScreenJob):
             found.n_scored,
             rejected,
             _words_of(self.rule),
-            self.model.targets[self.target],
+            self.model.name_of(self.target),
             "maximize" if self.rule.maximize else "minimize",
             left_out,
             run.seconds,
@@ -542,7 +541,7 @@ class SuggestJob(ScreenJob):
         with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
             if self.output.suffix.lower() == ENDING:
                 target, title = (
-                    self.model.targets[self.target],
+                    self.model.name_of(self.target),
                     f"{amount(self.n, 'molecules')} to measure next",
                 )
                 about = {"target": target, "notes": list(notes)}
@@ -568,14 +567,32 @@ class SuggestJob(ScreenJob):
         score = columns.pop("score")
         own["phi"], own["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
         if not len(score):
-            return columns | dict.fromkeys(("mean", "std", "std_y", "acquisition"), np.empty(0)) | own
+            names = *_TAKEN, *self._own_columns
+            return columns | dict.fromkeys(names, np.empty(0)) | own
         if self.features.raw:
             own["phi"] = self._fingerprints(columns["row"])
         with ONE_BLAS_THREAD:
             columns |= predictions_of(self.model, self.target, own["phi"], own["diagonal"], std=True)
+            columns |= self._each(own["phi"], own["diagonal"])
         if self.rule.needs_std:
             score = self._weighed(self.rule(columns["mean"], columns["std"]), columns)
         return columns | {"acquisition": score} | own
+
+    @property
+    def _own_columns(self) -> list[str]:
+        """The columns on each target of a sum."""
+        if not isinstance(self.target, WeightedSum):
+            return []
+        names = names_in(self.model, self.target)
+        return [f"{kind}_{name}" for name in names for kind in ("mean", "std")]
+
+    def _each(self, phi: Any, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
+        """Return mean and standard deviation of each target of a sum, as `predict` names them."""
+        if not isinstance(self.target, WeightedSum):
+            return {}
+        found = (predictions_of(self.model, t, phi, diagonal, std=True) for t in self.target.targets)
+        values = [each[kind] for each in found for kind in ("mean", "std")]
+        return dict(zip(self._own_columns, values, strict=True))
 
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
         """Return the picks, in order, and what they leave out."""
@@ -600,10 +617,7 @@ class SuggestJob(ScreenJob):
     def _believed(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
         """Choose one by one, each pick counting as measured; return the score of each when it was picked."""
         process, own = process_of(self.model.gp, self.target)
-        options = {} if columns["diagonal"] is None else {"diagonal": columns["diagonal"]}
-        mean, covariance = process.predict(columns["phi"], return_cov=True, of="f", **options)
-        if covariance.ndim == 3:
-            mean, covariance = mean[:, own], covariance[:, :, own]
+        mean, covariance = joint_prediction(process, own, columns["phi"], columns["diagonal"])
         believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
         scores = columns["acquisition"].copy()
         while len(diverse.picks) < self.n and diverse.free.any():
@@ -644,7 +658,7 @@ class SuggestJob(ScreenJob):
         rank[columns["order"]] = np.arange(1, len(rank) + 1)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
-        for name in (*_TAKEN, *(["meets"] if self.requirements else [])):
+        for name in (*_TAKEN, *self._own_columns, *(["meets"] if self.requirements else [])):
             table = table.append_column(name, pa.array(columns[name][picks]))
         words, labelled = (
             "there are too many labelled molecules to compare with",
@@ -806,7 +820,7 @@ class Candidates(Search):
         return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
 
 
-def _requirements(texts: Sequence[str], model: Model, target: int) -> Iterator[Requirement]:
+def _requirements(texts: Sequence[str], model: Model, target: Target) -> Iterator[Requirement]:
     """Yield what is asked of targets other than the one that ranks."""
     there = listed(model.targets, "'")
     if texts and len(model.targets) < 2:

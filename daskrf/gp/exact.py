@@ -488,13 +488,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
         """Return the weights of the labelled rows in a draw, float32 of shape (n, 1); see `draw`."""
         self._check_fitted()
         self._check_draws()
-        if self.solver_ == "cg":
-            if not 0 <= seed < self.n_draws:
-                raise InputError(
-                    f"this model has {self.n_draws} draws from the posterior: take a seed from 0 to "
-                    f"{self.n_draws - 1}, or fit it with more n_draws."
-                )
-            return self._pathwise.drawn(seed)[:, None]
+        if self.solver_ == "cg" and not 0 <= seed < self.n_draws:
+            raise InputError(
+                f"this model has {self.n_draws} draws from the posterior: take a seed from 0 to "
+                f"{self.n_draws - 1}, or fit it with more n_draws."
+            )
         return self.weights_of_draws(1, seed)
 
     def most_draws(self) -> int | None:
@@ -504,13 +502,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
         """Return the weights of the labelled rows in n draws, float32 of shape (n_rows, n).
 
-        With conjugate gradients they are the first n of the fit, and `seed` has no effect. Else draw 0 is
-        that of `weights_of_draw`.
+        With conjugate gradients they are n of those of the fit, from number `seed` on, and again from the
+        first one after the last. Draw 0 is that of `weights_of_draw`.
         """
         self._check_fitted()
         self._check_draws()
         if self.solver_ == "cg":
-            return np.column_stack([self._pathwise.drawn(draw) for draw in range(min(n, self.n_draws))])
+            return np.column_stack([self._pathwise.drawn(draw) for draw in self._numbers(seed, n)])
         prior = self._prior_of_draws(seed, n)(self.X_train_).astype(np.float64)
         noise = standard_normal(seed, "gp/pathwise", len(prior), n)
         prior *= math.sqrt(float(self.signal_variance_[0]))
@@ -524,10 +522,14 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
             prior = prior_of_fit(self.kernel, self.X_train_, *options)
-            return self._pathwise.function(weights, prior.only(seed) if n == 1 else prior.first(n))
+            return self._pathwise.function(weights, prior.only(self._numbers(seed, n)))
         matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
         prior = self._prior_of_draws(seed, n)
         return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, prior, math.sqrt(a))
+
+    def _numbers(self, seed: int, n: int) -> list[int]:
+        """Return the numbers of n draws of a fit by conjugate gradients."""
+        return [(seed + draw) % self.n_draws for draw in range(min(n, self.n_draws))]
 
     def _prior_of_draws(self, seed: int, n: int) -> PriorDraws:
         return PriorDraws(self.kernel, self.X_train_, n, self.n_features, seed)

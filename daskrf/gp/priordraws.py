@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,10 @@ class PriorDraws:
         if self.feature_map.one_bit:
             self.weights /= np.float32(np.sqrt(size))
 
-    def only(self, number: int) -> PriorDraws:
-        """Return a single draw."""
-        one = copy.copy(self)
-        one.weights = np.ascontiguousarray(self.weights[:, [number]])
-        return one
-
-    def first(self, n: int) -> PriorDraws:
-        """Return the first n draws."""
+    def only(self, numbers: Sequence[int]) -> PriorDraws:
+        """Return some of the draws."""
         some = copy.copy(self)
-        some.weights = np.ascontiguousarray(self.weights[:, :n])
+        some.weights = np.ascontiguousarray(self.weights[:, list(numbers)])
         return some
 
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
+from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum
 
 __all__ = ["Process", "SeparateGP", "process_of", "processes_of"]
 
@@ -177,8 +178,14 @@ class SeparateGP:
         return np.column_stack(list(values))[:, self._order]
 
 
-def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]:
-    """Return the process that predicts a target, and the index of the target in it."""
+@overload
+def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]: ...
+@overload
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]: ...
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]:
+    """Return the process that predicts a target or a sum, and the index of the target in it."""
+    if isinstance(target, WeightedSum):
+        return SummedProcess(tuple(process_of(gp, t) for t in target.targets), target.weights), 0
     return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from daskrf.errors import InputError, printable
+from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model
 from daskrf.molecules.names import listed
 
@@ -62,16 +63,18 @@ def target_of(model: Model, target: str | int | None) -> int:
     raise InputError(f"The model has no target {target!r}; it has {there}.")
 
 
-def maximizes(model: Model, target: int, maximize: bool | None) -> tuple[bool, tuple[str, ...]]:
+def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool, tuple[str, ...]]:
     """Return whether large values of a target are good, as given or recorded in the model, and notes on it.
+
+    A sum has a direction if all of its targets have, and their weights agree with them.
 
     Raises
     ------
     InputError
-        If the direction was never given.
+        If the direction was never given, or the targets of a sum contradict each other.
     """
-    name = printable(model.targets[target], 60)
-    known = model.directions.get(model.targets[target])
+    name = printable(model.name_of(target), 60)
+    known = _known(model, target, needed=maximize is None)
     if maximize is None and known is None:
         raise InputError(
             f"It is not known whether large or small values of '{name}' are good: give --maximize or "
@@ -85,6 +88,28 @@ def maximizes(model: Model, target: int, maximize: bool | None) -> tuple[bool, t
         )
         return maximize, (said,)
     return maximize, ()
+
+
+def _known(model: Model, target: Target, *, needed: bool) -> str | None:
+    """Return the direction recorded in the model; of a sum, that of its targets if their weights agree."""
+    if not isinstance(target, WeightedSum):
+        return model.directions.get(model.targets[target])
+    found: dict[str, str] = {}
+    for place, weight in zip(target.targets, target.weights, strict=True):
+        name = model.targets[place]
+        if (own := model.directions.get(name)) is None:
+            return None
+        found.setdefault(own if weight > 0 else _DIRECTIONS[own == "maximize"], name)
+    if len(found) == 1:
+        return next(iter(found))
+    if needed:
+        up, down = found["maximize"], found["minimize"]
+        raise InputError(
+            f"'{printable(target.name, 60)}' is better when large as to '{up}', and when small as to "
+            f"'{down}', by the directions given to fit; change a sign, or give --maximize or --minimize "
+            "(maximize=True or maximize=False)."
+        )
+    return None
 
 
 def words(maximize: bool) -> str:

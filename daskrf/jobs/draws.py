@@ -8,17 +8,20 @@ from typing import Any
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.gp.separate import process_of
+from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model, open_model
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.store import hash_of
 
 __all__ = ["drawn_function", "leave_draws"]
 
 
-def leave_draws(model: Model, target: int, seed: int, work: PurePath, n_draws: int) -> str:
+def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws: int) -> str:
     """Write the weights of draws of the function to a file that every task finds; return the file."""
     several = f"-{n_draws}" if n_draws > 1 else ""
-    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}{several}"
+    which = hash_of([target.targets, target.weights])[:16] if isinstance(target, WeightedSum) else target
+    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{which}-{seed}{several}"
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
@@ -31,7 +34,7 @@ def leave_draws(model: Model, target: int, seed: int, work: PurePath, n_draws: i
 
 
 @functools.lru_cache(maxsize=1)
-def drawn_function(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
+def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> Any:
     """Return a predictor of one draw of the whole function, or of several."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
     found = needed_checkpoint(draw, as_path(draw).name)

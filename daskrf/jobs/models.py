@@ -15,7 +15,8 @@ from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET
-from daskrf.gp.separate import Process, SeparateGP, processes_of
+from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
+from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.mapreference import rebuild
 from daskrf.molecules.values import scales_in
 from daskrf.storage.integrity import believed
@@ -64,6 +65,10 @@ class Model:
     def targets(self) -> list[str]:
         """Names of the targets."""
         return list(self.metadata["targets"])
+
+    def name_of(self, target: Target) -> str:
+        """Return the name of a target, or a sum of targets as a formula."""
+        return target.name if isinstance(target, WeightedSum) else self.targets[target]
 
     def scales_of(self, targets: Sequence[str]) -> tuple[str, ...]:
         """Return what some targets are, in words, where their units or transforms are known."""
@@ -138,17 +143,18 @@ def target_names(model: Model, prefix: str) -> list[str]:
 
 def predictions_of(
     model: Model,
-    target: int,
+    target: Target,
     phi: Any,
     diagonal: npt.NDArray[np.float64] | None,
     *,
     std: bool,
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
+    process, own = process_of(model.gp, target)
     if not std:
-        return {"mean": model.gp.predict(phi, target=target)}
-    options: dict[str, Any] = {"of": "both", "target": target, "diagonal": diagonal}
-    found = model.gp.predict(phi, return_std=True, **options)
+        return {"mean": process.predict(phi, target=own)}
+    options: dict[str, Any] = {"of": "both", "target": own, "diagonal": diagonal}
+    found = process.predict(phi, return_std=True, **options)
     return dict(zip(("mean", "std", "std_y"), found, strict=True))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from daskrf.jobs.labelled import labelled_smiles
+from daskrf.gp.weightedsum import Target
 from daskrf.jobs.models import Model
+from daskrf.jobs.targets import measured_of
 from daskrf.molecules.similarity import nearest
-from daskrf.storage.model import load_model
 
 __all__ = ["nearest_labelled"]
 
@@ -21,7 +21,7 @@ _MOST_COMPARED = 200_000
 
 
 def nearest_labelled(
-    smiles: Sequence[str], model: Model, path: str | os.PathLike[str], target: int
+    smiles: Sequence[str], model: Model, path: str | os.PathLike[str], target: Target
 ) -> tuple[dict[str, Any], str]:
     """Return columns on the labelled molecule that is nearest to each hit, and a sentence on them.
 
@@ -32,7 +32,7 @@ def nearest_labelled(
     model : Model
     path : path
         Of the model.
-    target : int
+    target : int or WeightedSum
         Molecules without a label of this target do not count.
 
     Returns
@@ -44,12 +44,12 @@ def nearest_labelled(
     """
     if len(smiles) > _MOST_HITS:
         return {}, f"more than {_MOST_HITS:,} hits are not compared with the labelled molecules"
-    known, reason = labelled_smiles(model, path)
+    labels = measured_of(model, path, target)
+    known, reason = labels.smiles, labels.reason
     if not known:
         return {}, f"the hits were not compared with the labelled molecules: {reason}"
-    label = load_model(path, names=["labels"]).arrays["labels"][:, target]
     measured: dict[str, list[float]] = {}
-    for text, value in zip(known, label.tolist(), strict=True):
+    for text, value in zip(known, labels.values.tolist(), strict=True):
         if text and np.isfinite(value):
             measured.setdefault(text, []).append(value)
     if len(measured) > _MOST_COMPARED:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError
+from daskrf.gp.weightedsum import Target
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.draws import drawn_function
 from daskrf.jobs.job import Run
@@ -116,7 +117,7 @@ class ProductScores(Reduction):
     model, model_hash : str
         Its path, and the hash of its specification.
     rule : Acquisition
-    target : int
+    target : int or WeightedSum
     seed : int
         Of the draw.
     draw : str or None
@@ -128,7 +129,7 @@ class ProductScores(Reduction):
     model: str
     model_hash: str
     rule: Acquisition
-    target: int
+    target: Target
     seed: int = 0
     draw: str | None = None
     std: bool = False
@@ -223,7 +224,9 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
     seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=scores.std)
     size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))
     groups = [(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
-    key = hash_of([digest, scores.model_hash, scores.rule.state(), scores.target, scores.seed, scores.std])
+    key = hash_of(
+        [digest, scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
+    )
     chunk = _Products(absolute(path), digest).of
     root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
     tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")

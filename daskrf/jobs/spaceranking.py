@@ -26,6 +26,7 @@ from daskrf.gp import choose_length_scale
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import RandomFeatureGP
 from daskrf.gp.separate import process_of
+from daskrf.gp.weightedsum import Target
 from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of
 from daskrf.kernels import Gaussian
@@ -76,7 +77,7 @@ class Ranking:
     deviation: float
 
     @classmethod
-    def of_model(cls, model: Model, target: int, sign: float, seed: int | None) -> Ranking:
+    def of_model(cls, model: Model, target: Target, sign: float, seed: int | None) -> Ranking:
         """Return the mean of a model that `ranks_itself`, or a draw of it if there is a seed."""
         gp, own = process_of(model.gp, target)
         feature_map = feature_map_of(model)
@@ -111,7 +112,7 @@ class Rough:
     words: str
 
 
-def ranks_itself(model: Model, target: int) -> FingerprintSpec | None:
+def ranks_itself(model: Model, target: Target) -> FingerprintSpec | None:
     """Return the fingerprints of a model whose means can be found for all products of a space, or None."""
     gp, _ = process_of(model.gp, target)
     if not isinstance(gp, RandomFeatureGP) or not isinstance(feature_map_of(model), FourierFeatures):

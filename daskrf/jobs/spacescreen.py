@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -15,8 +15,9 @@ import pyarrow as pa
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.shapes import SumsShape
+from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.cutspaces import cut_once, families_once, left_out, no_products, without_differing
-from daskrf.jobs.directions import maximizes, target_of
+from daskrf.jobs.directions import maximizes
 from daskrf.jobs.draws import leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.job import Job, Need, Run
@@ -38,6 +39,7 @@ from daskrf.jobs.spaceranking import (
     ranks_itself,
 )
 from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch
+from daskrf.jobs.targets import best_of, measured_of, ranked_target, words_of_sum
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
@@ -109,7 +111,7 @@ class SpaceScreen(Job[Any]):
     seed: int
     rule: Acquisition
     maximize: bool | None
-    asked: str | int | None
+    asked: str | int | Mapping[str, float] | None
     overwrite: bool
     made: Callable[..., Any]
     page: Callable[..., Any]
@@ -124,7 +126,7 @@ class SpaceScreen(Job[Any]):
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
     families: list[Family] = field(init=False)
-    target: int = 0
+    target: Target = 0
     notes: tuple[str, ...] = ()
     earlier: Earlier | None = None
     ranks_itself: bool = False
@@ -146,13 +148,16 @@ class SpaceScreen(Job[Any]):
                 "the products with the best means get them."
             )
         self.model = read_model(self.path, statistics=self.rule.needs_sample)  # tasks read it themselves
-        self.target = target_of(self.model, self.asked)
+        self.target = ranked_target(self.model, self.asked)
         own = ranks_itself(self.model, self.target)
         self.ranks_itself = own is not None
         self._check_options()
         up, self.notes = maximizes(self.model, self.target, self.maximize)
-        best = float((max if up else min)(self.model.metadata["range"][self.target]))
-        self.rule = replace(self.rule, maximize=up).with_best(best)
+        measured = None
+        if isinstance(self.target, WeightedSum):
+            measured = measured_of(self.model, self.path, self.target)
+            self.notes = (*self.notes, *words_of_sum(self.model, self.target, measured))
+        self.rule = best_of(self.model, self.target, measured, replace(self.rule, maximize=up))
         earlier = earlier_hits(self.output)
         self.space = read_space(self.source)
         spec = own or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
@@ -218,7 +223,7 @@ class SpaceScreen(Job[Any]):
             "acquisition": self.rule.state(),
             "k": self.k,
             "std": self.std,
-            "target": self.model.targets[self.target],
+            "target": self.model.name_of(self.target),
             "seed": self.seed if self.rule.needs_sample else None,
             "within": within or None,
             "per_block": self.per_block,

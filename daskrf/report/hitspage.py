@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from daskrf.errors import InputError
 from daskrf.gp.calibration import coverage, r2, rmse
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.leaveoneout import leave_one_out
 from daskrf.gp.separate import process_of
-from daskrf.jobs.labelled import labelled_smiles
+from daskrf.gp.weightedsum import Target
 from daskrf.jobs.models import Model
+from daskrf.jobs.targets import measured_of, ranked_target
 from daskrf.quantities import amount
 from daskrf.report.annotation import Known
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
 from daskrf.storage.inspection import status
-from daskrf.storage.model import load_model
 
 __all__ = ["labelled_of", "screen_command", "write_hits_page"]
 
@@ -82,8 +83,9 @@ def _title(table: pa.Table, target: str) -> str:
 
 def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     """Return a picture of how well labels are predicted from the others, and what it shows."""
-    name = target if target in model.targets else model.targets[0]
-    process, _ = process_of(model.gp, model.targets.index(name))
+    place = _of_page(model, target)
+    name = model.name_of(place)
+    process, _ = process_of(model.gp, place)
     if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
         return b"", "To see how good the model is, predict labels that are left out: daskrf evaluate."
     if process.n_rows_ < _FEWEST_SHOWN:
@@ -106,6 +108,14 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     return picture.getvalue(), text
 
 
+def _of_page(model: Model, target: str) -> Target:
+    """Return the target of a page, or the first of the model if it is not known."""
+    try:
+        return ranked_target(model, target)
+    except InputError:
+        return 0
+
+
 def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tuple[Known, str]:
     """Return the labelled molecules of a model with their labels, and what is to be said if some lack.
 
@@ -117,11 +127,10 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tupl
     target : str
         Molecules without a label of this target are left out.
     """
-    smiles, reason = labelled_smiles(model, path)
+    measured = measured_of(model, path, _of_page(model, target))
+    smiles, reason, y = measured.smiles, measured.reason, measured.values
     if not smiles:
         return Known(), f"the nearest labelled molecules are not shown: {reason}"
-    labels = load_model(path, names=["labels"]).arrays["labels"]
-    y = labels[:, model.targets.index(target)] if target in model.targets else labels[:, 0]
     there = np.flatnonzero(np.isfinite(y) & np.array([bool(text) for text in smiles]))
     said = f"of the labelled molecules, {reason}" if reason else ""
     if len(there) > _MOST_COMPARED:
