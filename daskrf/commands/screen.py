@@ -314,7 +314,7 @@ class ScreenJob(Job[ScreenReport]):
     seed: int
     rule: Acquisition
     maximize: bool | None
-    asked: str | int | Mapping[str, float] | None
+    asked: Any  # a target; see `daskrf.jobs.targets.ranked_target`
     exclude_labelled: bool
     overwrite: bool
     shortlist: float | None = None
@@ -736,15 +736,18 @@ class Search(Reduction):
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
         """Return the score of each row, and the columns to keep."""
         columns: dict[str, Any] = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
-        if self.keep_features:
-            columns["phi"] = block.phi
-            if block.diagonal is not None:
-                columns["diagonal"] = block.diagonal
+        columns |= self.kept(block)
         values = columns["mean"]
         if self.draw is not None:
             drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
             values = drawn.predict(block.phi)
         return self.rule(values, columns.get("std")), columns
+
+    def kept(self, block: Block) -> dict[str, Any]:
+        """Return what the deviations of hits take."""
+        if not self.keep_features:
+            return {}
+        return {"phi": block.phi} | ({} if block.diagonal is None else {"diagonal": block.diagonal})
 
     def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
         """Return the score of each row of a sample that chooses a shortlist; -inf for no possible hit."""

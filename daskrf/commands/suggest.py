@@ -7,15 +7,22 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
 
-from daskrf.acquisition import Acquisition
+from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.acquisition.believer import Believer
+from daskrf.acquisition.hypervolume import (
+    HypervolumeGain,
+    directions,
+    on_front,
+    reference_point,
+    scalarized,
+)
 from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
@@ -24,20 +31,19 @@ from daskrf.commands.screen import (
     ScreenJob,
     Search,
     asked_for,
-    one_target,
     predictions_of,
     read_fraction,
     table_of_rows,
 )
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import Target, WeightedSum, joint_prediction
-from daskrf.jobs.directions import words
+from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
+from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
-from daskrf.jobs.models import Model, open_model
+from daskrf.jobs.models import Model, open_model, read_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block
@@ -83,6 +89,11 @@ def caps_of_texts(texts: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def some_targets(texts: Sequence[str]) -> str | tuple[str, ...]:
+    """Return a target, or several to improve at once."""
+    return texts[0] if len(texts) == 1 else tuple(texts)
+
+
 _PASSING = Option(section="Which molecules may be chosen")
 _DIFFERENT = Option(section="Different molecules")
 
@@ -96,12 +107,13 @@ CLI = Command(
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "rounds_left": Option(least=1),
-        "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
+        "target": Option(metavar="NAME|SUM", repeated=True, convert=some_targets),
         "where": Option(metavar="CONDITION", section=_PASSING.section),
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "alerts": Option(metavar="NAME", section=_PASSING.section),
         "require": Option(metavar="CONDITION", section=_PASSING.section),
+        "reference": Option(metavar="CONDITION"),
         "exclude": _PASSING,
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
@@ -123,6 +135,10 @@ _CHUNK = 1024  # molecules tested at a time
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
 _PER_DRAW = 8  # candidates of a draw for each of its picks: draws often agree on the best
+_AT_ONCE = (2, 3)  # targets
+_WAYS = 16  # directions in which candidates for several targets are looked for
+_JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
+_LEAST_SPREAD = 1e-9
 _CANDIDATES = 10  # times n, for rules that need standard deviations
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
 _MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
@@ -144,7 +160,8 @@ class SuggestReport(Shown):
         Molecules scored, and rejected rows of SMILES files.
     acquisition : str
     target : str
-    direction : {"maximize", "minimize"}
+    direction : {"maximize", "minimize", "each"}
+        Each where several targets are improved at once: `target` says how.
     left_out : dict of str to int
         Molecules that scored well enough to be tested, by the first demand that they did not meet, and
         candidates left out because of a pick.
@@ -169,6 +186,8 @@ class SuggestReport(Shown):
 
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
+        if self.direction == "each":
+            how = f"for {printable(self.target, 200)}"
         lines = [
             f"batch of {amount(self.table.num_rows, 'molecules')} from {self.rows:,} by {self.acquisition}, "
             f"{how}, in {self.batch} ({self.seconds:.1f} s)"
@@ -200,7 +219,8 @@ def suggest(
     per_value: Mapping[str, int] | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
-    target: str | int | Mapping[str, float] | None = None,
+    target: str | int | Mapping[str, float] | Sequence[str | int] | None = None,
+    reference: str | Sequence[str] = (),
     overwrite: bool = False,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
@@ -270,9 +290,13 @@ def suggest(
     seed : int, optional
         Seed of the draws of thompson. Default: 0. An exact process fitted by conjugate gradients has draws
         of its own.
-    target : str, int, or dict of str to float, optional
-        As in `screen`: a target, or a weighted sum such as "pIC50 - 0.5 logD". A molecule counts as labelled
-        if it has labels of all targets of the sum.
+    target : str, int, dict of str to float, or sequence of str, optional
+        As in `screen`: a target, or a weighted sum such as "pIC50 - 0.5 logD". Two or three targets, each
+        with --target, are improved at once: the batch is that which adds most to the hypervolume of the best
+        trade-offs. A molecule counts as labelled if it has labels of all targets.
+    reference : str or sequence of str
+        What molecules must reach to count where several targets are improved, such as "pIC50 > 6 and logD <
+        3". Default: the worst values among the best trade-offs measured so far, and a tenth less.
     overwrite : bool
         Replace a batch at the output.
     format, fragments
@@ -304,20 +328,26 @@ def suggest(
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
     output = as_path(output)
+    several = not (target is None or isinstance(target, (str, int, Mapping)))
+    given = {"acquisition": acquisition, "rounds_left": rounds_left, "shortlist": shortlist, **settings}
+    _check_several(several, given | ({"batch": batch} if batch != "ranked" else {}), reference)
+    acquisition = "thompson" if several else acquisition  # which draws, too
     rule, maximize = asked_for(*_default(acquisition, rounds_left, maximize, settings))
     _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
     files = (source, format, fragments, accept_rejects)
     demands = _Demands(
         *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
         dict(per_value or {}),
-        (require,) if isinstance(require, str) else tuple(require),
+        _as_texts(require),
     )
-    job = SuggestJob(
+    kind = FrontJob if several else SuggestJob
+    job = kind(
         *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
         *(overwrite, shortlist),
         n=n,
         batch=batch,
         demands=demands,
+        reached=_as_texts(reference),
     )
     report = run(job, client, progress)
     assert isinstance(report, SuggestReport)
@@ -361,15 +391,22 @@ class SuggestJob(ScreenJob):
     batch: str = "ranked"
     demands: _Demands = field(default_factory=_Demands)
     passing: Passing = field(init=False)
+    reached: tuple[str, ...] = ()
     smiles: list[str] = field(default_factory=list)
     requirements: tuple[Requirement, ...] = ()
 
     name = "suggest"
+    taken: ClassVar[tuple[str, ...]] = _TAKEN  # columns of the candidates for the table
 
     @property
     def deviations(self) -> bool:
         """See `ScreenJob`: probabilities take deviations of all molecules."""
         return super().deviations or bool(self.requirements)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether picks depend on those before them."""
+        return self.batch == "believer"
 
     @property
     def n_kept(self) -> int:
@@ -518,14 +555,23 @@ class SuggestJob(ScreenJob):
             table,
             found.n_scored,
             rejected,
-            _words_of(self.rule),
-            self.model.name_of(self.target),
-            "maximize" if self.rule.maximize else "minimize",
+            *self.words,
             left_out,
             run.seconds,
             notes,
             inputs_of(self.features),
         )
+
+    @property
+    def ranked_by(self) -> str | list[str]:
+        """The target for a page, or all that are improved at once."""
+        return self.model.name_of(self.target)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """The rule, the target and the direction for the report."""
+        direction = "maximize" if self.rule.maximize else "minimize"
+        return _words_of(self.rule), self.model.name_of(self.target), direction
 
     def _required(self, table: pa.Table) -> list[str]:
         """Return how probably the batch meets what is required."""
@@ -540,11 +586,10 @@ class SuggestJob(ScreenJob):
         """Write the batch as its ending says."""
         with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
             if self.output.suffix.lower() == ENDING:
-                target, title = (
-                    self.model.name_of(self.target),
-                    f"{amount(self.n, 'molecules')} to measure next",
-                )
-                about = {"target": target, "notes": list(notes)}
+                several = not isinstance(self.ranked_by, str)
+                title = f"{amount(self.n, 'molecules')} to measure next"
+                title += f", for {self.words[1]}" if several else ""
+                about = {"target": self.ranked_by, "notes": list(notes)}
                 write_hits_page(table, file, about, self.model, self.path, title=title)
             else:
                 write_molecules(table, file, self.output)
@@ -605,8 +650,8 @@ class SuggestJob(ScreenJob):
             return diverse
         if self.rule.needs_sample and self.n_draws > 1:
             columns["draw"] = _by_draws(columns["lists"], diverse, self.n)
-        elif self.batch == "believer":
-            columns["acquisition"] = self._believed(columns, diverse)
+        elif self.one_by_one:
+            columns["acquisition"] = self._chosen_jointly(columns, diverse)
         else:
             for i in columns["order"].tolist():
                 if len(diverse.picks) == self.n:
@@ -614,7 +659,7 @@ class SuggestJob(ScreenJob):
                 diverse.take(i)
         return diverse
 
-    def _believed(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
+    def _chosen_jointly(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
         """Choose one by one, each pick counting as measured; return the score of each when it was picked."""
         process, own = process_of(self.model.gp, self.target)
         mean, covariance = joint_prediction(process, own, columns["phi"], columns["diagonal"])
@@ -658,7 +703,7 @@ class SuggestJob(ScreenJob):
         rank[columns["order"]] = np.arange(1, len(rank) + 1)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
-        for name in (*_TAKEN, *self._own_columns, *(["meets"] if self.requirements else [])):
+        for name in (*self.taken, *self._own_columns, *(["meets"] if self.requirements else [])):
             table = table.append_column(name, pa.array(columns[name][picks]))
         words, labelled = (
             "there are too many labelled molecules to compare with",
@@ -685,6 +730,168 @@ class SuggestJob(ScreenJob):
             return f"number {place} of draw {draw}"
         place = f"number {rank[pick]:,} by {self.rule.name}"
         return f"{place} alone; best after the picks before it" if self.batch == "believer" else place
+
+
+@dataclass
+class FrontJob(SuggestJob):
+    """Improves two or three targets at once.
+
+    Candidates are the molecules whose means reach farthest above a reference point, in many directions; of
+    these the batch is the one that is expected to add most to the hypervolume, by joint draws. `rule` ranks
+    the former; `target` stands for the labels and columns of all targets.
+    """
+
+    places: tuple[int, ...] = ()
+    signs: tuple[float, ...] = ()
+    floor: npt.NDArray[np.float64] = field(init=False)  # the reference point; larger is better
+    front: npt.NDArray[np.float64] = field(init=False)  # what has been measured, likewise
+
+    taken: ClassVar[tuple[str, ...]] = ("acquisition", "on_front")
+
+    @property
+    def rough(self) -> bool:
+        """See `ScreenJob`: the landmarks of one target do not know the others."""
+        return False
+
+    def read(self) -> None:
+        """See `ScreenJob`."""
+        self.model = read_model(self.path, statistics=True)
+        assert isinstance(self.asked, Sequence)
+        self.places = _places(self.model, self.asked)
+        found = [maximizes(self.model, t, self.maximize) for t in self.places]
+        self.signs = tuple(1.0 if up else -1.0 for up, _ in found)
+        self.target = WeightedSum(self.places, self.signs)  # only for labels and columns of each
+        self.notes = (*(note for _, notes in found for note in notes), *self.model.scales_of(self.names))
+        self.rule = acquisition_for("greedy", maximize=True)
+        self.measured = measured_of(self.model, self.path, self.target)
+        values = self.measured.parts[:, list(self.places)] * self.signs
+        self.front = values[np.isfinite(values).all(axis=1)]
+        self._set_reference(values)
+
+    @property
+    def names(self) -> list[str]:
+        """The targets."""
+        return names_in(self.model, self.target)
+
+    ranked_by = names
+
+    def _set_reference(self, values: npt.NDArray[np.float64]) -> None:
+        """Set what molecules must reach to count, and say so."""
+        self.floor = reference_point(self.front) if len(self.front) else np.nanmedian(values, axis=0)
+        given = dict(_reached(self.reached, self.model, self.places, self.signs))
+        for place, number in given.items():
+            self.floor[self.places.index(place)] = number
+        signs = zip(self.names, self.floor * self.signs, self.signs, strict=True)
+        told = " and ".join(f"{name} {'>' if sign > 0 else '<'} {value:.4g}" for name, value, sign in signs)
+        whence = (
+            f"the worst of the {amount(int(on_front(self.front).sum()), 'best trade-offs')} measured so far, "
+            "and a tenth of their range less"
+            if len(self.front)
+            else "the median labels, as no molecule has labels of all targets"
+        )
+        asked = "as asked for" if len(given) == len(self.places) else whence
+        self.notes = (
+            *self.notes,
+            f"only what reaches the reference point counts, {told} ({asked}"
+            f"{'' if given else '; --reference sets another'})",
+            "errors of the targets are taken as independent",
+        )
+
+    def plan(self, run: Run) -> None:
+        """See `SuggestJob`."""
+        super().plan(run)
+        self.n_draws = _WAYS + len(self.places)
+        self.k = math.ceil(_CANDIDATES * self.n / self.n_draws) + 8
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `SuggestJob`."""
+        return {**super().spec, "targets": self.names, "signs": self.signs, "reference": self.floor.tolist()}
+
+    @property
+    def usual(self) -> float:
+        """See `SuggestJob`: that of the reference point."""
+        return 0.0
+
+    def search(self, run: Run) -> Search:
+        """See `ScreenJob`: candidates that reach far in many directions."""
+        assert self.measured is not None
+        best = self.front.max(axis=0, initial=-np.inf) - self.floor
+        spread = np.nanstd(self.measured.parts[:, list(self.places)], axis=0)
+        extent = np.where(best > 0, best, np.maximum(spread, _LEAST_SPREAD))
+        more: dict[str, Any] = {"signs": self.signs, "floor": tuple(self.floor), "extent": tuple(extent)}
+        return FrontCandidates(**vars(super().search(run)), **more)
+
+    @property
+    def one_by_one(self) -> bool:
+        """See `SuggestJob`."""
+        return True
+
+    def _ranked(self, top: TopK) -> dict[str, Any]:
+        """See `SuggestJob`; also whether each candidate is on the predicted front of the library.
+
+        What dominates a candidate reaches farther in every direction, so that it is a candidate itself.
+        """
+        columns = super()._ranked(top)
+        means = np.column_stack([columns[f"mean_{name}"] for name in self.names]) * self.signs
+        return columns | {"on_front": np.where(on_front(means), "yes", "no"), "round": {}}
+
+    def _chosen_jointly(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
+        """Choose what adds most to the hypervolume, one by one; return what each added.
+
+        Where nothing adds anything to the picks in any draw, another round begins with what is measured.
+        """
+        gain = HypervolumeGain(self._draws(columns), self.front, self.floor, columns.get("meets"))
+        scores, number, n_before = gain.gains.copy(), 1, 0
+        while len(diverse.picks) < self.n and diverse.free.any():
+            pick = gain.best(diverse.free)
+            if gain.gains[pick] > 0:
+                scores[pick] = gain.gains[pick]
+                columns["round"][pick] = number
+                diverse.take(pick)
+                gain.take(pick)
+            elif len(diverse.picks) > n_before:
+                gain.forget()
+                number, n_before = number + 1, len(diverse.picks)
+            else:
+                break
+        for i in columns["order"].tolist():
+            if len(diverse.picks) < self.n:
+                diverse.take(i)
+        return scores
+
+    def _draws(self, columns: dict[str, Any]) -> npt.NDArray[np.float64]:
+        """Return independent draws of the targets at all candidates, shape (n_draws, m, d)."""
+        parts = tuple(process_of(self.model.gp, t) for t in self.places)
+        process = SummedProcess(parts, self.signs)  # which draws its parts independently
+        n = min(_JOINT_DRAWS, process.most_draws() or _JOINT_DRAWS)
+        with ONE_BLAS_THREAD:  # the same on any number of processors
+            drawn = process.drawn(process.weights_of_draws(n, self.seed), self.seed)
+            values = [f.predict(columns["phi"]).reshape(-1, n).T for f in drawn.functions]
+        return np.stack(values, axis=-1) * self.signs
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """See `SuggestJob`."""
+        aims = (f"{'large' if s > 0 else 'small'} {n}" for n, s in zip(self.names, self.signs, strict=True))
+        return "expected hypervolume improvement", " and ".join(aims), "each"
+
+    def _required(self, table: pa.Table) -> list[str]:
+        """See `SuggestJob`; also how many molecules are on the predicted front."""
+        n = table["on_front"].to_pylist().count("yes")
+        said = (
+            f"on the predicted front: {n:,} of the batch (on_front); no other molecule without labels is "
+            "predicted to be as good in all targets and better in one"
+        )
+        among = f"chosen among the {self.k:,} that reach farthest in each of {self.n_draws} directions"
+        return [among, *super()._required(table), said]
+
+    def _why(self, columns: dict[str, Any], rank: npt.NDArray[np.int64], pick: int) -> str:
+        """See `SuggestJob`."""
+        number = columns["round"].get(pick)
+        if number is None:
+            return "adds nothing in any draw, but reaches farthest of the rest"
+        return "adds most to the picks before it" if number == 1 else f"adds most in round {number}"
 
 
 def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
@@ -743,7 +950,7 @@ class Candidates(Search):
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
         """See `Search`; weighed by the probability of what is required, which is a column."""
-        scores, columns = super().scores(model, block)
+        scores, columns = self.unweighed(model, block)
         if not self.requirements:
             return scores, columns
         log_probability = np.zeros(len(block.rows))
@@ -753,6 +960,10 @@ class Candidates(Search):
         log_probability = np.maximum(log_probability, _LEAST_LOG)
         columns["meets"] = np.exp(log_probability)
         return weighed(self.rule, scores, log_probability, self.usual), columns
+
+    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        """Return the score of each row, or several, and the columns to keep."""
+        return super().scores(model, block)
 
     def zero(self) -> Found:
         tops = [TopK(self.k) for _ in range(self.n_draws)]
@@ -818,6 +1029,78 @@ class Candidates(Search):
             tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
         n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
         return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+
+
+@dataclass(frozen=True)
+class FrontCandidates(Candidates):
+    """Keeps the rows whose means reach farthest above a reference point, in each of many directions.
+
+    The last directions are the targets alone. Values are multiplied by `signs`, so that larger is better.
+    """
+
+    signs: tuple[float, ...] = ()
+    floor: tuple[float, ...] = ()
+    extent: tuple[float, ...] = ()
+
+    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        """See `Candidates`: a score for each direction."""
+        means = [
+            predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]
+            for target in targets_in(self.target)
+        ]
+        values = (np.column_stack(means) * self.signs - self.floor) / self.extent
+        ways = directions(_WAYS, len(self.signs))
+        return np.column_stack([scalarized(values, ways), values]), self.kept(block)
+
+
+def _places(model: Model, names: Sequence[str | int]) -> tuple[int, ...]:
+    """Return the positions of two or three different targets."""
+    places = []
+    for name in names:
+        places.append(target_of(model, name))
+        if places.count(places[-1]) > 1:
+            raise OptionError(f"The target '{model.targets[places[-1]]}' is named twice; name it once.")
+    if len(places) not in _AT_ONCE:
+        raise OptionError(
+            f"Two or three targets can be improved at once, not {len(places)}; weigh them in one sum, "
+            f"such as --target '{' + '.join(map(str, names[:3]))}', or ask for the others by --require."
+        )
+    return tuple(places)
+
+
+def _reached(
+    texts: Sequence[str], model: Model, places: Sequence[int], signs: Sequence[float]
+) -> Iterator[tuple[int, float]]:
+    """Yield targets and what they must reach to count, multiplied by their signs."""
+    there = listed([model.targets[place] for place in places], "'")
+    for limit in (limit for text in texts for limit in _limits_of_targets(text, model, there)):
+        place = model.targets.index(limit.name) if limit.column else -1
+        if place not in places:
+            raise InputError(f"'{limit.name}' is none of the targets that are improved, {there}.")
+        sign = signs[places.index(place)]
+        if limit.sign not in _SIGNS or (limit.sign[0] == ">") != (sign > 0):
+            better = "large" if sign > 0 else "small"
+            raise OptionError(
+                f"{better.capitalize()} values of '{limit.name}' are good, so that '{limit}' is no end of "
+                f"what counts; write '{limit.name} {'>' if sign > 0 else '<'} {limit.number:g}'."
+            )
+        yield place, sign * limit.number
+
+
+def _check_several(several: bool, given: Mapping[str, Any], reference: str | Sequence[str]) -> None:
+    """Refuse options that several targets have no use for, or one."""
+    if not several and reference:
+        raise OptionError("--reference is for several targets that are improved at once; leave it out.")
+    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if several and named:
+        raise OptionError(
+            f"Several targets are improved at once by the expected hypervolume; leave out "
+            f"{', '.join(named)}, or weigh the targets in one sum."
+        )
+
+
+def _as_texts(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _requirements(texts: Sequence[str], model: Model, target: Target) -> Iterator[Requirement]:

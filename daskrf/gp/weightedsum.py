@@ -17,7 +17,15 @@ from daskrf import seeds
 if TYPE_CHECKING:
     from daskrf.gp.separate import Process
 
-__all__ = ["SummedProcess", "Target", "WeightedSum", "joint_prediction", "targets_in", "values_of"]
+__all__ = [
+    "SummedFunction",
+    "SummedProcess",
+    "Target",
+    "WeightedSum",
+    "joint_prediction",
+    "targets_in",
+    "values_of",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -101,7 +109,7 @@ def joint_prediction(
 
 
 @dataclass(frozen=True)
-class _SummedFunction:
+class SummedFunction:
     """A sum of functions of rows."""
 
     functions: tuple[Any, ...]
@@ -196,13 +204,13 @@ class SummedProcess:
         means, *deviations = zip(*found, strict=True)
         return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
 
-    def rough(self) -> _SummedFunction | None:
+    def rough(self) -> SummedFunction | None:
         """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""
         found = [gp.rough() for gp, _ in self.parts]
         if all(each is None for each in found):
             return None
         cheap = (each or _MeanOf(*part) for each, part in zip(found, self.parts, strict=True))
-        return _SummedFunction(tuple(cheap), self.weights)
+        return SummedFunction(tuple(cheap), self.weights)
 
     def most_draws(self) -> int | None:
         """Return how many draws there are, or None for any number."""
@@ -220,12 +228,12 @@ class SummedProcess:
         found = zip(self.parts, self._seeds(seed), strict=True)
         return np.concatenate([gp.weights_of_draws(n, own_seed, own) for (gp, own), own_seed in found])
 
-    def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> _SummedFunction:
+    def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
         """Return the sum of draws with the weights from `weights_of_draw` or `weights_of_draws`."""
         ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
         found = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
         functions = (gp.drawn(own_weights, own_seed, own) for (gp, own), own_weights, own_seed in found)
-        return _SummedFunction(tuple(functions), self.weights)
+        return SummedFunction(tuple(functions), self.weights)
 
     def _seeds(self, seed: int) -> list[int]:
         """Return a seed for each target, the first as given.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from daskrf.gp.calibration import coverage, r2, rmse
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.leaveoneout import leave_one_out
 from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import Target
+from daskrf.gp.weightedsum import Target, WeightedSum, values_of
 from daskrf.jobs.models import Model
 from daskrf.jobs.targets import measured_of, ranked_target
 from daskrf.quantities import amount
@@ -56,7 +56,8 @@ def write_hits_page(
     actives : Known, optional
     title, command : str
     """
-    target = str(about.get("target") or (model.targets[0] if model is not None else ""))
+    targets = about.get("target") or (model.targets[0] if model is not None else "")
+    target = targets if isinstance(targets, str) else targets[0]
     summary, notes = [], [str(note) for note in about.get("notes", ())]
     if "acquisition" in about:
         summary.append(
@@ -68,7 +69,7 @@ def write_hits_page(
     labelled = Known()
     sections: dict[str, Any] = {"What was assumed, counted and left out": notes}
     if model is not None:
-        labelled, left_out = labelled_of(model, model_path, target)
+        labelled, left_out = labelled_of(model, model_path, targets)
         notes += [left_out] if left_out else []
         sections["The model"] = [f"{Path(model_path).name}", *status(model_path).words]
     shown = (b"", "") if model is None else _goodness(model, target)
@@ -116,7 +117,7 @@ def _of_page(model: Model, target: str) -> Target:
         return 0
 
 
-def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tuple[Known, str]:
+def labelled_of(model: Model, path: str | os.PathLike[str], target: str | Sequence[str]) -> tuple[Known, str]:
     """Return the labelled molecules of a model with their labels, and what is to be said if some lack.
 
     Parameters
@@ -124,11 +125,18 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tupl
     model : Model
     path : path
         Of the model.
-    target : str
-        Molecules without a label of this target are left out.
+    target : str, or sequence of str
+        Molecules without a label of this target, or of one of these targets, are left out.
     """
-    measured = measured_of(model, path, _of_page(model, target))
+    if isinstance(target, str):
+        whole = _of_page(model, target)
+        shown: list[Target] = [whole]
+    else:
+        shown = [model.targets.index(name) for name in target]
+        whole = WeightedSum(tuple(map(model.targets.index, target)), (1.0,) * len(target))
+    measured = measured_of(model, path, whole)
     smiles, reason, y = measured.smiles, measured.reason, measured.values
+    labels = np.column_stack([values_of(measured.parts, each) for each in shown])
     if not smiles:
         return Known(), f"the nearest labelled molecules are not shown: {reason}"
     there = np.flatnonzero(np.isfinite(y) & np.array([bool(text) for text in smiles]))
@@ -139,7 +147,8 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tupl
             "labelled ones, evenly spaced in their order"
         )
         there = there[np.linspace(0, len(there) - 1, _MOST_COMPARED).astype(np.int64)]
-    return Known([smiles[i] for i in there], [f"{y[i]:.4g}" for i in there]), said
+    values = [", ".join(f"{value:.4g}" for value in labels[i]) for i in there]
+    return Known([smiles[i] for i in there], values), said
 
 
 def screen_command(about: Mapping[str, Any], output: str) -> str:

@@ -1,7 +1,8 @@
-"""A weighted sum of targets ranks a library as the predictions of its targets say."""
+"""Weighted sums of targets, and several targets improved at once, choose as the predictions say."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +16,16 @@ from rdkit.Chem import Crippen
 import daskrf
 from daskrf import fit, found, screen, suggest
 from daskrf.acquisition.improvement import ExpectedImprovement, ProbabilityOfImprovement
+from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import WeightedSum
-from daskrf.jobs.models import read_model
+from daskrf.gp.weightedsum import SummedProcess, WeightedSum
+from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.targets import formula_of, parsed_formula, ranked_target
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 from tests.jobs.job import FEATURES
+from tests.naive import hypervolume as naive_volume
 from tests.naive import suggest as naive
 
 FORMULA = "size - 4 logP"
@@ -229,6 +232,158 @@ def test_improvement_needs_molecules_with_all_labels(library: Path, tmp_path: Pa
         suggest(tmp_path / "model", library, tmp_path / "a.csv", n=3, target=FORMULA, acquisition="ei")
     report = suggest(tmp_path / "model", library, tmp_path / "a.csv", n=3, target=FORMULA)
     assert "0 molecules have labels of all its targets and count as labelled; 70 with labels" in str(report)
+
+
+def front_of(points: np.ndarray) -> list[int]:
+    """Return the rows that no other row dominates."""
+    return [i for i, p in enumerate(points) if not any((q >= p).all() and (q > p).any() for q in points)]
+
+
+def summed(models: Path, model: str) -> SummedProcess:
+    gp = read_model(models / model).gp
+    return SummedProcess((process_of(gp, 0), process_of(gp, 1)), (1.0, -1.0))
+
+
+@pytest.mark.parametrize("model", ["exact", "features"])
+def test_the_batch_adds_most_to_the_hypervolume(
+    model: str, models: Path, library: Path, tmp_path: Path
+) -> None:
+    """As found by testing every molecule in every direction, and every candidate for every pick."""
+    n, smiles = 8, pd.read_csv(library).smiles.tolist()
+    report = suggest(models / model, library, tmp_path / "batch.csv", n=n, target=["size", "logP"], seed=2)
+    batch = pd.read_csv(tmp_path / "batch.csv")
+    known = labels(library).dropna()
+    values = known[["size", "logP"]].to_numpy() * [1, -1]
+    best = values[front_of(values)]
+    reference = best.min(axis=0) - 0.1 * np.ptp(best, axis=0)
+    loaded = daskrf.load(models / model)
+    means = loaded.predict(smiles) * [1, -1]
+    free = [i for i, text in enumerate(smiles) if text not in set(known.smiles)]
+    above = (means - reference) / (best.max(axis=0) - reference)
+    angles = np.pi / 2 * (np.arange(16) + 0.5) / 16
+    reach = [np.minimum(above[:, 0] / np.cos(a), above[:, 1] / np.sin(a)) for a in angles]
+    k = -(-10 * n // 18) + 8
+    lists = [sorted(free, key=lambda i: -score[i])[:k] for score in [*reach, *above.T]]
+    candidates = sorted(set().union(*lists))
+    X = Fingerprinter()([smiles[i] for i in candidates]).fingerprints
+    phi = X if model == "exact" else feature_map_of(read_model(models / model)).fit(X).transform_bits(X)
+    process = summed(models, model)
+    drawn = process.drawn(process.weights_of_draws(64, 2), 2)
+    draws = np.stack([f.predict(phi).T for f in drawn.functions], axis=-1) * [1, -1]
+
+    def volume_of(points: np.ndarray) -> float:
+        return naive_volume.of_two(np.vstack([best, points]), reference)
+
+    picks: list[int] = []
+    for _ in range(n):
+        volume = [
+            -1.0 if i in picks else np.mean([volume_of(own[[*picks, i]]) for own in draws])
+            for i in range(len(candidates))
+        ]
+        picks.append(int(np.argmax(volume)))
+    assert batch.row.tolist() == [candidates[i] for i in picks]
+    whole = front_of(means[free])
+    best_means = {free[i] for i in whole}
+    assert batch.on_front.tolist() == ["yes" if row in best_means else "no" for row in batch.row]
+    np.testing.assert_allclose(batch[["mean_size", "mean_logP"]], means[batch.row] * [1, -1], rtol=1e-5)
+    text = str(report)
+    assert "by expected hypervolume improvement, for large size and small logP" in text
+    assert (
+        f"size > {reference[0]:.4g} and logP < {-reference[1]:.4g} (the worst of the {len(best)} best" in text
+    )
+    assert f"on the predicted front: {sum(batch.on_front == 'yes')} of the batch" in text
+    assert batch.acquisition.is_monotonic_decreasing
+    assert set(batch.why) == {"adds most to the picks before it"}
+
+
+def test_three_targets_different_molecules_and_a_reference(library: Path, tmp_path: Path) -> None:
+    known = labels(library).assign(rings=lambda t: [float(text.count("1")) for text in t.smiles])
+    names = ["size", "logP", "rings"]
+    options: dict[str, Any] = {"drop_non_numbers": True, "feature_map": FEATURES, "direction": "maximize"}
+    fit(known, output=tmp_path / "model", target=names, **options)
+    report = suggest(
+        *(tmp_path / "model", library, tmp_path / "batch.html"),
+        n=60,
+        target=names,
+        reference="size > 30 and logP > 0",
+        max_similarity=0.35,
+        where="weight < 600",
+    )
+    table = report.table.to_pandas()
+    assert "size > 30 and logP > 0 and rings > " in str(report)
+    assert "; --reference" not in str(report)
+    assert report.left_out["too similar to a pick"] > 0
+    assert len(table) == 60
+    for a, b in itertools.combinations(table.smiles[:15], 2):
+        assert naive.similarity(a, b) <= 0.35
+    assert table.why[0] == "adds most to the picks before it"
+    assert "on_front" in (tmp_path / "batch.html").read_text()
+
+
+def test_when_nothing_adds_to_the_picks_another_round_begins(
+    models: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one draw, the picks of the first round are its front, and those of the second the next one."""
+    monkeypatch.setattr(suggesting, "_JOINT_DRAWS", 1)
+    two: dict[str, Any] = {"n": 12, "target": ["size", "logP"]}
+    table = suggest(models / "exact", library, tmp_path / "a.csv", **two).table.to_pandas()
+    process = summed(models, "exact")
+    drawn = process.drawn(process.weights_of_draws(1, 0), 0)
+    X = Fingerprinter()(list(table.smiles)).fingerprints
+    values = np.column_stack([f.predict(X) for f in drawn.functions]) * [1, -1]
+    rounds = ["adds most to the picks before it", "adds most in round 2", "adds most in round 3"]
+    number = table.why.map({text: k for k, text in enumerate(rounds, start=1)})
+    assert number.is_monotonic_increasing
+    assert number.max() > 1
+    for k in range(1, int(number.max()) + 1):
+        left = values[number >= k]
+        assert set(np.flatnonzero(number[number >= k] == k)) <= set(front_of(left))
+    far = suggest(models / "exact", library, tmp_path / "b.csv", reference="size > 999 and logP < -99", **two)
+    assert set(far.table["why"].to_pylist()) == {"adds nothing in any draw, but reaches farthest of the rest"}
+
+
+def test_a_third_target_may_be_required_and_none_measured_together(library: Path, tmp_path: Path) -> None:
+    known = labels(library).assign(rings=lambda t: [float(text.count("1")) for text in t.smiles])
+    known.loc[known.index[:50], "size"] = np.nan
+    known.loc[known.index[50:], "logP"] = np.nan
+    options: dict[str, Any] = {"drop_non_numbers": True, "quick": True, "direction": "maximize"}
+    fit(known, output=tmp_path / "model", target=["size", "logP", "rings"], **options)
+    two = {"target": ["size", "logP"], "require": "rings < 3"}
+    report = suggest(tmp_path / "model", library, tmp_path / "a.csv", n=5, **two)
+    assert "the median labels, as no molecule has labels of all targets" in str(report)
+    assert "probability of rings < 3: median" in str(report)
+    gains = report.table["acquisition"].to_numpy()
+    assert (gains > 0).all()
+
+
+def test_workers_choose_the_same_front(models: Path, library: Path, client: Any, tmp_path: Path) -> None:
+    two: dict[str, Any] = {"n": 6, "target": ["logP", "size"]}
+    here = suggest(models / "features", library, tmp_path / "a.csv", **two)
+    there = suggest(models / "features", library, tmp_path / "b.csv", client=client, **two)
+    assert here.table.equals(there.table)
+
+
+SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
+    "twice": ({"target": ["size", "size"]}, "'size' is named twice"),
+    "unknown": ({"target": ["size", "hERG"]}, "no target 'hERG'; it has"),
+    "one": ({"target": ["size"]}, "Two or three targets can be improved at once, not 1"),
+    "sum": ({"target": ["size", "size - logP"]}, "no target 'size - logP'"),
+    "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),
+    "rounds": ({"rounds_left": 2, "batch": "believer"}, "leave out --rounds-left, --batch,"),
+    "shortlist": ({"shortlist": 0.5}, "leave out --shortlist"),
+    "reference name": ({"reference": "weight < 300"}, "'weight' is none of the targets that are improved"),
+    "reference sign": ({"reference": "logP > 3"}, r"Small values of 'logP' are good.*write 'logP < 3'"),
+    "reference text": ({"reference": "logP below 3"}, "cannot be read; write a target"),
+    "reference of one": ({"target": "size", "reference": "size > 3"}, "--reference is for several targets"),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_refusals_of_several(name: str, models: Path, library: Path, tmp_path: Path) -> None:
+    options, message = SEVERAL[name]
+    with pytest.raises(InputError, match=message):
+        suggest(models / "exact", library, tmp_path / "a.csv", n=3, **{"target": ["size", "logP"], **options})
+    assert list(tmp_path.iterdir()) == []
 
 
 NAMES = ["pIC50", "logD", "docking score", "docking", "5HT2A", "A-1", "A", "naphthol", "x+y"]
