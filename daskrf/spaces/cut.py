@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,12 @@ from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
-__all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
+__all__ = ["CutSpace", "Entries", "Overlap", "cut", "in_helpers", "n_cuts", "summed"]
 
 _PART = 2048  # texts that a helper gets at a time
+
+_ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
+_LARGE = 2**22  # of numbers: a table of so many is made faster than a few of them are sorted
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,6 +51,24 @@ class Entries(NamedTuple):
         """Return the synthons of a block."""
         start, stop = np.searchsorted(self.block, [block, block + 1])
         return [int(synthon) for synthon in self.synthon[start:stop]]
+
+
+class Overlap(NamedTuple):
+    """Counts of environments over the cuts, around the atoms of one slot of some products.
+
+    Attributes
+    ----------
+    counts : csr_matrix of int64
+        Distinct ones.
+    row : int64 array, shape (n,)
+        Which of them each product has.
+    view : int64 array, shape (n,)
+        Equal for equal `row` if the synthons are equal, and few.
+    """
+
+    counts: sparse.csr_matrix
+    row: Integers
+    view: Integers
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,11 @@ class CutSpace:
     sums: npt.NDArray[np.float64]
     entries: list[list[Entries]]
 
+    @cached_property
+    def _edge_number(self) -> Integers:
+        """The position of each synthon's edge among the distinct ones."""
+        return np.unique(self.edge, return_inverse=True)[1].ravel()
+
     @property
     def sizes(self) -> list[int]:
         """Number of products of each reaction; 0 if it is refused."""
@@ -114,13 +141,9 @@ class CutSpace:
         csr_matrix
             The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
         """
-        total = sparse.csr_matrix((len(synthons), self.spec.n_columns), dtype=np.int64)
-        for slot, (table, row) in zip(synthons.T, self.overlaps(synthons), strict=True):
-            total = total + self.own[slot] + table[row]
-        total.data = np.minimum(total.data, MAX_COUNT).astype(np.uint16)
-        return total
+        return summed(self.own, list(synthons.T), self.overlaps(synthons))
 
-    def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[tuple[sparse.csr_matrix, Integers]]:
+    def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
 
         Synthons with the same edge, and partners that look the same from there, have the same counts, which
@@ -133,18 +156,22 @@ class CutSpace:
 
         Returns
         -------
-        list of (csr_matrix of int64, int64 array of shape (n,))
-            For each slot, distinct counts, and which of them each product has.
+        list of Overlap
+            By slot.
         """
-        places, firsts = [], []
-        classes, of = np.unique(self.reach[synthons], axis=0, return_inverse=True)
+        places, firsts, seen = [], [], []
+        codes = np.zeros(len(synthons), np.int64)
+        for reach in self.reach[synthons].T:
+            codes = codes * len(self.reaches) + reach
+        shown, of = _distinct(codes)
+        classes = self.reach[synthons[shown]].tolist()
         for slot in range(synthons.shape[1]):
             views: dict[tuple[int, ...], int] = {}
-            view = [views.setdefault(self.view(slot, row), len(views)) for row in classes.tolist()]
-            key = np.column_stack([self.edge[synthons[:, slot]], np.array(view, np.int64)[of.ravel()]])
-            _, first, place = np.unique(key, axis=0, return_index=True, return_inverse=True)
+            view = np.array([views.setdefault(self.view(slot, own), len(views)) for own in classes], np.int64)
+            seen.append(view[of])
+            first, place = _distinct(self._edge_number[synthons[:, slot]] * len(views) + seen[-1])
             firsts.append(first)
-            places.append(place.ravel())
+            places.append(place)
         joined, sources = _covering(places, firsts)
         found = in_helpers(
             "daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[np.array(joined, int)])
@@ -152,7 +179,7 @@ class CutSpace:
         tables = (
             _counts_matrix([found[j][slot] for j in source], self.spec) for slot, source in enumerate(sources)
         )
-        return list(zip(tables, places, strict=True))
+        return list(map(Overlap, tables, places, seen))
 
     def view(self, slot: int, classes: Sequence[int]) -> tuple[int, ...]:
         """Return what environments around the atoms of a slot see of its partners.
@@ -256,9 +283,62 @@ class _Table:
         return number
 
 
-def _covering(
-    places: Sequence[Integers], firsts: Sequence[npt.NDArray[np.intp]]
-) -> tuple[list[int], list[Integers]]:
+def summed(
+    own: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
+) -> sparse.csr_matrix:
+    """Return the counts of products: of their synthons, and of environments over the cuts.
+
+    Parameters
+    ----------
+    own : csr_matrix
+        `CutSpace.own`.
+    synthons : list of integer arrays of shape (n,)
+        Of each slot.
+    overlaps : list of Overlap
+        Of each slot.
+
+    Returns
+    -------
+    csr_matrix of uint16
+    """
+    terms, places = [], []
+    for slot, (counts, row, view) in zip(synthons, overlaps, strict=True):
+        # What a synthon adds is summed once, however many of the products have it.
+        number = _distinct(slot.astype(np.int64))[1]
+        first, place = _distinct(number * (int(view.max(initial=0)) + 1) + view)
+        terms.append(own[slot[first]] + counts[row[first]])
+        places.append(place)
+    if sum(int(term.data.max(initial=0)) for term in terms) <= MAX_COUNT:
+        terms = [term.astype(np.uint16) for term in terms]  # a quarter of the bytes
+    parts = []
+    for start in range(0, max(1, len(synthons[0])), _ROWS):
+        total, *others = (
+            term[place[start : start + _ROWS]] for term, place in zip(terms, places, strict=True)
+        )
+        for other in others:
+            total = total + other
+        if total.dtype != np.uint16:
+            total.data = np.minimum(total.data, MAX_COUNT).astype(np.uint16)
+        parts.append(total)
+    return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
+
+
+def _distinct(codes: Integers) -> tuple[Integers, Integers]:
+    """Return where each distinct code is first, by ascending code, and which of them each code is.
+
+    Codes are not negative. Without sorting where they are small: it would take most of the time.
+    """
+    size = int(codes.max(initial=-1)) + 1
+    if size > _LARGE + 4 * len(codes):
+        _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+        return first.astype(np.int64), place.astype(np.int64).ravel()
+    first = np.full(size, -1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal codes, the last one stays: the first
+    there = first >= 0
+    return first[there], (np.cumsum(there) - 1)[codes]
+
+
+def _covering(places: Sequence[Integers], firsts: Sequence[Integers]) -> tuple[list[int], list[Integers]]:
     """Return products that show each key of each slot, and which of them shows it, by slot.
 
     Parameters

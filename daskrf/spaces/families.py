@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.errors import InputError
-from daskrf.spaces.cut import CutSpace
+from daskrf.spaces.cut import CutSpace, Overlap, summed
 from daskrf.spaces.reactions import Half
 
 __all__ = ["Family", "Product", "Side", "decoded", "families", "identifiers", "starts_of"]
@@ -112,6 +112,33 @@ class Family:
             for each in itertools.product(*(zip(*kind, strict=True) for kind in kinds))
             if np.logical_and.reduce([of for of, _ in each]).any()
         )
+
+    def fingerprints(
+        self, own: sparse.csr_matrix, rows: Sequence[npt.NDArray[np.integer]]
+    ) -> sparse.csr_matrix:
+        """Return the fingerprints of some products: some million a second, since nothing is joined.
+
+        Parameters
+        ----------
+        own : csr_matrix
+            `CutSpace.own`.
+        rows : list of integer arrays, shape (n,)
+            Rows of the sides, by slot.
+
+        Returns
+        -------
+        csr_matrix of uint16
+            As of `CutSpace.fingerprints`.
+        """
+        group = np.zeros(len(rows[0]), np.int64)
+        for side, row in zip(self.sides, rows, strict=True):
+            reach, of = np.unique(side.reach, return_inverse=True)
+            group = group * len(reach) + of[row]  # as `groups` are in order
+        overlaps = [
+            Overlap(side.counts, side.overlap[side.edge[row], view[group]], view[group])
+            for side, row, view in zip(self.sides, rows, self.views.T, strict=True)
+        ]
+        return summed(own, [side.synthon[row] for side, row in zip(self.sides, rows, strict=True)], overlaps)
 
     def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
         """Return the lowest number of some products; -1 where no reaction has all of the synthons.
@@ -303,7 +330,7 @@ def _overlaps(
     chosen, group = np.concatenate(products), np.concatenate(of)
     found = cut.overlaps(np.column_stack([own[chosen[:, s]] for s, own in enumerate(shown)]))
     tables = []
-    for slot, (counts, row) in enumerate(found):
+    for slot, (counts, row, _) in enumerate(found):
         overlap = np.full((len(shown[slot]), int(views[:, slot].max()) + 1), -1, np.int32)
         overlap[chosen[:, slot], views[group, slot]] = row
         tables.append((overlap, counts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +16,12 @@ from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
+from daskrf.spaces.families import families
 from daskrf.spaces.spacefiles import read_space
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
 SPEC = FingerprintSpec(["morgan:1", "morgan:2"])
+cutting = sys.modules["daskrf.spaces.cut"]  # the package has a function of this name
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +94,32 @@ def test_fingerprints_are_those_of_the_package(whole: CutSpace, kind: dict[str, 
         for part in ("data", "indices", "indptr"):
             np.testing.assert_array_equal(getattr(summed, part), getattr(expected, part))
             assert getattr(summed, part).dtype == getattr(expected, part).dtype
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_fingerprints_of_a_family_are_those_of_its_synthons(
+    whole: CutSpace, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (family,) = (one for one in families(whole) if one.reactions == (list(SPACES).index(name),))
+    rows = [row.ravel() for row in np.meshgrid(*map(np.arange, family.shape))]
+    expected = whole.fingerprints(
+        np.column_stack([side.synthon[row] for side, row in zip(family.sides, rows, strict=True)])
+    )
+    monkeypatch.setattr(cutting, "_ROWS", 7)  # in many parts, by numbers that are sorted
+    monkeypatch.setattr(cutting, "_LARGE", -(10**6))
+    found = family.fingerprints(whole.own, rows)
+    assert found.dtype == np.uint16
+    assert (found != expected).nnz == 0
+    monkeypatch.setattr(cutting, "MAX_COUNT", 3)
+    clipped = family.fingerprints(whole.own, rows)
+    assert clipped.dtype == np.uint16
+    assert expected.data.max() > 3
+    np.testing.assert_array_equal(clipped.data, np.minimum(expected.data, 3))
+
+
+def test_no_products_have_no_fingerprints(whole: CutSpace) -> None:
+    none = np.empty((0, 2), np.int64)
+    assert whole.fingerprints(none).shape == (0, SPEC.n_columns)
 
 
 def test_the_comparison_finds_no_difference(whole: CutSpace) -> None:
