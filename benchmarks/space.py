@@ -5,12 +5,16 @@ pairs of the 12 two-component reactions by `daskrf screen`, everything included:
 counts, search, SMILES and standard deviations of the hits. "default": the same by a default model, an exact
 process of --labels scores, with its rough ranking and its shortlist. Of the three-component reaction, a part
 of the pieces is searched and the whole extrapolated. "means": means of random products of each reaction, as
-the search finds them, beside predictions from their SMILES.
+the search finds them, beside predictions from their SMILES. "brute": the hits of a sub-space of some 10^8
+pairs, of each sixth block, beside the best of a plain formula that scores every product. "composed": the rate
+at which fingerprints of random products are added up from those of their synthons, beside RDKit's.
 
-    python benchmarks/space.py [--components 1024] [--radius 1] [--parts pairs default triples means]
+    python benchmarks/space.py [--components 1024] [--radius 1]
+                               [--parts pairs default triples means brute composed]
                                [--workers 2] [--every 1] [--share 0.01] [--labels 10000]
 
-``--every 10`` takes each tenth block. CPU seconds count all processes.
+``--every 10`` takes each tenth block; "brute" and "composed" take each sixth one or fewer. CPU seconds count
+all processes.
 """
 
 from __future__ import annotations
@@ -26,12 +30,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.common import data_folder, parser, peak_gib, print_header, write_results
-from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit
+from benchmarks.everyproduct import best_of_every_product, compared
+from benchmarks.fingerprint import plain_generator, plain_loop
+from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit, screen
 from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.spacesearch import Chosen
 from daskrf.molecules import Fingerprinter
@@ -42,6 +49,7 @@ from daskrf.spaces.ranking import amplitudes, pieces_of, score_piece
 from daskrf.spaces.spacetables import Space
 
 TRIPLES = "275592"
+PARTS = ("pairs", "default", "triples", "means", "brute", "composed")
 LENGTH_SCALE = {1: 16.0, 2: 25.0}
 
 
@@ -177,15 +185,69 @@ def means(folder: Path, model: Path, every: int, n: int) -> dict[str, Any]:
     }
 
 
+def brute(space: Path, model: Path, k: int, output: Path) -> dict[str, Any]:
+    """Screen a space, and score each of its products by a plain formula; return whether the hits agree."""
+    found = read_model(model)
+    sign = 1.0 if "maximize" in found.directions.values() else -1.0
+    products = cut(read_space(space), FingerprintSpec.from_state(found.metadata["fingerprint"]))
+    clock = Clock()
+    best = best_of_every_product(products, found.gp, feature_map_of(found), sign, 8 * k)
+    seconds = clock.lap()["cpu_s"]
+    screen(model, space, output, k=k)
+    hits = pq.read_table(output)
+    score = sign * hits["mean"].to_numpy()
+    return {
+        "products": best.products,
+        "cpu_s": seconds,
+        "largest_error_of_the_formula": best.error,
+        **compared(hits["smiles"].to_pylist(), score, best, 1e-6 * float(np.ptp(found.metadata["range"][0]))),
+    }
+
+
+def composed(space: Path, spec: FingerprintSpec, n: int, n_rdkit: int, rounds: int) -> dict[str, Any]:
+    """Add up fingerprints of random products, and have RDKit make some of them; return both rates."""
+    clock = Clock()
+    products = cut(read_space(space), spec)
+    family = max(families(products), key=lambda family: family.size)
+    before = clock.lap()
+    random, generators = np.random.default_rng(0), [plain_generator(spec)]
+    rates: dict[str, list[float]] = {"composed": [], "rdkit": [], "ratio": []}
+    family.fingerprints(products.own, [np.zeros(1, np.int64) for _ in family.shape])
+    for _ in range(rounds):
+        rows = [random.integers(size, size=n) for size in family.shape]
+        smiles = products.product_smiles(
+            np.column_stack([s.synthon[r[:n_rdkit]] for s, r in zip(family.sides, rows, strict=True)])
+        )
+        clock.lap()
+        summed = family.fingerprints(products.own, rows)
+        rates["composed"].append(n / clock.lap()["cpu_s"])
+        counts = plain_loop(smiles, generators)
+        rates["rdkit"].append(len(smiles) / clock.lap()["cpu_s"])
+        rates["ratio"].append(rates["composed"][-1] / rates["rdkit"][-1])
+        for i, own in enumerate(counts):
+            row = summed[i]
+            if spec.size == 0 and dict(zip(row.indices.tolist(), row.data.tolist(), strict=True)) != own:
+                raise SystemExit(f"The counts of {smiles[i]} differ from RDKit's.")
+    return {
+        "fingerprints": n * rounds,
+        "counts_a_fingerprint": summed.nnz / n,
+        "cut_and_tables_cpu_s": before["cpu_s"],
+        **{f"{name}_a_cpu_s": float(np.median(found)) for name, found in list(rates.items())[:2]},
+        "ratio": float(np.median(rates["ratio"])),
+        "ratios": rates["ratio"],
+    }
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--components", type=int, default=1024)
     arguments.add_argument("--radius", type=int, default=1, choices=[1, 2])
-    arguments.add_argument("--parts", nargs="+", default=["pairs", "default", "triples", "means"])
+    arguments.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     arguments.add_argument("--labels", type=int, default=10_000)
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--every", type=int, default=1)
     arguments.add_argument("--share", type=float, default=0.01)
+    arguments.add_argument("--products", type=int, default=1_000_000, help="of each repeat of composed")
     arguments.add_argument("-k", type=int, default=1000)
     given = arguments.parse_args()
     print_header(given.seed)
@@ -202,6 +264,13 @@ def main() -> None:
             results["triples"] = triples(folder, model, given.every, given.share, given.k)
         if "means" in given.parts:
             results["means"] = means(folder, model, max(given.every, 20), 10_000)
+        if {"brute", "composed"} & set(given.parts):
+            sixth = sub_space(folder / "sixth", max(given.every, 6), triples=False)
+        if "brute" in given.parts:
+            results["brute"] = brute(sixth, model, given.k, folder / "brute.parquet")
+        if "composed" in given.parts:
+            spec = FingerprintSpec(f"morgan:{given.radius}")
+            results["composed"] = composed(sixth, spec, given.products, 2000, 5)
     for part, figures in results.items():
         print(part, *(f"  {key}: {value}" for key, value in figures.items()), sep="\n")
     settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}

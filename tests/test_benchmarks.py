@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fit
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.features.featuremap import known_maps
 from tests.jit import jit_disabled
+from tests.spaces.helpers import ACIDS, AMINES, SPACES, write_space
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
@@ -243,6 +245,49 @@ def test_the_large_fit_on_few_molecules(script, monkeypatch, capsys):
     printed = capsys.readouterr().out
     for text in ("fit-strip-3-of-3", "solve", "1.00 GiB, 0.", "test: 400 molecules, R2 0.", "in 3 strips"):
         assert text in printed
+
+
+@pytest.fixture
+def small_space(tmp_path: Path) -> Path:
+    """A space of two and of three slots, and a model of labels of some small molecules beside it."""
+    reactions = {name: SPACES[name] for name in ("amide", "boc", "urea")}
+    texts = [text for text in (*AMINES, *ACIDS, *SMILES) if "." not in text]
+    rows = [f"{text},{text.count('N') - 0.1 * len(text)}\n" for text in texts]
+    (tmp_path / "y.csv").write_text("smiles,score\n" + "".join(rows))
+    feature_map = RandomFourierFeatures(Gaussian(4.0), n_components=64)
+    fit(
+        tmp_path / "y.csv",
+        output=tmp_path / "model",
+        spec=FingerprintSpec("morgan:1"),
+        feature_map=feature_map,
+        direction="minimize",
+    )
+    return write_space(tmp_path / "space", reactions)
+
+
+@pytest.mark.parametrize("k", [5, 60])
+def test_hits_of_a_space_are_those_of_brute_force(small_space, script, k):
+    folder = small_space.parent
+    found = script("space").brute(small_space, folder / "model", k, folder / "hits.parquet")
+    assert found["products"] == 625
+    assert found["same_set"]
+    assert found["largest_error_of_the_formula"] < 1e-5
+    assert found["largest_difference_of_a_score"] < 1e-5
+
+
+def test_other_hits_are_not_those_of_brute_force(script):
+    every = script("everyproduct")
+    best = every.Best(list("abcde"), np.array([5.0, 4.0, 3.0, 3.0, 1.0]), 9, 0.0, False)
+    same = lambda hits: every.compared(list(hits), np.zeros(len(hits)), best, 1e-6)["same_set"]  # noqa: E731
+    assert [same(hits) for hits in ("abc", "bad", "abe", "acd", "abb", "abx")] == [True, True, *4 * [False]]
+    with pytest.raises(ValueError, match="only 5 of the best 6"):
+        same("abcdef")
+
+
+def test_summed_fingerprints_are_timed_beside_rdkit(small_space, script):
+    found = script("space").composed(small_space, FingerprintSpec("morgan:2"), 500, 20, 2)
+    assert found["fingerprints"] == 1000
+    assert found["ratio"] > 0
 
 
 def test_a_fresh_process_is_measured(script):
