@@ -197,7 +197,7 @@ class _Found(SuggestJob):
         self.shortlist = 1.0
         self.features = source_for(run, self.model, *self.files)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
-        excluded = tuple(self._excluded(run))
+        excluded = tuple(self._excluded(run, self.features))
         if not excluded:
             raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
         self.passing = Passing(self.features, excluded=excluded)

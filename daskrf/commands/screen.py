@@ -278,23 +278,13 @@ def screen(
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
-    space = space_among(source)
+    space, of_space = space_among(source), (within, per_block, rough, rough_components)
     if space is not None:
-        _check_space_options(files)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        limits, size = ranges_of(within), _number_of_products(shortlist)
-        job_of_space = SpaceScreen(*own, ScreenReport, _page_of, limits, per_block, size, rough_components)
-        job_of_space.exclude_labelled, job_of_space.rough = exclude_labelled, rough
+        job_of_space = space_screen(own, files, shortlist, *of_space)
+        job_of_space.exclude_labelled = exclude_labelled
         return run(job_of_space, client, progress, shard, prepare)
-    if within or per_block or rough or rough_components:
-        raise OptionError(
-            "--within, --per-block, --rough and --rough-components are for the products of a space; leave "
-            "them out."
-        )
-    if shortlist is not None and not 0 < shortlist <= 1:
-        raise OptionError(
-            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
-        )
+    check_library_options(shortlist, *of_space)
     job = ScreenJob(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
@@ -575,6 +565,53 @@ def _check_options(k: int, std: str, output: PurePath) -> None:
     check_ending(output, others=(ENDING,))
     if output.suffix.lower() == ENDING:
         check_rows(k)
+
+
+def space_screen(
+    own: tuple[
+        PurePath,
+        PurePath,
+        PurePath,
+        int,
+        str,
+        int,
+        Acquisition,
+        bool | None,
+        str | int | Mapping[str, float] | None,
+        bool,
+    ],
+    files: tuple[Any, TableFormat | None, str | None, bool],
+    shortlist: float | None,
+    within: Mapping[str, Sequence[float | None]] | None,
+    per_block: int | None,
+    rough: str | None,
+    rough_components: int | None,
+) -> SpaceScreen:
+    """Return the job that screens a space; `own` are the first fields of `SpaceScreen`, up to overwrite.
+
+    Raises
+    ------
+    OptionError
+        If an option is for libraries only, or impossible.
+    """
+    _check_space_options(files)
+    size = _number_of_products(shortlist)
+    job = SpaceScreen(*own, ScreenReport, _page_of, ranges_of(within), per_block, size, rough_components)
+    job.rough = rough
+    return job
+
+
+def check_library_options(shortlist: float | None, *of_space: object) -> None:
+    """Refuse options of spaces, and an impossible shortlist of a library."""
+    if any(of_space):
+        raise OptionError(
+            "--within, --per-block, --rough and --rough-components are for the products of a space; leave "
+            "them out."
+        )
+    if shortlist is not None and not 0 < shortlist <= 1:
+        raise OptionError(
+            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
+        )
 
 
 def _number_of_products(shortlist: float | None) -> int | None:

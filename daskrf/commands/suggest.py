@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, get_args
 
@@ -31,8 +31,10 @@ from daskrf.commands.screen import (
     ScreenJob,
     Search,
     asked_for,
+    check_library_options,
     predictions_of,
     read_fraction,
+    space_screen,
     table_of_rows,
 )
 from daskrf.errors import InputError, OptionError, StoreError, printable
@@ -42,11 +44,15 @@ from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import Need, Run, run
+from daskrf.jobs.labelled import settled
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
 from daskrf.jobs.models import Model, open_model, read_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
+from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import Block
+from daskrf.jobs.sources import Block, Source
+from daskrf.jobs.spacehits import Candidates as Products
+from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import measured_of, names_in
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
@@ -61,10 +67,12 @@ from daskrf.report.hitspage import write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
+from daskrf.spaces.limits import ranges_of_texts
+from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import as_list, as_path, backend, exists
 from daskrf.storage.files import file_errors
 from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
-from daskrf.storage.tablefiles import beside, check_ending, write_molecules
+from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
 
 __all__ = ["SuggestReport", "suggest"]
 
@@ -96,6 +104,7 @@ def some_targets(texts: Sequence[str]) -> str | tuple[str, ...]:
 
 _PASSING = Option(section="Which molecules may be chosen")
 _DIFFERENT = Option(section="Different molecules")
+_SPACES = "Spaces"
 
 CLI = Command(
     "daskrf suggest docking.model real.fingerprints -o batch.csv -n 500 --where 'weight < 450 and logp < 4' "
@@ -103,7 +112,7 @@ CLI = Command(
     step=5,
     options={
         "n": Option(least=1),
-        "shortlist": Option(metavar="FRACTION|none", convert=read_fraction),
+        "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "rounds_left": Option(least=1),
@@ -120,6 +129,10 @@ CLI = Command(
         "per_value": Option(
             metavar="COLUMN=N", repeated=True, convert=caps_of_texts, section=_DIFFERENT.section
         ),
+        "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section=_SPACES),
+        "per_block": Option(least=1, section=_SPACES),
+        "rough": Option(section=_SPACES),
+        "rough_components": Option(least=2, section=_SPACES),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -143,6 +156,9 @@ _CANDIDATES = 10  # times n, for rules that need standard deviations
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
 _MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
 _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
+_DEEPEST = 64  # times the products that a space is first asked for: more would take hours
+_LEAST_DRAWN = 1000  # products of a space that draws are compared on
+_DRAWN_KAPPA = 2.0  # of the ucb that chooses them: where a draw is best, mean or deviation are large
 
 
 @dataclass(frozen=True)
@@ -153,7 +169,8 @@ class SuggestReport(Shown):
     ----------
     batch : Path
         The file: rank, smiles, id, mean, std, std_y, acquisition, similarity_to_labelled, nearest_labelled,
-        why, row, source, line.
+        why, row, source, line. Of a space, there are reaction, blocks and properties in place of source and
+        line.
     table : pyarrow.Table
         The same.
     rows, rejected : int
@@ -222,6 +239,10 @@ def suggest(
     target: str | int | Mapping[str, float] | Sequence[str | int] | None = None,
     reference: str | Sequence[str] = (),
     overwrite: bool = False,
+    within: Mapping[str, Sequence[float | None]] | None = None,
+    per_block: int | None = None,
+    rough: Literal["fourier", "linear"] | None = None,
+    rough_components: int | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -234,14 +255,16 @@ def suggest(
     Scores every molecule of a library and takes the best that pass all filters, leaving out labelled
     molecules, however their SMILES are written, and copies. If the candidates run out, it screens
     again for more, so that the batch is the best of all that pass. Measure it, add the results to the model
-    with `daskrf add`, and ask for the next batch.
+    with `daskrf add`, and ask for the next batch. Of a make-on-demand space, the batch is chosen from the
+    best products of a screen.
 
     Parameters
     ----------
     model : path
         Directory of the model, as written by fit or add.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
+        A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
+        whose products are never listed. Features made here are not stored.
     output : path
         The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz, or
         .html, a page to look at, as `page` makes.
@@ -299,6 +322,12 @@ def suggest(
         3". Default: the worst values among the best trade-offs measured so far, and a tenth less.
     overwrite : bool
         Replace a batch at the output.
+    within : dict of str to (float or None, float or None), optional
+        As in `screen`. These limits hold during the search; filters test the best products that are left.
+    per_block : int, optional
+        Of a space, take at most so many molecules with the same building block, in any slot.
+    rough, rough_components
+        As in `screen`.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress
@@ -324,6 +353,10 @@ def suggest(
     candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is what one
     would get by testing every molecule. With ucb, ei and pi, the candidates are the 10 n with the best means.
 
+    Of a space, the candidates are the best products by the rule, as `screen` ranks them; filters, demands on
+    other targets and draws see these only. Draws are compared on the 10 n products (at least 1,000) with the
+    largest ucb of kappa 2, since each draw of a whole space would take a search of its own.
+
     Source of the batch rules: see `daskrf.acquisition.believer`, `daskrf.molecules.diversity` and, for
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
@@ -333,22 +366,31 @@ def suggest(
     _check_several(several, given | ({"batch": batch} if batch != "ranked" else {}), reference)
     acquisition = "thompson" if several else acquisition  # which draws, too
     rule, maximize = asked_for(*_default(acquisition, rounds_left, maximize, settings))
-    _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
-    files = (source, format, fragments, accept_rejects)
+    _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
+    files = source, format, fragments, accept_rejects
+    of_space = within, per_block, rough, rough_components
     demands = _Demands(
         *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
         dict(per_value or {}),
         _as_texts(require),
+        per_block,
     )
-    kind = FrontJob if several else SuggestJob
-    job = kind(
-        *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
-        *(overwrite, shortlist),
-        n=n,
-        batch=batch,
-        demands=demands,
-        reached=_as_texts(reference),
-    )
+    own = as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False, overwrite
+    chosen: dict[str, Any] = {"n": n, "batch": batch, "demands": demands, "reached": _as_texts(reference)}
+    space = space_among(source)
+    if space is None:
+        check_library_options(shortlist, *of_space)
+        job = (FrontJob if several else SuggestJob)(*own, shortlist, **chosen)
+    elif several:
+        raise OptionError(
+            "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
+            "--target 'pIC50 - 0.5 logD'."
+        )
+    else:
+        assert target is None or isinstance(target, (str, int, Mapping))
+        of_screen = as_path(model), space, output, n, "none", 0, _screened(rule), maximize, target, overwrite
+        screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
+        job = SpaceSuggestJob(*own, **chosen, screen=screen)
     report = run(job, client, progress)
     assert isinstance(report, SuggestReport)
     return report
@@ -364,9 +406,12 @@ class _Demands:
     per_scaffold: int | None = None
     per_value: Mapping[str, int] = field(default_factory=dict)
     require: tuple[str, ...] = ()
+    per_block: int | None = None
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse caps that are none, or of columns that the library lacks."""
+        if self.per_block is not None and self.per_block < 1:
+            raise OptionError(f"per_block must be at least 1, not {self.per_block}.")
         for name, most in self.per_value.items():
             if name not in columns:
                 there = f"has {listed(columns, chr(39))}" if columns else "keeps no further columns"
@@ -380,7 +425,16 @@ class _Demands:
     @property
     def different(self) -> bool:
         """Whether picks leave out other molecules than copies."""
-        return bool(self.max_similarity is not None or self.per_scaffold or self.per_value)
+        capped = self.per_scaffold or self.per_value or self.per_block
+        return bool(self.max_similarity is not None or capped)
+
+    def caps(self, described: pa.Table) -> list[tuple[list[Any], int]]:
+        """Return the values to cap of each candidate, and how many picks may have the same."""
+        caps = [(described[name].to_pylist(), n) for name, n in self.per_value.items()]
+        if self.per_block:
+            slots = (described[name].to_pylist() for name in described.column_names if _is_slot(name))
+            caps.append((list(zip(*slots, strict=True)), self.per_block))
+        return caps
 
 
 @dataclass
@@ -413,6 +467,11 @@ class SuggestJob(ScreenJob):
         """See `ScreenJob`: candidates are counted in `k` already."""
         return self.k * self.n_draws
 
+    @property
+    def n_looked_at(self) -> int:
+        """How many candidates are looked at."""
+        return self.n_kept
+
     def plan(self, run: Run) -> None:
         """Read the model, and what may be chosen."""
         with file_errors("read", self.output):
@@ -424,18 +483,22 @@ class SuggestJob(ScreenJob):
         earlier_hits(rejects_of(self.output))
         self.read()
         self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
-        self.features = source_for(run, self.model, *self.files, keep_columns=True)
-        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
-        self.demands.check(columns_of(self.features))
-        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
-        check_columns(filters, self.features)
-        self.passing = Passing(self.features, filters, tuple(self._excluded(run)))
         self.n_draws, self.k = 1, self._first_depth()
+        self.open(run)
         if self.rule.needs_sample:
             own = process_of(self.model.gp, self.target)[0].most_draws() or _MOST_DRAWS
             self.n_draws = min(self.n, own)
             self.k = _PER_DRAW * max(2, math.ceil(self.n / self.n_draws))
             self.notes = (*self.notes, self._draw_words())
+
+    def open(self, run: Run) -> None:
+        """Open what is chosen from."""
+        self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        self.demands.check(columns_of(self.features))
+        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
+        check_columns(filters, self.features)
+        self.passing = Passing(self.features, filters, tuple(self._excluded(run, self.features)))
 
     def _first_depth(self) -> int:
         """Return how many candidates to look for first."""
@@ -454,9 +517,9 @@ class SuggestJob(ScreenJob):
             f"the picks are the best molecules of {amount(self.n_draws, 'draws')} from the posterior, {each}"
         )
 
-    def _excluded(self, run: Run) -> Iterator[Excluded]:
+    def _excluded(self, run: Run, source: Source | None) -> Iterator[Excluded]:
         """Yield the labelled molecules, and those of files, to exclude by structure."""
-        self.measured = measured_of(self.model, self.path, self.target, self.features)
+        self.measured = measured_of(self.model, self.path, self.target, source)
         self.smiles, reason = self.measured.known, self.measured.reason
         many = len(self.smiles) > _MOST_LABELLED
         reason = f"there are {len(self.smiles):,}" if many else reason
@@ -522,21 +585,12 @@ class SuggestJob(ScreenJob):
             found: Found = self.tree.result()
             columns = self._columns(found)
             diverse = self._chosen(columns)
-            whole = all(len(top) < top.k for top in found.tops)
-            cut = self.rough and self.shortlist != 1
-            if len(diverse.picks) == self.n or (whole and not cut):
+            if len(diverse.picks) == self.n or not self.deepen(found):
                 break
-            if whole:
-                self.shortlist = 1.0
-            else:
-                self.k *= _DEEPER
-            text = (
-                f"{len(diverse.picks):,} of {self.n:,} could be chosen; looking at {self.n_kept:,} candidates"
-            )
-            run.progress.note(text)
+            there = f"{len(diverse.picks):,} of {self.n:,} could be chosen"
+            run.progress.note(f"{there}; looking at {self.n_looked_at:,} candidates")
             run.check(self.need())
-            self.tree = self.tree_of(run, self.search(run))
-            self.tree.make(client=run.client, progress=run.progress)
+            self.look(run)
         left_out = self._left_out(found, columns, diverse)
         if len(diverse.picks) < self.n:
             self._refuse(found, len(diverse.picks), left_out)
@@ -546,20 +600,19 @@ class SuggestJob(ScreenJob):
         table, similar = self._table(columns, diverse.picks)
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
-        ranked = f"chosen from the {self.k:,} best means that pass"
-        some = [*([ranked] if self.shortlisted else []), *([tested] if self.passing.filters.words else [])]
+        some = [*self.ranked_words(), *([tested] if self.passing.filters.words else [])]
         notes = (*self.notes, *some, *counts, *self._required(table), similar)
         self._write(table, notes)
         return SuggestReport(
             self.output,
             table,
-            found.n_scored,
+            self.n_ranked(found),
             rejected,
             *self.words,
             left_out,
             run.seconds,
             notes,
-            inputs_of(self.features),
+            self.inputs,
         )
 
     @property
@@ -572,6 +625,35 @@ class SuggestJob(ScreenJob):
         """The rule, the target and the direction for the report."""
         direction = "maximize" if self.rule.maximize else "minimize"
         return _words_of(self.rule), self.model.name_of(self.target), direction
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """How files were read."""
+        return inputs_of(self.features)
+
+    def n_ranked(self, found: Found) -> int:
+        """Return how many molecules the batch is the best of."""
+        return found.n_scored
+
+    def ranked_words(self) -> list[str]:
+        """Return what was ranked, if it was not all."""
+        return [f"chosen from the {self.k:,} best means that pass"] if self.shortlisted else []
+
+    def deepen(self, found: Found) -> bool:
+        """Ask for more candidates, and return True, unless there are no more."""
+        whole = all(len(top) < top.k for top in found.tops)
+        if whole and (not self.rough or self.shortlist == 1):
+            return False
+        if whole:
+            self.shortlist = 1.0
+        else:
+            self.k *= _DEEPER
+        return True
+
+    def look(self, run: Run) -> None:
+        """Find the candidates."""
+        self.tree = self.tree_of(run, self.search(run))
+        self.tree.make(client=run.client, progress=run.progress)
 
     def _required(self, table: pa.Table) -> list[str]:
         """Return how probably the batch meets what is required."""
@@ -642,8 +724,7 @@ class SuggestJob(ScreenJob):
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
         """Return the picks, in order, and what they leave out."""
         demands = self.demands
-        caps = [(columns["described"][name].to_pylist(), n) for name, n in demands.per_value.items()]
-        limits = demands.max_similarity, demands.per_scaffold, caps
+        limits = demands.max_similarity, demands.per_scaffold, demands.caps(columns["described"])
         diverse = Diversity(columns["smiles"].to_pylist(), *limits)
         columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
         if not len(columns["row"]):
@@ -691,9 +772,13 @@ class SuggestJob(ScreenJob):
         there = f"only {n_picks:,} can" if n_picks else "none can"
         advice = f"ask for -n {n_picks}, or" if n_picks else "ask for"
         raise InputError(
-            f"{amount(self.n, 'molecules')} were asked for, but of {found.n_scored:,} in the library {there} "
-            f"be chosen ({why or 'all of them'}); {advice} {'demand less' if n_picks else 'less'}."
+            f"{amount(self.n, 'molecules')} were asked for, but of {self.refused_words(found)} {there} be "
+            f"chosen ({why or 'all of them'}); {advice} {'demand less' if n_picks else 'less'}."
         )
+
+    def refused_words(self, found: Found) -> str:
+        """Return what there was to choose from."""
+        return f"{found.n_scored:,} in the library"
 
     def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:
         """Return the batch, and a sentence on how near it is to labelled molecules."""
@@ -892,6 +977,169 @@ class FrontJob(SuggestJob):
         if number is None:
             return "adds nothing in any draw, but reaches farthest of the rest"
         return "adds most to the picks before it" if number == 1 else f"adds most in round {number}"
+
+
+@dataclass
+class SpaceSuggestJob(SuggestJob):
+    """The job of `suggest` for a space: the best products of a screen are the library to choose from.
+
+    Attributes
+    ----------
+    screen : SpaceScreen
+    products : spacehits.Candidates
+        What the screen has found, best first, at most as many as it was asked for.
+    whole : bool
+        Whether these are all that may be chosen.
+    """
+
+    screen: SpaceScreen = field(kw_only=True)
+    products: Products = field(init=False)
+    whole: bool = False
+    excluded: tuple[Excluded, ...] = ()
+    asked_first: int = 0
+    n_asked: int = 0
+    of_screen: tuple[str, ...] = ()
+
+    def open(self, run: Run) -> None:
+        """See `SuggestJob`: cut the space."""
+        screen = self.screen
+        screen.k = self.asked_first = self._first_products()
+        screen.read(self.model)
+        self.demands.check(self._columns_of_space())
+        Filters.of(*self.demands.filters, columns=self._columns_of_space())
+        self.excluded = tuple(self._excluded(run, None))
+        names = set[str]().union(*(each.structures.names for each in self.excluded))
+        screen.excluded = settled(sorted(names))
+        screen.prepare(run)
+        self.notes, screen.notes = tuple(dict.fromkeys((*self.notes, *screen.notes))), ()
+
+    def _columns_of_space(self) -> tuple[str, ...]:
+        """Return the columns that the products have."""
+        space = self.screen.space
+        there = [len(space.slots_of(r)) for r, own in enumerate(space.reactions) if not own.refusal]
+        return ("reaction", *(f"block_{slot}" for slot in range(max(there, default=0))))
+
+    def _first_products(self) -> int:
+        """Return how many products to ask for first."""
+        if self.rule.needs_sample:
+            return max(_LEAST_DRAWN, _CANDIDATES * self.n)
+        if self.batch == "believer":
+            return self.k
+        many = _CANDIDATES if self.requirements else 4 if self.demands.different else 1
+        return self.n * many + self.n // 4 + 8
+
+    def need(self) -> Need:
+        """See `Job`: what the screen needs; `look` checks what the choice does."""
+        return self.screen.need()
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """See `Job`: those of the screen."""
+        return self.screen.pieces(run)
+
+    def finish(self, run: Run, made: int) -> Any:
+        """See `SuggestJob`."""
+        self.look(run)
+        return super().finish(run, made)
+
+    def look(self, run: Run) -> None:
+        """See `SuggestJob`: the best products become a file, the library to choose from."""
+        if self.n_asked != self.screen.k:
+            if self.n_asked:
+                for pieces in self.screen.pieces(run):
+                    run.make(pieces)
+            self.n_asked = self.screen.k
+            self._screened(run)
+        if self.n_draws == 1:
+            self.k = max(self.k, len(self.products))
+        run.check(super().need())
+        super().look(run)
+
+    def _screened(self, run: Run) -> None:
+        """Take the best products of the screen."""
+        found, whole, notes = self.screen.best(run)
+        self.of_screen = (*notes, *self.screen.counted(found, whole))
+        self.products, self.whole = found.best(self.screen.k), whole and len(found) <= self.screen.k
+        if not len(found):
+            raise InputError(
+                f"No product of {self.screen.source} can be chosen: none lies within the limits, or all are "
+                "labelled or to be left out."
+            )
+        path, table = run.work / f"candidates-{self.screen.k}{PARQUET}", self.products.table(None)
+        texts = [name for name in table.column_names if name in ("id", "smiles", *self._columns_of_space())]
+        with file_errors("write", path), backend(path).writing(path) as staged:
+            write_molecules(table.select(texts), staged, path)
+        quiet = replace(run, progress=Progress())  # nobody gave this file
+        self.features = source_for(quiet, self.model, path, accept_rejects=True, keep_columns=True)
+        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
+        check_columns(filters, self.features)
+        self.passing = Passing(self.features, filters)
+
+    def deepen(self, found: Found) -> bool:
+        """See `SuggestJob`."""
+        if self.n_draws > 1 and any(len(top) == top.k for top in found.tops):
+            self.k *= _DEEPER
+        elif self.whole or self.screen.k >= _DEEPEST * self.asked_first:
+            return False
+        else:
+            self.screen.k *= _DEEPER
+        return True
+
+    @property
+    def n_looked_at(self) -> int:
+        """See `SuggestJob`."""
+        return self.screen.k
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """See `SuggestJob`: a space is no file of molecules."""
+        return ()
+
+    def n_ranked(self, found: Found) -> int:
+        """See `SuggestJob`: all products."""
+        return self.screen.n_distinct
+
+    def ranked_words(self) -> list[str]:
+        """See `SuggestJob`."""
+        by = f"the best {len(self.products):,} products by {_words_of(self.screen.rule)}"
+        if self.rule.needs_sample and self.whole:
+            how = "each draw was maximized over all products"
+        elif self.rule.needs_sample:
+            how = f"each draw was maximized over {by}, and not over the whole space"
+        else:
+            how = f"chosen from {'all products' if self.whole else by}"
+        weighed = ["what is required was asked of these only"] if self.requirements else []
+        return [*dict.fromkeys(self.screen.notes), *self.of_screen, how, *weighed]
+
+    def refused_words(self, found: Found) -> str:
+        """See `SuggestJob`."""
+        number = len(self.products)
+        return f"all {number:,} of the space" if self.whole else f"the best {number:,} of the space"
+
+    def _left_out(self, found: Found, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
+        """See `SuggestJob`; the screen has left out structures."""
+        others = ", or of a file to leave out" if self.demands.exclude else ""
+        own = {f"a labelled molecule{others}": self.products.n_excluded}
+        return {**own, **super()._left_out(found, columns, diverse)}
+
+    def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:
+        """See `SuggestJob`; with the columns of products."""
+        table, words = super()._table(columns, picks)
+        own = self.products.table(None).take(table["row"])
+        table = table.select(range(table.column_names.index("why") + 1))
+        for name in own.column_names:
+            if name not in table.column_names:
+                table = table.append_column(name, own[name])
+        return table, words
+
+
+def _is_slot(name: str) -> bool:
+    """Return whether a column of products holds the blocks of a slot."""
+    return name.startswith("block_") and name.removeprefix("block_").isdecimal()
+
+
+def _screened(rule: Acquisition) -> Acquisition:
+    """Return the rule that ranks the products of a space: draws are compared on some of them only."""
+    return acquisition_for("ucb", kappa=_DRAWN_KAPPA) if rule.needs_sample else rule
 
 
 def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
@@ -1141,7 +1389,6 @@ def _check(
     batch: str,
     max_similarity: float | None,
     per_scaffold: int | None,
-    shortlist: float | None,
     seed: int | None,
     output: PurePath,
 ) -> None:
@@ -1161,10 +1408,6 @@ def _check(
         raise OptionError(f"max_similarity must be from 0 to 1, not {max_similarity}.")
     if per_scaffold is not None and per_scaffold < 1:
         raise OptionError(f"per_scaffold must be at least 1, not {per_scaffold}.")
-    if shortlist is not None and not 0 < shortlist <= 1:
-        raise OptionError(
-            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
-        )
     check_ending(output, others=(ENDING,))
     if output.suffix.lower() == ENDING:
         check_rows(n)

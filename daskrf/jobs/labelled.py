@@ -23,6 +23,7 @@ __all__ = [
     "labelled_smiles",
     "labelled_structures",
     "library_of_model",
+    "settled",
     "smiles_array",
     "smiles_of_rows",
 ]
@@ -98,8 +99,14 @@ def labelled_structures(model: Model, path: str | os.PathLike[str]) -> frozenset
             f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
             "(exclude_labelled)."
         )
-    names = canonical_smiles(dict.fromkeys(found))
-    # Stereo centres that depend on each other may be written in two ways at first.
+    return settled(canonical_smiles(dict.fromkeys(found)))
+
+
+def settled(names: Sequence[str]) -> frozenset[str]:
+    """Return canonical SMILES as a set that holds each molecule also as a product of a space is written.
+
+    Stereo centres that depend on each other may be written in two ways at first.
+    """
     again = canonical_smiles([name for name in names if set(name) & set("@/\\")])
     return frozenset([*names, *again])
 

@@ -147,20 +147,8 @@ class SpaceScreen(Job[Any]):
                 "Standard deviations of all products of a space would take too long; leave out --std all: "
                 "the products with the best means get them."
             )
-        self.model = read_model(self.path, statistics=self.rule.needs_sample)  # tasks read it themselves
-        self.target = ranked_target(self.model, self.asked)
-        own = ranks_itself(self.model, self.target)
-        self.ranks_itself = own is not None
-        self._check_options()
-        up, self.notes = maximizes(self.model, self.target, self.maximize)
-        measured = None
-        if isinstance(self.target, WeightedSum):
-            measured = measured_of(self.model, self.path, self.target)
-            self.notes = (*self.notes, *words_of_sum(self.model, self.target, measured))
-        self.rule = best_of(self.model, self.target, measured, replace(self.rule, maximize=up))
+        self.read(read_model(self.path, statistics=self.rule.needs_sample))  # tasks read it themselves
         earlier = earlier_hits(self.output)
-        self.space = read_space(self.source)
-        spec = own or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, self.source.name)
         if earlier is not None and earlier.is_of(self.spec):
@@ -168,7 +156,21 @@ class SpaceScreen(Job[Any]):
         if self.earlier is None:
             if self.exclude_labelled:
                 self.excluded = labelled_structures(self.model, self.path)
-            self._cut(run, spec)
+            self.prepare(run)
+
+    def read(self, model: Model) -> None:
+        """Find out what to rank by, and read the space."""
+        self.model = model
+        self.target = ranked_target(model, self.asked)
+        self.ranks_itself = ranks_itself(model, self.target) is not None
+        self._check_options()
+        up, self.notes = maximizes(model, self.target, self.maximize)
+        measured = None
+        if isinstance(self.target, WeightedSum):
+            measured = measured_of(model, self.path, self.target)
+            self.notes = (*self.notes, *words_of_sum(model, self.target, measured))
+        self.rule = best_of(model, self.target, measured, replace(self.rule, maximize=up))
+        self.space = read_space(self.source)
 
     def _check_options(self) -> None:
         """Refuse options that a model which ranks all products has no use for, and a short shortlist."""
@@ -190,8 +192,10 @@ class SpaceScreen(Job[Any]):
                 "or leave out --shortlist."
             )
 
-    def _cut(self, run: Run, spec: FingerprintSpec) -> None:
+    def prepare(self, run: Run) -> None:
         """Cut the space, and leave out reactions whose products do not compose."""
+        own = ranks_itself(self.model, self.target)
+        spec = own or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
         key, refused = self._key(spec), list[str]()
         found = cut_once(self.space, spec, run.work, key, run.progress)
 
@@ -289,6 +293,11 @@ class SpaceScreen(Job[Any]):
         """Number of products, each way to make one."""
         return sum(self.cut.sizes)
 
+    @property
+    def n_distinct(self) -> int:
+        """Number of products; those of equal synthons are one."""
+        return sum(family.size for family in self.families)
+
     def pieces(self, run: Run) -> list[Pieces]:
         if self.earlier is not None:
             return [Done(1, _PIECES)]
@@ -313,7 +322,8 @@ class SpaceScreen(Job[Any]):
         products = decoded(self.cut, numbers.tolist())
         found = self._scored(run, products)
         counts = counts_of(self.cut, products)
-        key = hash_of([self.spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
+        spec = {**self.spec, "k": None}  # more hits take no other ranking
+        key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
         n_components = None if self.linear else self.n_components
         rough = learned(run, counts, found.columns["score"], n_components, key)
         self.ranking = rough.ranking
@@ -365,12 +375,7 @@ class SpaceScreen(Job[Any]):
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             return self._report(self.earlier.table, about, (*about["notes"], there), run.seconds)
-        if self.ranks_itself:
-            found, whole, notes = self._best_of_all(run)
-        elif self.n_products <= self.first:
-            found, whole, notes = self._all_ranked(run)
-        else:
-            found, whole, notes = self._best_of_shortlist(run)
+        found, whole, notes = self.best(run)
         hits = found.best(self.k)
         deviations = None
         if self.std != "none" and "std" not in hits.columns:
@@ -382,18 +387,31 @@ class SpaceScreen(Job[Any]):
         labelled = duplicates(
             table["smiles"], self.model, self.path, None, labelled=not self.exclude_labelled
         )
-        notes = (*self.notes, *notes, *self._counted(found, whole), labelled, similarity)
+        notes = (*self.notes, *notes, *self.counted(found, whole), labelled, similarity)
         about = {
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
             "model_name": self.path.name,
             "source": self.source.name,
-            "rows": sum(family.size for family in self.families),
+            "rows": self.n_distinct,
             "rejected": 0,
             "notes": list(notes),
         }
         write_hits(table, self.output, about, self.page(self.output, about, self.model, self.path))
         return self._report(table, about, notes, run.seconds)
+
+    def best(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products, once all pieces are made.
+
+        Returns
+        -------
+        Candidates, bool, tuple of str
+            Those that the model has scored, at least k unless there are fewer; whether no other product is
+            left; and notes.
+        """
+        if self.ranks_itself:
+            return self._best_of_all(run)
+        return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
 
     def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return the best products by the model, which ranks them itself, and whether these are all."""
@@ -479,7 +497,7 @@ class SpaceScreen(Job[Any]):
             yield start, stop, np.where(free, found.columns["score"], -np.inf)
             start = stop
 
-    def _counted(self, found: Candidates, whole: bool) -> list[str]:
+    def counted(self, found: Candidates, whole: bool) -> list[str]:
         """Return notes on what products were counted, and left out."""
         sizes = self.cut.sizes
         notes = [

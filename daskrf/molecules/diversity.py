@@ -7,7 +7,8 @@ directed sphere exclusion, J. Chem. Inf. Comput. Sci. 43).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +39,10 @@ class Diversity:
         Candidates with a larger Tanimoto similarity to a pick are left out; see `Similarities`.
     per_scaffold : int, optional
         Picks with the same Murcko scaffold, at most; molecules without rings have none, and are not capped.
-    caps : sequence of (sequence of str, int)
+    caps : sequence of (sequence of str, int), or (sequence of sequences of str, int)
         Values of a column, one for each candidate, and how many picks may have the same one; empty values are
-        not capped.
+        not capped. Of columns that hold the same kind of value, such as the building blocks of all slots,
+        those of each candidate: how many picks may have the same value in any of them.
 
     Attributes
     ----------
@@ -56,6 +58,9 @@ class Diversity:
     >>> amines = Diversity(["CCO", "CCCO", "CCCCO"], caps=[(["A1", "A1", "A2"], 1)])
     >>> [amines.take(i) for i in range(3)], amines.state.tolist()
     ([True, False, True], [1, 5, 1])
+    >>> blocks = Diversity(["CCO", "CCCO", "CCCCO"], caps=[([("A1", "B1"), ("B1", None), ("B2", "B3")], 1)])
+    >>> [blocks.take(i) for i in range(3)], blocks.state.tolist()
+    ([True, False, True], [1, 5, 1])
     """
 
     def __init__(
@@ -63,16 +68,15 @@ class Diversity:
         smiles: Sequence[str],
         max_similarity: float | None = None,
         per_scaffold: int | None = None,
-        caps: Sequence[tuple[Sequence[str | None], int]] = (),
+        caps: Sequence[tuple[Sequence[str | Sequence[str | None] | None], int]] = (),
     ) -> None:
         self.state = np.zeros(len(smiles), np.int8)
         self.picks: list[int] = []
         self._names = np.unique(canonical_smiles(smiles), return_inverse=True)[1]
         self._similar = None if max_similarity is None else Similarities(smiles)
         self._most_similar = max_similarity
-        own = [] if per_scaffold is None else [(scaffolds(smiles), per_scaffold, CROWDED)]
-        columns = ((np.array([text or "" for text in values], dtype=np.str_), n) for values, n in caps)
-        self._groups = [*own, *((values, n, CAPPED) for values, n in columns)]
+        own = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
+        self._groups = [*own, *((_table(values), n, CAPPED) for values, n in caps)]
         self._times: Counter[tuple[int, str]] = Counter()
 
     @property
@@ -90,14 +94,21 @@ class Diversity:
         if self._similar is not None and self._most_similar is not None:
             self._leave(self._similar.to(pick) > self._most_similar, SIMILAR)
         for number, (values, most, reason) in enumerate(self._groups):
-            if own := str(values[pick]):
+            for own in set(values[pick].tolist()) - {""}:
                 self._times[number, own] += 1
                 if self._times[number, own] == most:
-                    self._leave(values == own, reason)
+                    self._leave((values == own).any(axis=1), reason)
         return True
 
     def _leave(self, which: npt.NDArray[np.bool_], reason: int) -> None:
         self.state[which & self.free] = reason
+
+
+def _table(values: Iterable[Any]) -> npt.NDArray[np.str_]:
+    """Return the values of each candidate as a row, empty texts for none."""
+    rows = [[value] if value is None or isinstance(value, str) else value for value in values]
+    table = np.array([[text or "" for text in row] for row in rows], dtype=np.str_)
+    return table.reshape(len(rows), len(rows[0]) if rows else 1)
 
 
 def scaffolds(smiles: Sequence[str]) -> npt.NDArray[np.str_]:

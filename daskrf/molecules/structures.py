@@ -100,6 +100,11 @@ class KnownStructures:
     canonical : iterable of str
         Canonical SMILES.
 
+    Attributes
+    ----------
+    names : frozenset of str
+        The same.
+
     Examples
     --------
     >>> KnownStructures(["CCO"]).among(["C(C)O", "CCCC"])
@@ -107,18 +112,18 @@ class KnownStructures:
     """
 
     def __init__(self, canonical: Iterable[str]) -> None:
-        self._names = frozenset(canonical)
-        self._compositions = frozenset(map(composition, self._names))
+        self.names = frozenset(canonical)
+        self._compositions = frozenset(map(composition, self.names))
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def among(self, smiles: Sequence[str]) -> list[bool]:
         """Return whether each of the SMILES is one of the structures."""
         alike = [at for at, text in enumerate(smiles) if composition(text) in self._compositions]
         found = [False] * len(smiles)
         for at, name in zip(alike, canonical_smiles([smiles[at] for at in alike]), strict=True):
-            found[at] = name in self._names
+            found[at] = name in self.names
         return found
 
 

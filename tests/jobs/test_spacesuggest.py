@@ -1,0 +1,340 @@
+"""Batches from spaces: what a list of all products would give, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen, Descriptors
+
+from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, add, fingerprint, fit, load, suggest
+from daskrf.cli.app import run
+from daskrf.commands import suggest as suggesting
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs import cutspaces, spaceranking, spacescreen
+from daskrf.jobs.models import read_model
+from daskrf.jobs.spacescreen import SpaceScreen
+from daskrf.molecules import Fingerprinter
+from daskrf.spaces import cut, read_space
+from tests.naive import suggest as naive
+from tests.naive.spaces import Made, every_product
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+
+# Two reactions alike, which make molecules in two ways; two and three slots; blocks in several slots.
+REACTIONS = {
+    **{name: SPACES[name] for name in ("amide", "boc", "imide")},
+    "amide2": (AMIDE, [AMINES[3:], [*ACIDS[:4], "OC(=O)CCN"]]),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space; labels of some products; an exact model, and one that ranks all products itself."""
+    out = tmp_path_factory.mktemp("suggest")
+    write_space(out / "space", REACTIONS)
+    smiles = sorted({one.smiles for one in products(out, lambda smiles: np.zeros(len(smiles)))})[::9]
+    random = np.random.default_rng(5)
+    score = [s.count("N") - 0.1 * len(s) + 0.2 * random.normal() for s in smiles]
+    labels = pd.DataFrame({"smiles": smiles, "score": score, "length": [float(len(s)) for s in smiles]})
+    labels[["smiles", "score"]].to_csv(out / "y.csv", index=False)
+    labels.to_csv(out / "two.csv", index=False)
+    fit(out / "y.csv", output=out / "exact", direction="maximize", quick=True)
+    (out / "lib.smi").write_text("".join(f"{s} m{i}\n" for i, s in enumerate(smiles)))
+    fingerprint(out / "lib.smi", out / "fp", spec=FingerprintSpec("morgan:1"))
+    options: dict[str, Any] = {"direction": "maximize", "key": "smiles"}
+    feature_map = RandomFourierFeatures(Gaussian(5.0), n_components=128)
+    fit(out / "fp", out / "y.csv", out / "fourier", feature_map=feature_map, **options)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare and learn from few products, so that a small space is screened as a large one is."""
+    monkeypatch.setattr(cutspaces, "COMPARED", 2)
+    monkeypatch.setattr(spacescreen, "SAMPLE", 300)
+    monkeypatch.setattr(spacescreen, "BELOW", 50)
+    monkeypatch.setattr(spaceranking, "_TRIALS", 3)
+
+
+def products(folder: Path, score: Any) -> list[Made]:
+    return every_product(cut(read_space(folder / "space"), FingerprintSpec("morgan")), score)
+
+
+@functools.cache
+def distinct(folder: Path, model: str, kappa: float = 0.0) -> tuple[list[Made], npt.NDArray[np.float64]]:
+    """Return the different molecules of the space, each as its first product, and mean + kappa std."""
+    first: dict[str, Made] = {}
+    for one in products(folder, lambda smiles: np.zeros(len(smiles))):
+        first.setdefault(one.smiles, one)
+    mean, std = load(folder / model).predict(list(first), return_std=True, of="f")
+    return list(first.values()), mean + kappa * std
+
+
+def labelled(folder: Path) -> list[str]:
+    return pd.read_csv(folder / "y.csv")["smiles"].tolist()
+
+
+def light(text: str) -> bool:
+    molecule = Chem.MolFromSmiles(text)
+    return bool(Descriptors.MolWt(molecule) < 190 and Crippen.MolLogP(molecule) > -1)
+
+
+CASES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
+    "plain": ({}, lambda text: True, {}),
+    "different": (
+        {"max_similarity": 0.5, "per_scaffold": 2},
+        lambda text: True,
+        {"max_similarity": 0.5, "per_scaffold": 2},
+    ),
+    "filters": ({"where": "weight < 190 and logp > -1", "smarts": "C=O"}, light, {}),
+}
+
+
+@pytest.mark.parametrize(("model", "kappa"), [("exact", 0.0), ("exact", 0.5), ("fourier", 0.0)])
+@pytest.mark.parametrize("name", CASES)
+def test_the_batch_is_that_of_a_list(name: str, model: str, kappa: float, made: Path, tmp_path: Path) -> None:
+    options, passes, different = CASES[name]
+    rule: dict[str, Any] = {"acquisition": "ucb", "kappa": kappa} if kappa else {"acquisition": "greedy"}
+    every, score = distinct(made, model, kappa)
+    report = suggest(made / model, made / "space", tmp_path / "batch.csv", n=25, **rule, **options)
+    smiles, known = [one.smiles for one in every], labelled(made)
+    picks = naive.batch(smiles, score.tolist(), 25, passes, known, **different)
+    found = pd.read_csv(tmp_path / "batch.csv")
+    # Means are computed again for the candidates, so that equal ones may come in another order.
+    np.testing.assert_allclose(found.acquisition, score[picks], rtol=1e-5, atol=1e-6)
+    assert len({score[i] for i in picks}) == 25
+    assert found.smiles.tolist() == [smiles[i] for i in picks]
+    assert found.row.tolist() == [every[i].number for i in picks]
+    assert found.reaction.tolist() == [every[i].reaction for i in picks]
+    blocks = zip(found.block_0, found.block_1, found.block_2, strict=True)
+    expected = [every[i].blocks for i in picks]
+    assert [tuple(b for b in own if isinstance(b, str)) for own in blocks] == expected
+    weights = [Descriptors.MolWt(Chem.MolFromSmiles(text)) for text in found.smiles]
+    np.testing.assert_allclose(found.weight, weights, atol=2e-3)
+    near = [max(naive.similarity(text, other) for other in known) for text in found.smiles[:3]]
+    np.testing.assert_allclose(found.similarity_to_labelled[:3], near, atol=1e-4)
+    assert report.table["smiles"].to_pylist() == found.smiles.tolist()
+    assert report.rows >= len(every)
+    assert not {"source", "line"} & set(found.columns)
+
+
+@pytest.mark.parametrize("model", ["exact", "fourier"])
+def test_a_block_is_in_few_picks(model: str, made: Path, tmp_path: Path) -> None:
+    """In whatever slot it stands, and by slot."""
+    every, score = distinct(made, model)
+    order, seen, expected = np.argsort(-score, kind="stable"), dict[str, int](), list[str]()
+    for one in (every[i] for i in order if every[i].smiles not in labelled(made)):
+        if len(expected) < 14 and all(seen.get(block, 0) < 2 for block in one.blocks):
+            seen.update({block: seen.get(block, 0) + 1 for block in set(one.blocks)})
+            expected.append(one.smiles)
+    options: dict[str, Any] = {"n": 14, "acquisition": "greedy", "overwrite": True}
+    report = suggest(made / model, made / "space", tmp_path / "b.csv", per_block=2, **options)
+    assert report.table["smiles"].to_pylist() == expected
+    assert report.left_out["with a value of a column that has enough picks"] > 0
+    report = suggest(made / model, made / "space", tmp_path / "b.csv", per_value={"block_0": 1}, **options)
+    names = [one.smiles for one in every]
+    caps = [([one.blocks[0] for one in every], 1)]
+    picks = naive.batch(names, score.tolist(), 14, excluded=labelled(made), caps=caps)
+    assert report.table["smiles"].to_pylist() == [names[i] for i in picks]
+
+
+def test_limits_and_files_to_leave_out(made: Path, tmp_path: Path) -> None:
+    every, score = distinct(made, "fourier")
+    smiles = [one.smiles for one in every]
+    unwanted = [Chem.MolToSmiles(Chem.MolFromSmiles(text), doRandom=True) for text in smiles[::3]]
+    (tmp_path / "vendor.smi").write_text("\n".join(unwanted) + "\n")
+    report = suggest(
+        *(made / "fourier", made / "space", tmp_path / "b.csv"),
+        n=20,
+        acquisition="greedy",
+        within={"heavy_atoms": (9, 12)},
+        exclude=[tmp_path / "vendor.smi"],
+    )
+    sizes = [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
+    passing = {text for text, size in zip(smiles, sizes, strict=True) if 9 <= size <= 12}
+    excluded = [*labelled(made), *unwanted]
+    picks = naive.batch(smiles, score.tolist(), 20, passing.__contains__, excluded)
+    assert report.table["smiles"].to_pylist() == [smiles[i] for i in picks]
+    assert report.left_out["a labelled molecule, or of a file to leave out"] > 0
+
+
+@pytest.mark.parametrize("model", ["exact", "fourier"])
+def test_looks_deeper_until_there_are_enough(
+    model: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, best = [], SpaceScreen.best
+
+    def told(self: SpaceScreen, run: Any) -> Any:
+        asked.append(self.k)
+        return best(self, run)
+
+    monkeypatch.setattr(SpaceScreen, "best", told)
+    options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "where": "weight < 110"}
+    report = suggest(made / model, made / "space", tmp_path / "b.csv", **options)
+    every, score = distinct(made, model)
+    names = [one.smiles for one in every]
+
+    def passes(text: str) -> bool:
+        return bool(Descriptors.MolWt(Chem.MolFromSmiles(text)) < 110)
+
+    picks = naive.batch(names, score.tolist(), 20, passes, labelled(made))
+    assert report.table["smiles"].to_pylist() == [names[i] for i in picks]
+    assert asked == [33 * 4**i for i in range(len(asked))]
+    assert len(asked) > 1
+
+
+def test_a_shortlist_is_ranked_by_an_exact_model(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a space that is too large for the model: the picks are the best of the shortlist."""
+    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 150)
+    report = suggest(made / "exact", made / "space", tmp_path / "b.csv", n=5)
+    assert "which have learned the model's scores of" in str(report)
+    assert "of the rough ranking" in str(report)
+    assert "chosen from the best 14 products by ucb (kappa 0.5)" in str(report)
+    every, score = distinct(made, "exact", 0.5)
+    of = {one.smiles: value for one, value in zip(every, score.tolist(), strict=True)}
+    found = report.table.to_pandas()
+    np.testing.assert_allclose(found.acquisition, [of[text] for text in found.smiles], rtol=1e-5)
+    free = sorted((v for text, v in of.items() if text not in labelled(made)), reverse=True)
+    assert found.acquisition.iloc[-1] >= free[30]  # a rough ranking of so few is good, not perfect
+
+
+def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"n": 8, "acquisition": "thompson", "seed": 4, "overwrite": True}
+    report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
+    assert "each draw was maximized over all products" in report.notes
+    gp = read_model(made / "exact").gp
+    every, _ = distinct(made, "exact")
+    known = set(labelled(made))
+    names = [one.smiles for one in every if one.smiles not in known]
+    spec = FingerprintSpec.from_state(read_model(made / "exact").metadata["fingerprint"])
+    drawn = gp.drawn(gp.weights_of_draws(8, 4), 4).predict(Fingerprinter(spec)(names).fingerprints)  # type: ignore[union-attr]
+    taken: list[int] = []
+    for draw in range(8):
+        order = np.argsort(-drawn[:, draw])
+        taken.append(next(i for i in order.tolist() if i not in taken))
+    assert report.table["smiles"].to_pylist() == [names[i] for i in taken]
+    monkeypatch.setattr(suggesting, "_LEAST_DRAWN", 10)
+    report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
+    words = "each draw was maximized over the best 80 products by ucb (kappa 2), and not over the whole space"
+    assert words in report.notes
+
+
+def test_believer_and_other_targets(made: Path, tmp_path: Path) -> None:
+    """They work on the candidates as on a library."""
+    both: dict[str, Any] = {"direction": "maximize", "target": ["score", "length"], "quick": True}
+    fit(made / "two.csv", output=tmp_path / "two", **both)
+    options: dict[str, Any] = {"n": 6, "target": "score", "overwrite": True}
+    report = suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", require="length < 14", **options)
+    assert "what is required was asked of these only" in report.notes
+    assert report.table["meets"].to_numpy().mean() > 0.3
+    report = suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", batch="believer", **options)
+    assert "best after the picks before it" in report.table["why"][0].as_py()
+    weights = {"score": 1.0, "length": -0.2}
+    options |= {"maximize": True, "acquisition": "greedy"}
+    report = suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", **options | {"target": weights})
+    gp, (every, _) = load(tmp_path / "two"), distinct(made, "exact")
+    means = gp.predict([one.smiles for one in every]) @ list(weights.values())
+    known = set(labelled(made))
+    best = np.sort([mean for one, mean in zip(every, means, strict=True) if one.smiles not in known])[::-1]
+    found = gp.predict(report.table["smiles"].to_pylist()) @ list(weights.values())
+    np.testing.assert_allclose(found, best[:6], rtol=1e-4)
+    with pytest.raises(OptionError, match="improved at once in a library, not in a space; give a weighted"):
+        suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", n=6, target=["score", "length"])
+
+
+def test_the_loop(made: Path, tmp_path: Path) -> None:
+    """Ask, score, tell, ask again: no molecule twice."""
+    fit(made / "y.csv", output=tmp_path / "model", direction="maximize", quick=True)
+    seen = set(labelled(made))
+    for number in range(2):
+        path = tmp_path / f"{number}.csv"
+        suggest(tmp_path / "model", made / "space", path, n=10)
+        batch = pd.read_csv(path)
+        assert not seen & set(batch.smiles)
+        seen |= set(batch.smiles)
+        scores = batch[["smiles"]].assign(score=[s.count("N") - 0.1 * len(s) for s in batch.smiles])
+        add(tmp_path / "model", scores)
+
+
+def test_one_process_and_two_workers_choose_the_same(made: Path, client: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n": 10, "max_similarity": 0.6, "where": "logp < 2"}
+    here = suggest(made / "fourier", made / "space", tmp_path / "a.csv", **options)
+    there = suggest(made / "fourier", made / "space", tmp_path / "b.csv", client=client, **options)
+    assert here.table.equals(there.table)
+    assert here.left_out == there.left_out
+
+
+def test_an_interrupted_choice_goes_on(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = suggest(made / "fourier", made / "space", tmp_path / "a.csv", n=10).table
+
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(suggesting.SpaceSuggestJob, "_chosen", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10)
+    with monkeypatch.context() as patch:
+        patch.setattr("daskrf.jobs.spacesearch.SpaceSearch.add", interrupted)  # what was searched stays
+        patch.setattr("daskrf.jobs.cutspaces.cut", interrupted)
+        assert suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10).table.equals(whole)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") and path.is_dir()]
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "cap": ({"per_value": {"amine": 1}}, "no column 'amine'.* it has 'reaction', 'block_0', 'block_1'"),
+    "cap of none": ({"per_block": 0}, "per_block must be at least 1, not 0"),
+    "where": ({"where": "price < 3"}, "'price' is neither a column"),
+    "fraction": ({"shortlist": 0.5}, "is a number of products, such as 50000, not 0.5"),
+    "short": ({"shortlist": 3}, "cannot hold"),
+    "limits": ({"within": {"logP": (0, 1)}}, "no limit on 'logP'"),
+    "fragments": ({"fragments": "keep"}, "leave out --fragments"),
+    "features": ({"rough": "linear", "rough_components": 64}, "A linear ranking has no Fourier features"),
+    "seed": ({"seed": 1}, "--seed is for random draws"),
+    "too many": ({"n": 5000}, r"only (\d+) can be chosen.*ask for -n \1, or"),
+    "nothing": ({"where": "weight < 10"}, r"of all \d+ of the space none can be chosen \(.*not weight < 10"),
+    "no product": ({"within": {"rings": (7, None)}}, "none lies within the limits, or all are labelled"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str, made: Path, tmp_path: Path) -> None:
+    options, message = REFUSED[name]
+    with pytest.raises(InputError, match=message):
+        suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_options_of_spaces_are_for_spaces(made: Path, tmp_path: Path) -> None:
+    for options in ({"per_block": 2}, {"within": {"rings": (0, 1)}}, {"rough": "linear"}):
+        with pytest.raises(OptionError, match="are for the products of a space"):
+            suggest(made / "exact", made / "lib.smi", tmp_path / "b.csv", n=3, **options)
+    with pytest.raises(InputError, match="one space at a time"):
+        suggest(made / "exact", [made / "space", made / "lib.smi"], tmp_path / "b.csv", n=3)
+    (tmp_path / "b.csv").write_text("scores that somebody has filled in\n")
+    with pytest.raises(StoreError, match="exists; give another output path"):
+        suggest(made / "exact", made / "space", tmp_path / "b.csv", n=3)
+
+
+def test_the_search_for_what_passes_ends(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter that nothing passes does not list a space of 10^10 products."""
+    monkeypatch.setattr(suggesting, "_DEEPEST", 4)
+    with pytest.raises(InputError, match=r"of the best \d+ of the space none can be chosen"):
+        suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=3, where="weight < 10")
+
+
+def test_the_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["suggest", str(made / "fourier"), str(made / "space"), "-n", "4", "--workers", "0"]
+    for name in ("b.csv", "b.html"):
+        assert run([*given, "-o", str(tmp_path / name), "--per-block", "2", "--within", "rings=:1"]) == 0
+        assert "batch of 4 molecules from" in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "b.csv")) == 4
+    assert "amide" in (tmp_path / "b.html").read_text()
