@@ -368,7 +368,6 @@ def suggest(
     rule, maximize = asked_for(*_default(acquisition, rounds_left, maximize, settings))
     _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
     files = source, format, fragments, accept_rejects
-    of_space = within, per_block, rough, rough_components
     demands = _Demands(
         *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
         dict(per_value or {}),
@@ -377,23 +376,35 @@ def suggest(
     )
     own = as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False, overwrite
     chosen: dict[str, Any] = {"n": n, "batch": batch, "demands": demands, "reached": _as_texts(reference)}
-    space = space_among(source)
+    job = _job_of(own, chosen, several, shortlist, (within, per_block, rough, rough_components))
+    report = run(job, client, progress)
+    assert isinstance(report, SuggestReport)
+    return report
+
+
+def _job_of(
+    own: tuple[Any, ...],
+    chosen: dict[str, Any],
+    several: bool,
+    shortlist: float | None,
+    of_space: tuple[Any, Any, Any, Any],
+) -> SuggestJob:
+    """Return the job for a library or a space, and for one target or several, from its fields."""
+    path, files, output, n, _, _, rule, maximize, target, _, overwrite = own
+    space = space_among(files[0])
     if space is None:
         check_library_options(shortlist, *of_space)
-        job = (FrontJob if several else SuggestJob)(*own, shortlist, **chosen)
-    elif several:
+        fields: tuple[Any, ...] = *own, shortlist
+        return (FrontJob if several else SuggestJob)(*fields, **chosen)
+    if several:
         raise OptionError(
             "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
             "--target 'pIC50 - 0.5 logD'."
         )
-    else:
-        assert target is None or isinstance(target, (str, int, Mapping))
-        of_screen = as_path(model), space, output, n, "none", 0, _screened(rule), maximize, target, overwrite
-        screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
-        job = SpaceSuggestJob(*own, **chosen, screen=screen)
-    report = run(job, client, progress)
-    assert isinstance(report, SuggestReport)
-    return report
+    within, _, rough, rough_components = of_space
+    of_screen = path, space, output, n, "none", 0, _screened(rule), maximize, target, overwrite
+    screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
+    return SpaceSuggestJob(*own, **chosen, screen=screen)
 
 
 @dataclass(frozen=True)
