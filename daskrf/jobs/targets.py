@@ -268,10 +268,10 @@ def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple
     names = [model.targets[t] for t in target.targets]
     spreads = [float(np.nanstd(measured.parts[:, t])) for t in target.targets]
     parts = [abs(weight) * spread for weight, spread in zip(target.weights, spreads, strict=True)]
-    each = listed([f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True)])
+    each = " and ".join(f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True))
     said = [
         f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so that its "
-        f"parts vary by {listed([f'{part:.3g}' for part in parts])}; errors of the targets are taken as "
+        f"parts vary by {' and '.join(f'{part:.3g}' for part in parts)}; errors of the targets are taken as "
         "independent"
     ]
     if min(parts) < _HARDLY * max(parts):

@@ -141,6 +141,8 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str | Sequen
         return Known(), f"the nearest labelled molecules are not shown: {reason}"
     there = np.flatnonzero(np.isfinite(y) & np.array([bool(text) for text in smiles]))
     said = f"of the labelled molecules, {reason}" if reason else ""
+    if not isinstance(target, str):
+        said = "; ".join(filter(None, [f"labels of the nearest molecules are {', '.join(target)}", said]))
     if len(there) > _MOST_COMPARED:
         said = (
             f"the nearest labelled molecule is looked for among {_MOST_COMPARED:,} of {len(there):,} "

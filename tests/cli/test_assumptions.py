@@ -111,7 +111,7 @@ def test_a_screen_asks_for_direction_and_target(
     assert screened(made / "two", made / "fps", "-o", hits, "--maximize") == 1
     assert capsys.readouterr().err == (
         "daskrf: error: The model has several targets, 'dock', 'pIC50'; choose one by --target NAME "
-        "(target=NAME).\n"
+        "(target=NAME), or a weighted sum, such as --target 'dock - 0.5 pIC50'.\n"
     )
     assert not hits.exists()
     assert screened(made / "two", made / "fps", "-o", hits, "--maximize", "--target", "pIC50", "-k", 7) == 0
