@@ -317,3 +317,25 @@ def test_a_shortlist_is_longer_than_the_hits(space: Path, tmp_path: Path) -> Non
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     with pytest.raises(OptionError, match="cannot hold 1,000 hits"):
         screen(model, space / "space", tmp_path / "h.parquet", maximize=True, shortlist=100)
+
+
+def test_a_weighted_sum_of_targets_ranks(space: Path, tmp_path: Path) -> None:
+    """With a long shortlist, the best are those that the sum of predictions says."""
+    both: dict[str, Any] = {"target": ["score", "length"], "key": "smiles", "kernel": TanimotoMinMax()}
+    fit(space / "fp", space / "y.csv", space / "sum", direction="maximize", **both)
+    report = screen(
+        *(space / "sum", space / "space", tmp_path / "h.parquet"),
+        k=15,
+        shortlist=99_999,
+        target="score - 0.2 length",
+        maximize=True,
+    )
+
+    def summed(smiles: Any) -> npt.NDArray[np.float64]:
+        found = load(space / "sum").predict(list(smiles))
+        return np.asarray(found[:, 0] - 0.2 * found[:, 1])
+
+    best = best_products(every(space / "sum", summed), 15)
+    np.testing.assert_allclose(report.table["mean"].to_numpy(), [one.score for one in best], rtol=1e-4)
+    assert report.target == "score - 0.2 length"
+    assert "is in the units of the labels" in str(report)
