@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rdkit import Chem
 
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fit
 from daskrf.errors import InputError
@@ -288,6 +289,54 @@ def test_summed_fingerprints_are_timed_beside_rdkit(small_space, script):
     found = script("space").composed(small_space, FingerprintSpec("morgan:2"), 500, 20, 2)
     assert found["fingerprints"] == 1000
     assert found["ratio"] > 0
+
+
+def test_the_best_of_a_space_are_those_of_a_list(script, monkeypatch, tmp_path):
+    """Also where products have equal scores, or are the same molecule."""
+    learning = script("space_learning")
+    monkeypatch.setattr(learning, "SMALL", (5, 9, 8))
+    monkeypatch.setattr(learning, "BEST", 20)
+    blocks = learning.blocks_of(tmp_path, True)
+    every = np.array(list(np.ndindex(*blocks.sizes)))
+    smiles = learning.smiles_of(blocks, every)
+    for score in learning.SCORES.values():
+        oracle = learning.Oracle(blocks, score(blocks, 0))
+        values: dict[str, float] = {}
+        for text, value in zip(smiles, oracle.scores(every).tolist(), strict=True):
+            assert values.setdefault(text, value) == pytest.approx(value)
+        assert (oracle.n, len(oracle.found)) == (len(every), 20)
+        found = sorted((values[text] for text in oracle.found), reverse=True)
+        assert found == sorted(values.values(), reverse=True)[:20]
+        assert set(oracle.best.values()) == oracle.found
+    sums = sum(own[every[:, slot]] for slot, own in enumerate(learning.Properties(blocks, 0).of))
+    assert sums[:, 0].tolist() == [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
+
+
+def test_a_space_is_learned(script, tmp_path, capsys):
+    learning = script("space_learning")
+    given = ["--small", "--seeds", "0", "--scores", "similarity", "--rule", "greedy"]
+    learning.main([*given, "--output", str(tmp_path)])
+    plain, ours = json.loads((tmp_path / "space_learning.json").read_text())["results"]["similarity"]
+    assert [told["evaluations"] for told in plain["rounds"]] == [300, 300]
+    assert [told["evaluations"] for told in ours["rounds"]] == [200, 300]
+    assert ours["rounds"][-1]["found"] > max(plain["rounds"][-1]["found"], ours["rounds"][0]["found"])
+    printed = capsys.readouterr().out
+    assert "10,000 products of 16 x 25 x 25 blocks" in printed
+    assert "| similarity | daskrf, fourier" in printed
+
+
+def test_thompson_sampling_over_reagents(script):
+    """Distributions of blocks are those of Bayes' rule, and no product is taken twice."""
+    learning, random = script("space_learning"), np.random.default_rng(0)
+    own = learning.Normal(2, 1.0, 2.0)
+    for score in (3.0, 4.0, 8.0):
+        own.update(1, score)
+    assert own.mean.tolist() == pytest.approx([1.0, (1.0 + 3 + 4 + 8) / 4])
+    assert own.variance.tolist() == pytest.approx([4.0, 4.0 / 4])
+    slots, seen = [learning.Normal(n, 0.0, 1.0) for n in (2, 3, 2)], set()
+    for _ in range(12):
+        seen.add(learning._chosen(slots, seen, random))
+    assert len(seen) == 12
 
 
 def test_a_fresh_process_is_measured(script):
