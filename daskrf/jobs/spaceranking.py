@@ -126,7 +126,12 @@ def ranks_itself(model: Model, target: Target) -> FingerprintSpec | None:
 
 
 def learned(
-    run: Run, counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int | None, key: str
+    run: Run,
+    counts: sparse.csr_matrix,
+    score: npt.NDArray[np.float64],
+    n_components: int | None,
+    key: str,
+    spec: FingerprintSpec = ROUGH_SPEC,
 ) -> Rough:
     """Return a ranking that has learned the scores of random products, or that an earlier run has left.
 
@@ -140,10 +145,12 @@ def learned(
         Number of Fourier features; None for a linear function of the counts.
     key : str
         Hash of what it depends on.
+    spec : FingerprintSpec
+        Of the counts, for words.
     """
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
-        made = _learn(counts, score, n_components)
+        made = _learn(counts, score, n_components, spec)
         own, state = made.ranking, dict[str, Any](words=made.words)
         if isinstance(own, Linear):
             return {"weights": own.weights, "columns": own.columns}, state
@@ -159,7 +166,12 @@ def learned(
     return Rough(Ranking(feature_map, weights, meta["offset"], meta["deviation"]), meta["words"])
 
 
-def _learn(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int | None) -> Rough:
+def _learn(
+    counts: sparse.csr_matrix,
+    score: npt.NDArray[np.float64],
+    n_components: int | None,
+    spec: FingerprintSpec,
+) -> Rough:
     if n_components is None:
         return _learn_linear(counts, score)
     n = max(1, int(_LEARNED * len(score))) if len(score) > 1 else len(score)
@@ -177,7 +189,8 @@ def _learn(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_componen
         own = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
         rough = own.values(counts[n:])
     what = (
-        f"the rough ranking of all products is by {n_components:,} Fourier features of {ROUGH_SPEC.name} "
+        f"the rough ranking of {'all products' if spec == ROUGH_SPEC else 'the best of these'} is by "
+        f"{n_components:,} Fourier features of {spec.name} "
         f"counts (Gaussian kernel, length scale {found.length_scale:.3g}), which have learned the model's "
         f"scores of {amount(n, 'random products')}"
     )

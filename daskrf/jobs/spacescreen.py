@@ -48,7 +48,7 @@ from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, Product, decoded
 from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
-from daskrf.spaces.sampling import counts_of, inside, random_numbers
+from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
@@ -72,6 +72,8 @@ _MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it take
 _RECALL = 0.95  # of the best k, up to which a shortlist grows
 DEEPEST = 16  # times the shortlist are kept, to look below it
 _MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
+SIEVED = 100  # times the shortlist are kept by a linear function, for a better ranking
+_MOST_SIEVED = 2_000_000
 BELOW = 1000  # random products of each range of places below the shortlist
 
 
@@ -131,6 +133,7 @@ class SpaceScreen(Job[Any]):
     earlier: Earlier | None = None
     ranks_itself: bool = False
     ranking: Ranking | Linear = field(init=False)
+    finer: Ranking = field(init=False)
     tree: Tree = field(init=False)
 
     name = "screen"
@@ -286,6 +289,13 @@ class SpaceScreen(Job[Any]):
         if self.ranks_itself:
             excluded = min(len(self.excluded), _SHORTLIST * self.k)
             return self.k * (_SHORTLIST if self.rule.needs_std else MORE) + excluded
+        if self.linear:
+            return max(2 * self.first, min(SIEVED * self.first, _MOST_SIEVED))
+        return self.n_ranked
+
+    @property
+    def n_ranked(self) -> int:
+        """How many products below the shortlist are looked at, and the shortlist."""
         return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
 
     @property
@@ -325,10 +335,17 @@ class SpaceScreen(Job[Any]):
         spec = {**self.spec, "k": None}  # more hits take no other ranking
         key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
         n_components = None if self.linear else self.n_components
-        rough = learned(run, counts, found.columns["score"], n_components, key)
+        score = found.columns["score"]
+        rough = learned(run, counts, score, n_components, key)
         self.ranking = rough.ranking
         self.notes = (*self.notes, rough.words)
         run.progress.note(rough.words)
+        if self.linear:
+            finer = learned(run, counts, score, COMPONENTS, hash_of([key, COMPONENTS]), LINEAR_SPEC)
+            assert isinstance(finer.ranking, Ranking)
+            self.finer = finer.ranking
+            self.notes = (*self.notes, finer.words)
+            run.progress.note(finer.words)
 
     def _scored(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
         """Return what the model says of products; with `std`, means and deviations whatever the rule."""
@@ -471,27 +488,59 @@ class SpaceScreen(Job[Any]):
     def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
         top = self.tree.result().top
+        there = len(top) < self.n_kept
+        row = self._sieved(run, top.row)
         size, scores = 0, Scored()
         while True:
-            more = min(len(top), 2 * size or self.first)
-            scores += self._scored(run, decoded(self.cut, top.row[size:more].tolist()))
+            more = min(len(row), 2 * size or self.first)
+            scores += self._scored(run, decoded(self.cut, row[size:more].tolist()))
             size = more
-            found = self._candidates(top.row[:size], scores.alike())
-            there = len(top) < self.n_kept
+            found = self._candidates(row[:size], scores.alike())
             if there and size == len(top):
                 return found, True, ("the model has ranked every product",)
             bar = float(found.columns["score"][self.k - 1]) if len(found) >= self.k else -math.inf
-            missed = Missed.of(self.k, size, bar, self._below(run, top, size), whole=there)
-            if self.shortlist or missed.recall >= _RECALL or 4 * size > len(top):
-                return found, False, (str(missed),)
+            whole = there and len(row) == len(top)
+            missed = Missed.of(self.k, size, bar, self._below(run, row, size), whole=whole)
+            if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
+                return found, False, (str(missed), *self._deep(found, top.row, whole=there))
 
-    def _below(self, run: Run, top: TopK, size: int) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
+    def _sieved(self, run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return products in the order of the finer ranking, the best of them, if a linear one found them."""
+        if not self.linear:
+            return row
+        digest = hash_of([self.spec, self._key(self.cut.spec), len(row), "sieved"])
+
+        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+            run.progress.start("rank", len(row), "products")
+            value = np.empty(len(row))
+            for at, counts in counts_of_numbers(self.cut, self.families, row):
+                value[at] = self.finer.values(counts)
+                run.progress.advance(len(at))
+            run.progress.finish()
+            return {"order": np.lexsort((row, -value))[: self.n_ranked]}, {}
+
+        return row[made_once(run.work / f"sieved-{digest[:16]}", digest, make).arrays["order"]]
+
+    def _deep(self, found: Candidates, row: npt.NDArray[np.int64], *, whole: bool) -> tuple[str, ...]:
+        """Return how many hits were far down in a linear ranking, for what may lie below it."""
+        if not self.linear or whole:
+            return ()
+        half = len(row) // 2
+        n_deep = int(np.isin(found.best(self.k).row, row[half:]).sum())
+        return (
+            f"the linear function kept its best {len(row):,} of all products, and {n_deep:,} of the hits are "
+            f"from the lower half of these: about as many or more may lie below, of which nothing is known",
+        )
+
+    def _below(
+        self, run: Run, row: npt.NDArray[np.int64], size: int
+    ) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
         """Yield ranges of places below the shortlist, and the scores of random products in each."""
         start = size
-        while start < len(top):
-            stop = min(len(top), 2 * start)
+        while start < len(row):
+            stop = min(len(row), 2 * start)
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
-            products = decoded(self.cut, top.row[chosen].tolist())
+            products = decoded(self.cut, row[chosen].tolist())
             found = self._scored(run, products)
             free = np.array([text not in self.excluded for text in found.smiles])
             yield start, stop, np.where(free, found.columns["score"], -np.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +10,15 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.spaces.cut import CutSpace
-from daskrf.spaces.families import Product, starts_of
+from daskrf.spaces.families import Family, Product, starts_of
 from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import ROUNDING
 
-__all__ = ["counts_of", "inside", "product_sums", "random_numbers"]
+__all__ = ["by_reaction", "counts_of", "counts_of_numbers", "inside", "product_sums", "random_numbers"]
 
 Integers = npt.NDArray[np.int64]
 
+_PART = 2**14  # products whose counts are held at a time
 _FEW = 2**20  # numbers that are all put in random order
 _TRIES = 30  # times as many numbers are drawn where few are wanted
 
@@ -68,17 +69,42 @@ def random_numbers(
     return found[:n]
 
 
-def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
-    """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
+def by_reaction(
+    cut: CutSpace, numbers: Integers
+) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.int32]]]]:
+    """Yield each reaction of some products by number, where these are, and their synthons, by slot."""
     starts = np.array(starts_of(cut), np.int64)
     reaction = np.searchsorted(starts[1:], numbers, side="right")
-    found = np.zeros((len(numbers), cut.sums.shape[1]))
     for r in np.unique(reaction).tolist():
         at = np.flatnonzero(reaction == r)
-        rest = numbers[at] - starts[r]
+        rest, synthons = numbers[at] - starts[r], []
         for slot in reversed(cut.entries[r]):
             rest, place = np.divmod(rest, len(slot.block))
-            found[at] += cut.sums[slot.synthon[place]]
+            synthons.append(slot.synthon[place])
+        yield r, at, synthons[::-1]
+
+
+def counts_of_numbers(
+    cut: CutSpace, families: Sequence[Family], numbers: Integers
+) -> Iterator[tuple[npt.NDArray[np.intp], sparse.csr_matrix]]:
+    """Yield the fingerprints of products by number, in parts, and where each part is."""
+    for r, at, synthons in by_reaction(cut, numbers):
+        family = next(family for family in families if r in family.reactions)
+        rows = []
+        for side, synthon in zip(family.sides, synthons, strict=True):
+            order = np.argsort(side.synthon)
+            rows.append(order[np.searchsorted(side.synthon[order], synthon)])
+        for start in range(0, len(at), _PART):
+            part = slice(start, start + _PART)
+            yield at[part], family.fingerprints(cut.own, [row[part] for row in rows])
+
+
+def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
+    """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
+    found = np.zeros((len(numbers), cut.sums.shape[1]))
+    for _, at, synthons in by_reaction(cut, numbers):
+        for synthon in synthons:
+            found[at] += cut.sums[synthon]
     return found
 
 

@@ -215,6 +215,32 @@ def test_a_linear_ranking_finds_the_best(
         screen(model, space / "space", tmp_path / "h.parquet", rough="linear", rough_components=8, **options)
 
 
+def test_the_best_of_a_linear_ranking_are_ranked_again(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = space / "sieved"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    options: dict[str, Any] = {"k": 10, "shortlist": 100, "maximize": True, "rough": "linear"}
+    monkeypatch.setattr(spacescreen, "_MOST_SIEVED", 300)
+    ranked: list[int] = []
+    missed = Missed.of
+
+    def stopped(*arguments: Any, **settings: Any) -> Missed:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Missed, "of", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        screen(model, space / "space", tmp_path / "h.parquet", **options)
+    monkeypatch.setattr(Missed, "of", missed)
+    monkeypatch.setattr(spaceranking.Ranking, "values", lambda *_: ranked.append(1))  # what was ranked stays
+    report = screen(model, space / "space", tmp_path / "h.parquet", **options)
+    assert not ranked
+    notes = " ".join(report.notes)
+    assert "the rough ranking of the best of these is by 1,024 Fourier features of morgan:2 counts" in notes
+    assert "the linear function kept its best 300 of all products" in notes
+    assert "the model has ranked the best 100 of the rough ranking" in notes
+
+
 def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
     model = space / "near"
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)

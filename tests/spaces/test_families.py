@@ -9,7 +9,7 @@ import pytest
 
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintSpec
-from daskrf.spaces import CutSpace, cut, read_space
+from daskrf.spaces import CutSpace, cut, read_space, sampling
 from daskrf.spaces.families import decoded, families, identifiers, starts_of
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
@@ -47,6 +47,17 @@ def test_each_combination_of_synthons_has_its_lowest_number(whole: CutSpace) -> 
         found = {tuple(s): n for s, n in zip(synthons.tolist(), numbers.tolist(), strict=True) if n >= 0}
         assert found == first
         assert family.size == len(first)
+
+
+def test_counts_of_numbers_are_those_of_products(whole: CutSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_PART", 9)
+    numbers = np.random.default_rng(1).permutation(starts_of(whole)[-1])[:200]
+    expected = sampling.counts_of(whole, decoded(whole, numbers.tolist()))
+    seen = np.zeros(len(numbers), int)
+    for at, counts in sampling.counts_of_numbers(whole, families(whole), numbers):
+        assert (counts != expected[at]).nnz == 0
+        seen[at] += 1
+    assert (seen == 1).all()
 
 
 def test_products_have_ids_of_their_own(whole: CutSpace) -> None:
