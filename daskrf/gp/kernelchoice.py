@@ -389,7 +389,7 @@ def clearly_better(log_probability: Double, known: Double) -> bool:
     """
     gain = log_probability - known
     mean = float(gain.mean())
-    return math.isfinite(mean) and mean > max(WORTH, gain.std() / math.sqrt(len(gain)))
+    return math.isfinite(mean) and mean > max(WORTH, float(gain.std()) / math.sqrt(len(gain)))
 
 
 def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
