@@ -314,9 +314,11 @@ def suggest(
         Seed of the draws of thompson. Default: 0. An exact process fitted by conjugate gradients has draws
         of its own.
     target : str, int, dict of str to float, or sequence of str, optional
-        As in `screen`: a target, or a weighted sum such as "pIC50 - 0.5 logD". Two or three targets, each
-        with --target, are improved at once: the batch is that which adds most to the hypervolume of the best
-        trade-offs. A molecule counts as labelled if it has labels of all targets.
+        Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
+        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize where the directions of
+        the targets do not say which. Or give --target two or three times, to improve several targets at once:
+        the batch is what adds most to the hypervolume of the best trade-offs. A molecule counts as labelled
+        if it has labels of all of them.
     reference : str or sequence of str
         What molecules must reach to count where several targets are improved, such as "pIC50 > 6 and logD <
         3". Default: the worst values among the best trade-offs measured so far, and a tenth less.
