@@ -170,7 +170,7 @@ def _learn(
     counts: sparse.csr_matrix,
     score: npt.NDArray[np.float64],
     n_components: int | None,
-    spec: FingerprintSpec,
+    spec: FingerprintSpec = ROUGH_SPEC,
 ) -> Rough:
     if n_components is None:
         return _learn_linear(counts, score)
