@@ -59,6 +59,7 @@ and solves with little noise are slow."""
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
 """Search range where the noise variance is given and only the signal variance is optimized."""
 
+_FACTORIZED = 20_000  # rows, up to which a factorization is worth a thought
 _PREDICTED = 16384  # rows whose draws are held in memory at a time
 
 
@@ -376,14 +377,16 @@ def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> N
     worst = float(found.residuals.max(initial=0.0))
     spent = found.n_iterations + 1 >= max_iterations  # the last one would be of the residual
     if not worst <= accepted:
-        end = (
-            "in all products with the kernel matrix that max_iterations allows; give more of them, "
+        why = (
+            "in all products with the kernel matrix that max_iterations allows"
             if spent
-            else "and rounding in single precision keeps it from falling further; give "
+            else "and rounding in single precision keeps it from falling further"
         )
+        few = len(found.x) <= _FACTORIZED
+        ways = [*["more of them"] * spent, "a larger noise variance", *["solver='cholesky'"] * few]
+        advice = ", or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
         raise InputError(
-            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {end}"
-            "a larger noise variance, or solver='cholesky'."
+            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {why}; give {advice}."
         )
 
 
