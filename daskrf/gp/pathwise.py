@@ -386,7 +386,8 @@ def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> N
         ways = [*["more of them"] * spent, "a larger noise variance", *["solver='cholesky'"] * few]
         advice = ", or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
         raise InputError(
-            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {why}; give {advice}."
+            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {why}; "
+            f"give {advice}."
         )
 
 
