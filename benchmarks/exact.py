@@ -62,6 +62,7 @@ N_TEST = 10_000
 NOISE = 0.4  # standard deviations of a computed score
 RATIO = 0.2
 TILE = 2048
+PREDICTIONS = 5  # of the test molecules, of which the median is told
 
 
 def large(
@@ -74,11 +75,15 @@ def large(
     gp = ExactGP(kernel or TanimotoMinMax(), solver="cg", cache_bytes=cache_bytes, random_state=seed)
     gp.fit(data.X[train], data.y[train])
     fitted = time.perf_counter(), time.process_time()
-    mean, std = gp.predict(data.X[data.test], return_std=True)
+    seconds = []
+    for _ in range(PREDICTIONS):
+        before = time.process_time()
+        mean, std = gp.predict(data.X[data.test], return_std=True)
+        seconds.append(time.process_time() - before)
     return {
         "fit_wall_s": fitted[0] - start[0],
         "fit_cpu_s": fitted[1] - start[1],
-        "test_rows_a_cpu_s": len(data.test) / (time.process_time() - fitted[1]),
+        "test_rows_a_cpu_s": len(data.test) / float(np.median(seconds)),
         "products": gp.n_iterations_,
         "residual": gp.residual_,
         "signal_variance": float(gp.signal_variance_[0]),
