@@ -65,7 +65,7 @@ _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
-_VERSION = 1
+_VERSION = 2  # of the tables of a space, and of the pieces that it is searched in
 _ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
 LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
 _MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it takes minutes, not hours
@@ -362,7 +362,7 @@ class SpaceScreen(Job[Any]):
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
         tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
-        key, folder = hash_of([self.spec, n_kept]), run.work / f"partials-{n_kept}"
+        key, folder = hash_of([self.spec, n_kept, _VERSION]), run.work / f"partials-{n_kept}"
         if isinstance(self.ranking, Linear):
             by_sums = SpaceSearch(tables, self._leave_weights(run), None, n_kept, self.limits)
             pieces = pieces_of_sums(self.families)

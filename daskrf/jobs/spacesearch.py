@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from daskrf.jobs.cutspaces import search_tables
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.tree import Reduction
 from daskrf.screening import TopK
+from daskrf.spaces.balancedbasis import BalancedBasis
 from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
-from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, pieces_of, score_piece
+from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, balanced_basis, pieces_of, score_piece
 from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import needed_checkpoint
@@ -74,7 +76,8 @@ class Chosen:
             made = number >= 0
             self._held.append((scores[now[made]], number[made]))
             self._n_held += int(made.sum())
-            if self._n_held >= _HELD * self._top.k or len(at):
+            enough = self._top.k * (_HELD if self._least > -math.inf else 1)
+            if self._n_held >= enough or len(at):
                 self._choose()
                 at = at[scores[at] >= self._least]
 
@@ -159,10 +162,21 @@ class SpaceSearch(Reduction):
         else:
             feature_map = self.map.feature_map
             assert isinstance(feature_map, FourierFeatures)
-            beta = amplitudes(held["weights"])
-            score_piece(block, family, tables.own, feature_map, beta, limits, best)
+            beta, basis = amplitudes(held["weights"]), _basis(replace(self, k=0, limits=()), block.family)
+            score_piece(block, family, tables.own, feature_map, beta, limits, best, basis)
         total.top = best.top()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
         columns: dict[str, Any] = dict(arrays)
         return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns))
+
+
+@functools.lru_cache(maxsize=2)
+def _basis(search: SpaceSearch, family: int) -> BalancedBasis | None:
+    """Return the basis for bounds of a family's products, made once per process."""
+    assert search.map is not None
+    tables, feature_map = search_tables(*search.tables), search.map.feature_map
+    assert isinstance(feature_map, FourierFeatures)
+    held = needed_checkpoint(search.weights, as_path(search.weights).name).arrays
+    beta = amplitudes(held["weights"])
+    return balanced_basis(tables.families[family], tables.own, feature_map, beta)

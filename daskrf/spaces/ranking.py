@@ -7,6 +7,9 @@ depend on the reaches of the partners. A mean in Fourier features is
 
 for weights c_j and s_j of p cosines and sines. So exp(i w_j . x) is a product over synthons, and for all
 pairs of synthons of one group of reaches, the means are one matrix product Re(A B^T).
+
+In large families most products are left out by bounds (see `daskrf.spaces.balancedbasis`), which takes a
+matrix product with an eighth of the coordinates; the others are scored one by one. The best are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.features.fourier import FourierFeatures
+from daskrf.spaces.balancedbasis import BalancedBasis, bounding
 from daskrf.spaces.families import Family, Side
 
 __all__ = [
@@ -31,18 +35,24 @@ __all__ = [
     "Limit",
     "Piece",
     "amplitudes",
+    "balanced_basis",
     "leading",
     "pieces_of",
     "score_piece",
     "waves",
 ]
 
-PIECE_FLOP = 8e11  # of a piece with two slots: some ten seconds
+PIECE_FLOP = 1e12  # of a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
-LEADING = 4  # synthons of the first of three slots in a piece
+LEADING = 16  # synthons of the first of three slots in a piece
 ROUNDING = 1e-6
 """Of sums of properties."""
 TILE = 1024, 4096  # products that are scored at a time
+LARGE = 1000  # times the square of the number of features: products of a family that make bounds pay
+_HEADS, _ROWS = 32, 4  # that a basis is made for: of each group; rows, times the number of features
+_ONE_BY_ONE = 2048  # products that are scored one by one, at a time
+_MOST = 65_536  # products that are shown at a time, the best first
+_DEAR = 40  # a score of one product takes the time of so many in a matrix product
 
 Complex = npt.NDArray[np.complex64]
 Single = npt.NDArray[np.float32]
@@ -141,8 +151,9 @@ def score_piece(
     beta: Complex,
     limits: Sequence[Limit],
     best: Best,
+    basis: BalancedBasis | None = None,
 ) -> None:
-    """Score all products of a piece, for `best` to choose from.
+    """Score the products of a piece, for `best` to choose from.
 
     Parameters
     ----------
@@ -157,6 +168,8 @@ def score_piece(
     limits : sequence of Limit
         Products outside of them are left out.
     best : Best
+    basis : BalancedBasis, optional
+        See `balanced_basis`: products are left out that by their bounds are not among the best.
     """
     parts = [
         _Part.of(side, rows, own, feature_map) for side, rows in zip(family.sides, piece.bounds, strict=True)
@@ -169,13 +182,15 @@ def score_piece(
             continue
         factors = [part.factor(*r, v) for part, r, v in zip(parts, rows, views, strict=True)]
         b = np.ascontiguousarray(factors[right]).view(np.float32)
+        few_b = None if basis is None else basis.right(b)
         offsets = [part.start + start for part, (start, _) in zip(parts, rows, strict=True)]
         sums = [
             [_of_rows(limit.values, part, r) for part, r in zip(parts, rows, strict=True)] for limit in limits
         ]
         for i in range(len(factors[lead])) if lead is not None else (0,):
             head = beta if lead is None else factors[lead][i] * beta
-            a = np.conj(factors[left] * head).view(np.float32)
+            a = _turned(factors[left], head)
+            few = None if basis is None or few_b is None else (basis.left(a), few_b)
             first = {left: offsets[left], right: offsets[right]}
             if lead is not None:
                 first[lead] = offsets[lead] + i
@@ -183,7 +198,46 @@ def score_piece(
                 _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
                 for of, limit in zip(sums, limits, strict=True)
             ]
-            _scan(a, b, bounds, best, [first[slot] for slot in range(len(parts))], left, right)
+            _scan(a, b, few, bounds, best, [first[slot] for slot in range(len(parts))], left, right)
+
+
+def balanced_basis(
+    family: Family, own: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
+) -> BalancedBasis | None:
+    """Return the basis for bounds of all products of a family, or None if it is too small for them to pay.
+
+    It is made for some of the rows, and the same for all pieces.
+    """
+    if math.prod(family.shape) < LARGE * feature_map.n_components**2:
+        return None
+    lead, n_columns = leading(family), 2 * len(beta)
+    left, right = (slot for slot in range(len(family.shape)) if slot != lead)
+    grams = np.zeros((2, n_columns, n_columns))
+    for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
+        rows = [np.searchsorted(s.reach, [c, c + 1]) for s, c in zip(family.sides, classes, strict=True)]
+        sizes = [int(stop - start) for start, stop in rows]
+        share = math.prod(sizes) / math.prod(family.shape)
+        if not share:
+            continue
+        factors = []
+        for side, (start, stop), view, slot in zip(family.sides, rows, views, itertools.count()):
+            few = _HEADS if slot == lead else _ROWS * n_columns
+            some = np.unique(np.linspace(start, stop - 1, few).astype(int))
+            factors.append(
+                _factors(side, some, waves(feature_map, own[side.synthon[some]]), view, feature_map)
+            )
+        heads = beta[None] if lead is None else factors[lead] * beta
+        for i, head in enumerate(heads):
+            a = _turned(factors[left][i % len(factors[left]) :: len(heads)], head)
+            grams[0] += share / len(heads) / len(a) * (a.T @ a)
+        b = np.ascontiguousarray(factors[right]).view(np.float32)
+        grams[1] += share / len(b) * (b.T @ b)
+    return BalancedBasis.of(*grams)
+
+
+def _turned(factors: Complex, head: Complex) -> Single:
+    """Return the rows whose products with those of the other side are Re(factors . head . others)."""
+    return np.conj(factors * head).view(np.float32)
 
 
 @dataclass(frozen=True)
@@ -210,12 +264,19 @@ class _Part:
 
     def factor(self, start: int, stop: int, view: int) -> Complex:
         """Return the waves of rows in a view, that is, with the counts over the cuts."""
-        edges = self.side.edge[self.start + start : self.start + stop]
-        distinct, place = np.unique(edges, return_inverse=True)
-        over = waves(self.feature_map, self.side.counts[self.side.overlap[distinct, view]])
-        found = over[place]
-        found *= self.waves[start:stop]
-        return found
+        rows = np.arange(self.start + start, self.start + stop)
+        return _factors(self.side, rows, self.waves[start:stop], view, self.feature_map)
+
+
+def _factors(
+    side: Side, rows: npt.NDArray[np.int64], own: Complex, view: int, feature_map: FourierFeatures
+) -> Complex:
+    """Return the waves of rows of a side in a view, from those of their own counts."""
+    distinct, place = np.unique(side.edge[rows], return_inverse=True)
+    over = waves(feature_map, side.counts[side.overlap[distinct, view]])
+    found = over[place]
+    found *= own
+    return found
 
 
 def _of_rows(values: npt.NDArray[np.float64], part: _Part, rows: tuple[int, int]) -> npt.NDArray[np.float64]:
@@ -240,23 +301,88 @@ class _Bounds(NamedTuple):
         sums = left[:, None] + right[None, :]
         return (sums < low) | (sums > high)
 
+    def of(self, rows: slice, columns: slice) -> _Bounds:
+        """Return the limit for some of the rows of both sides."""
+        return self._replace(left=self.left[rows], right=self.right[columns])
+
+    def allow(self, i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        """Return which of some pairs of rows are within the limit."""
+        sums = self.left[i] + self.rest + self.right[j]
+        return (sums >= self.limit.low - ROUNDING) & (sums <= self.limit.high + ROUNDING)
+
 
 def _scan(
-    a: Single, b: Single, bounds: Sequence[_Bounds], best: Best, first: list[int], left: int, right: int
+    a: Single,
+    b: Single,
+    few: tuple[Single, Single] | None,
+    bounds: Sequence[_Bounds],
+    best: Best,
+    first: list[int],
+    left: int,
+    right: int,
 ) -> None:
-    """Show the scores of all pairs of rows, in tiles, to `best`; `first` are rows of the first product."""
+    """Show the scores of pairs of rows, in tiles, to `best`; `first` are rows of the first product.
+
+    `few` are rows whose products are upper bounds of the scores: all pairs are scored without them, and the
+    others are scored one by one.
+    """
     n_rows, n_columns = TILE
     room = np.empty(min(n_rows, len(a)) * min(n_columns, len(b)), np.float32)
     for i, j in itertools.product(range(0, len(a), n_rows), range(0, len(b), n_columns)):
         rows, columns = slice(i, min(i + n_rows, len(a))), slice(j, min(j + n_columns, len(b)))
         shape = rows.stop - i, columns.stop - j
         tile = room[: shape[0] * shape[1]].reshape(shape)
-        np.matmul(a[rows], b[columns].T, out=tile)
-        for bound in bounds:
-            if (forbidden := bound.forbids(rows, columns)) is not None:
-                tile[forbidden] = -np.inf
         start = [row + (i if slot == left else j if slot == right else 0) for slot, row in enumerate(first)]
-        best.look(tile.reshape(-1), functools.partial(_rows_at, start, left, right, shape[1]))
+        rows_at = functools.partial(_rows_at, start, left, right, shape[1])
+        if few is None:
+            np.matmul(a[rows], b[columns].T, out=tile)
+            for bound in bounds:
+                if (forbidden := bound.forbids(rows, columns)) is not None:
+                    tile[forbidden] = -np.inf
+            best.look(tile.reshape(-1), rows_at)
+        else:
+            np.matmul(few[0][rows], few[1][columns].T, out=tile)
+            within = [bound.of(rows, columns) for bound in bounds]
+            _show_above(a[rows], b[columns], tile, within, best, rows_at)
+
+
+def _show_above(
+    a: Single, b: Single, tile: Single, bounds: Sequence[_Bounds], best: Best, rows_at: RowsOf
+) -> None:
+    """Show the scores of pairs whose upper bounds, the tile, reach the best."""
+    flat, n_columns = tile.reshape(-1), tile.shape[1]
+
+    def above() -> npt.NDArray[np.intp]:
+        at = np.flatnonzero(flat >= best.least)
+        for bound in bounds:
+            at = at[bound.allow(*divmod(at, n_columns))]
+        return at
+
+    at = above()
+    if len(at) * _DEAR > len(flat):  # the scores themselves, and some rounding, are closer bounds
+        whole = a.shape[1]
+        np.matmul(bounding(a, whole), bounding(b, whole).T, out=tile)
+        at = above()
+    while len(at):
+        order = np.argpartition(-flat[at], _MOST) if len(at) > _MOST else np.arange(len(at))
+        now, at = at[order[:_MOST]], at[order[_MOST:]]
+        best.look(_scores(a, b, now), functools.partial(_rows_of, rows_at, now))
+        at = at[flat[at] >= best.least]
+
+
+def _rows_of(
+    rows_at: RowsOf, shown: npt.NDArray[np.intp], at: npt.NDArray[np.intp]
+) -> list[npt.NDArray[np.int64]]:
+    return rows_at(shown[at])
+
+
+def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
+    """Return the products of some pairs of rows; each depends on nothing but its rows."""
+    found = np.empty(len(at), np.float32)
+    for start in range(0, len(at), _ONE_BY_ONE):
+        i, j = divmod(at[start : start + _ONE_BY_ONE], len(b))
+        np.einsum("ij,ij->i", a[i], b[j], out=found[start : start + _ONE_BY_ONE])
+    return found
 
 
 def _rows_at(

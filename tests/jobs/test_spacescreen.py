@@ -29,8 +29,9 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.jobs import cutspaces, spacescreen
 from daskrf.jobs.models import feature_map_of, read_model
-from daskrf.jobs.spacesearch import SpaceSearch
+from daskrf.jobs.spacesearch import Chosen, SpaceSearch
 from daskrf.molecules import Fingerprinter
+from daskrf.screening import TopK
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import families
 from tests.naive.spaces import Made, best_products, every_product
@@ -78,6 +79,14 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "TILE", (3, 4))
 
 
+@pytest.fixture(params=[False, True], ids=["all products scored", "most left out by bounds"])
+def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use bounds for small families, too."""
+    if request.param:
+        monkeypatch.setattr(ranking, "LARGE", 0)
+        monkeypatch.setattr(ranking, "_MOST", 5)
+
+
 def means(path: Path, smiles: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return the means of molecules by the model, from their SMILES."""
     model = read_model(path)
@@ -103,8 +112,11 @@ def every(made: Path) -> list[Made]:
     return every_product(space, lambda smiles: means(made / "model", smiles))
 
 
-@pytest.mark.parametrize("maximize", [True, False])
-def test_hits_are_those_of_a_list(made: Path, every: list[Made], tmp_path: Path, maximize: bool) -> None:
+@pytest.mark.usefixtures("bounds")
+def test_hits_are_those_of_a_list(
+    made: Path, every: list[Made], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    maximize = "bounds" in request.node.callspec.id  # each way once
     if not maximize:
         every = [one._replace(score=-one.score) for one in every]
     for k in (1, 40, 10_000):
@@ -158,6 +170,44 @@ def test_scores_of_all_products_are_those_of_their_smiles(made: Path, every: lis
     assert error.max() < 1e-5 * np.ptp(expected)
 
 
+@pytest.mark.parametrize("k", [1, 7, 100])
+def test_bounds_leave_out_products_and_none_of_the_best(
+    made: Path, every: list[Made], monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    monkeypatch.setattr(ranking, "LARGE", 0)
+    model = read_model(made / "model")
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    space = cut(read_space(made / "space"), spec)
+    feature_map: Any = feature_map_of(model)
+    beta = ranking.amplitudes(model.gp.weights_[:, 0])
+    shown = 0
+
+    class Counted(Chosen):
+        def look(self, scores: npt.NDArray[np.float32], rows_of: ranking.RowsOf) -> None:
+            nonlocal shown
+            shown += len(scores)
+            super().look(scores, rows_of)
+
+    found, scored = [], []
+    for with_bounds in (False, True):
+        shown, tops = 0, []
+        for family in families(space):
+            basis = ranking.balanced_basis(family, space.own, feature_map, beta) if with_bounds else None
+            assert (basis is not None) == with_bounds
+            best = Counted(family, TopK(k))
+            whole = ranking.Piece(0, tuple((0, size) for size in family.shape))
+            ranking.score_piece(whole, family, space.own, feature_map, beta, [], best, basis)
+            tops.append(best.top())
+        found.append(tops)
+        scored.append(shown)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one.score, other.score, rtol=0, atol=1e-5)
+        inner = one.score > one.score[-1] + 1e-5  # those beside the last are equal, or nearly
+        assert set(one.row[inner].tolist()) <= set(other.row.tolist())
+    assert scored[1] < scored[0] / 2 or k == 100
+
+
+@pytest.mark.usefixtures("bounds")
 def test_a_draw_is_maximized(made: Path, every: list[Made], tmp_path: Path) -> None:
     model = read_model(made / "model")
     smiles = [one.smiles for one in every]
@@ -305,6 +355,7 @@ def test_blocks_are_in_few_hits(made: Path, every: list[Made], tmp_path: Path) -
     assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
 
 
+@pytest.mark.usefixtures("bounds")
 def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: Path) -> None:
     def allowed(one: Made) -> bool:
         molecule = Chem.MolFromSmiles(one.smiles)
