@@ -33,8 +33,10 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-def test_the_two_commands_come_first():
-    assert blocks(REPOSITORY / "README.md", "console")[0].splitlines() == TWO_COMMANDS
+def test_first_come_the_commands_of_a_campaign_and_then_the_two_commands():
+    campaign, two, *_ = (block.splitlines() for block in blocks(REPOSITORY / "README.md", "console"))
+    assert [line.split()[1] for line in campaign] == ["evaluate", "fit", "suggest", "add"]
+    assert two == TWO_COMMANDS
 
 
 STUB = """#!/bin/bash
