@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +24,7 @@ from daskrf.gp.folds import Folds
 from daskrf.gp.statistics import Precision
 from daskrf.jobs.exactsolve import Equations, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
+from daskrf.jobs.progress import Progress
 from daskrf.kernels import Kernel
 
 __all__ = ["FEW_LABELS", "ExactHeldOut", "FeaturesHeldOut", "HeldOutFit", "Process"]
@@ -111,7 +112,8 @@ class ExactHeldOut(Process):
         few = self.columns is not None and len(known) <= FEW_LABELS
         process, columns = (self.gp, self.columns) if few else (self.with_kernel, None)
         own = Equations(self.X[known], self.y[known], self.folder / name)
-        (gp,) = solve_exact(self.run, process, [own], columns=columns)
+        run = replace(self.run, progress=Progress()) if few else self.run  # the folds are the stage
+        (gp,) = solve_exact(run, process, [own], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel)
 
 
