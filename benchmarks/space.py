@@ -45,7 +45,7 @@ from daskrf.molecules import Fingerprinter
 from daskrf.screening import TopK
 from daskrf.spaces import cut, read_space
 from daskrf.spaces.families import families
-from daskrf.spaces.ranking import amplitudes, pieces_of, score_piece
+from daskrf.spaces.ranking import Search, amplitudes, balanced_basis, pieces_of, score_piece
 from daskrf.spaces.spacetables import Space
 
 TRIPLES = "275592"
@@ -125,15 +125,18 @@ def triples(folder: Path, model: Path, every: int, share: float, k: int) -> dict
     chosen = pieces[:: max(1, round(1 / share))]
     top, beta, done = TopK(k), amplitudes(-gp.weights_[:, 0]), 0
     clock.lap()
+    basis = balanced_basis(family, space.own, feature_map, beta)
+    making = clock.lap()
     for piece in chosen:
         best = Chosen(family, top)
-        score_piece(piece, family, space.own, feature_map, beta, [], best)
+        score_piece(piece, family, space.own, feature_map, [], [Search(beta, best, basis)])
         top, done = best.top(), done + piece.size
     search = clock.lap()
     total = space.sizes[0]
     return {
         "cut": cutting,
         "tables": tables,
+        "basis": making,
         "search": search,
         "products": done,
         "of": total,

@@ -52,6 +52,7 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source
 from daskrf.jobs.spacehits import Candidates as Products
+from daskrf.jobs.spaceranking import ranks_itself
 from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import measured_of, names_in
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
@@ -497,11 +498,12 @@ class SuggestJob(ScreenJob):
         self.read()
         self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
         self.n_draws, self.k = 1, self._first_depth()
-        self.open(run)
         if self.rule.needs_sample:
             own = process_of(self.model.gp, self.target)[0].most_draws() or _MOST_DRAWS
             self.n_draws = min(self.n, own)
             self.k = _PER_DRAW * max(2, math.ceil(self.n / self.n_draws))
+        self.open(run)
+        if self.rule.needs_sample:
             self.notes = (*self.notes, self._draw_words())
 
     def open(self, run: Run) -> None:
@@ -1016,6 +1018,8 @@ class SpaceSuggestJob(SuggestJob):
     def open(self, run: Run) -> None:
         """See `SuggestJob`: cut the space."""
         screen = self.screen
+        if self.maximizes_draws:
+            screen.rule, screen.seed, screen.n_draws = self.rule, self.seed, self.n_draws
         screen.k = self.asked_first = self._first_products()
         screen.read(self.model)
         self.demands.check(self._columns_of_space())
@@ -1026,6 +1030,11 @@ class SpaceSuggestJob(SuggestJob):
         screen.prepare(run)
         self.notes, screen.notes = tuple(dict.fromkeys((*self.notes, *screen.notes))), ()
 
+    @property
+    def maximizes_draws(self) -> bool:
+        """Whether each draw ranks all products itself."""
+        return self.rule.needs_sample and ranks_itself(self.model, self.target) is not None
+
     def _columns_of_space(self) -> tuple[str, ...]:
         """Return the columns that the products have."""
         space = self.screen.space
@@ -1034,6 +1043,8 @@ class SpaceSuggestJob(SuggestJob):
 
     def _first_products(self) -> int:
         """Return how many products to ask for first."""
+        if self.maximizes_draws:
+            return self.k
         if self.rule.needs_sample:
             return max(_LEAST_DRAWN, _CANDIDATES * self.n)
         if self.batch == "believer":
@@ -1071,7 +1082,8 @@ class SpaceSuggestJob(SuggestJob):
         """Take the best products of the screen."""
         found, whole, notes = self.screen.best(run)
         self.of_screen = (*notes, *self.screen.counted(found, whole))
-        self.products, self.whole = found.best(self.screen.k), whole and len(found) <= self.screen.k
+        most = len(found) if self.screen.n_draws > 1 else self.screen.k  # of every draw
+        self.products, self.whole = found.best(most), whole and len(found) <= most
         if not len(found):
             raise InputError(
                 f"No product of {self.screen.source} can be chosen: none lies within the limits, or all are "
@@ -1089,7 +1101,10 @@ class SpaceSuggestJob(SuggestJob):
 
     def deepen(self, found: Found) -> bool:
         """See `SuggestJob`."""
-        if self.n_draws > 1 and any(len(top) == top.k for top in found.tops):
+        full = any(len(top) == top.k for top in found.tops)
+        if self.maximizes_draws and full and not self.whole and self.k < _DEEPEST * self.asked_first:
+            self.k = self.screen.k = _DEEPER * self.k
+        elif self.n_draws > 1 and full:
             self.k *= _DEEPER
         elif self.whole or self.screen.k >= _DEEPEST * self.asked_first:
             return False
@@ -1114,8 +1129,10 @@ class SpaceSuggestJob(SuggestJob):
     def ranked_words(self) -> list[str]:
         """See `SuggestJob`."""
         by = f"the best {len(self.products):,} products by {_words_of(self.screen.rule)}"
-        if self.rule.needs_sample and self.whole:
+        if self.rule.needs_sample and (self.whole or (self.maximizes_draws and self.k <= self.screen.k)):
             how = "each draw was maximized over all products"
+            if self.passing.filters.words and not self.whole:
+                how += f"; the filters were asked of the best {self.screen.k:,} of each draw"
         elif self.rule.needs_sample:
             how = f"each draw was maximized over {by}, and not over the whole space"
         else:

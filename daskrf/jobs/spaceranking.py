@@ -65,7 +65,7 @@ class Ranking:
     Attributes
     ----------
     feature_map : FourierFeatures
-    weights : float64 array, shape (M,)
+    weights : float64 array, shape (M,), or (M, n_draws) of several draws
     offset : float
     deviation : float
         The scale of its values.
@@ -77,14 +77,21 @@ class Ranking:
     deviation: float
 
     @classmethod
-    def of_model(cls, model: Model, target: Target, sign: float, seed: int | None) -> Ranking:
-        """Return the mean of a model that `ranks_itself`, or a draw of it if there is a seed."""
+    def of_model(
+        cls, model: Model, target: Target, sign: float, seed: int | None, n_draws: int = 1
+    ) -> Ranking:
+        """Return the mean of a model that `ranks_itself`, or draws of it if there is a seed."""
         gp, own = process_of(model.gp, target)
         feature_map = feature_map_of(model)
         assert isinstance(gp, RandomFeatureGP)
         assert isinstance(feature_map, FourierFeatures)
         with ONE_BLAS_THREAD:  # the same on any number of processors
-            weights = gp.weights_[:, own] if seed is None else gp.weights_of_draw(seed, own)[:, 0]
+            if seed is None:
+                weights = gp.weights_[:, own]
+            elif n_draws == 1:
+                weights = gp.weights_of_draw(seed, own)[:, 0]
+            else:
+                weights = gp.weights_of_draws(n_draws, seed, own)
         deviation = math.sqrt(float(gp.signal_variance_[own]))
         return cls(feature_map, sign * weights, sign * float(gp.mean_[own]), deviation)
 

@@ -99,6 +99,10 @@ class SpaceScreen(Job[Any]):
         Whether labelled molecules are no hits.
     rough : {"fourier", "linear"} or None
         What ranks all products if the model cannot.
+    excluded : frozenset of str
+        Canonical SMILES of molecules that are no hits.
+    n_draws : int
+        How many draws are maximized, if the rule takes draws and the model ranks all products itself.
     made : callable
         Makes the report.
     page : callable
@@ -124,6 +128,7 @@ class SpaceScreen(Job[Any]):
     exclude_labelled: bool = False
     rough: str | None = None
     excluded: frozenset[str] = frozenset()
+    n_draws: int = 1
     model: Model = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
@@ -235,6 +240,7 @@ class SpaceScreen(Job[Any]):
             "within": within or None,
             "per_block": self.per_block,
             "exclude_labelled": self.exclude_labelled,
+            **({"draws": self.n_draws} if self.n_draws > 1 else {}),
             **({} if self.ranks_itself else asked),
             "library": self.space.digest,
         }
@@ -242,12 +248,14 @@ class SpaceScreen(Job[Any]):
     def need(self) -> Need:
         if self.earlier is not None:
             return Need()
-        n_components = 0 if self.linear else self.n_components
-        pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, n_components)
+        size = self.n_components * self.n_draws
+        pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
         tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
-        search = need_of_products(rows, n_components, tables, self.n_kept)
+        search = need_of_products(
+            rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws
+        )
         scoring = self._need_of_scores()
         return Need(search if search.total > scoring.total else scoring)
 
@@ -314,7 +322,7 @@ class SpaceScreen(Job[Any]):
         run.agree(self.spec)
         if self.ranks_itself:
             seed = self.seed if self.rule.needs_sample else None
-            self.ranking = Ranking.of_model(self.model, self.target, self.rule.sign, seed)
+            self.ranking = Ranking.of_model(self.model, self.target, self.rule.sign, seed, self.n_draws)
         elif self.n_products <= self.first:
             return [Done(1, _PIECES)]
         else:
@@ -371,12 +379,13 @@ class SpaceScreen(Job[Any]):
             return Tree([root], [(i,) for i in range(len(pieces))], sizes, _PIECES)
         feature_map = self.ranking.feature_map
         reference = MapReference.of(feature_map.state()).carried(run.work)
-        search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits)
-        pieces = pieces_of(self.families, feature_map.n_components)
+        n, size = self.n_draws, feature_map.n_components * self.n_draws
+        search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits, n)
+        pieces = pieces_of(self.families, size)
         most = max(piece.size for piece in pieces)
         groups = group_by_rows([(i, piece.size) for i, piece in enumerate(pieces)], most)
         sizes = [sum(pieces[i].size for i in group) for group in groups]
-        chunk = SpacePieces(tables, feature_map.n_components).of
+        chunk = SpacePieces(tables, size).of
         root = Root(search, chunk, folder, key)
         return Tree([root], groups, sizes, _PIECES)
 
@@ -426,6 +435,8 @@ class SpaceScreen(Job[Any]):
             Those that the model has scored, at least k unless there are fewer; whether no other product is
             left; and notes.
         """
+        if self.n_draws > 1:
+            return self._best_of_draws(run)
         if self.ranks_itself:
             return self._best_of_all(run)
         return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
@@ -438,9 +449,9 @@ class SpaceScreen(Job[Any]):
                 n_kept *= _GROWTH
                 self.tree = self._tree(run, n_kept)
                 self.tree.make(client=run.client, progress=run.progress)
-            top = self.tree.result().top
+            (top,) = self.tree.result().tops
             scores = self._scored(run, decoded(self.cut, top.row.tolist()))
-            bar = self._bar(top, scores)
+            bar = self._bar(top, scores.columns)
             found, whole = self._candidates(top.row, scores), len(top) < n_kept
             if whole:
                 break
@@ -453,10 +464,32 @@ class SpaceScreen(Job[Any]):
             notes = (*notes, f"ranked among the {self.n_kept:,} best means")
         return found, whole, notes
 
+    def _best_of_draws(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best k products of every draw, without an order, and whether no product is left."""
+        n_kept, notes = self.n_kept, tuple[str, ...]()
+        for attempt in range(_TRIES):
+            if attempt:
+                n_kept *= _GROWTH
+                self.tree = self._tree(run, n_kept)
+                self.tree.make(client=run.client, progress=run.progress)
+            tops = self.tree.result().tops
+            row = np.unique(np.concatenate([top.row for top in tops]))
+            scores = self._scored(run, decoded(self.cut, row.tolist()))
+            first = np.searchsorted(row, tops[0].row)
+            self._bar(tops[0], {name: values[first] for name, values in scores.columns.items()})
+            texts = dict(zip(row.tolist(), scores.smiles, strict=True))
+            free = [len({texts[r] for r in top.row.tolist()} - self.excluded) for top in tops]
+            full = [len(top) == n_kept for top in tops]
+            if all(n >= self.k or not more for n, more in zip(free, full, strict=True)):
+                break
+        else:
+            notes = (f"only the best {n_kept:,} products of each draw were compared, as {_TIES}",)
+        return Candidates.of(self.cut, row, scores, None, self.excluded), not any(full), notes
+
     def _candidates(self, row: npt.NDArray[np.int64], found: Scored) -> Candidates:
         return Candidates.of(self.cut, row, found, self.per_block, self.excluded)
 
-    def _bar(self, top: TopK, found: Scored) -> float:
+    def _bar(self, top: TopK, found: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return what the score of products that were not kept is at most.
 
         Raises
@@ -468,7 +501,7 @@ class SpaceScreen(Job[Any]):
             return -math.inf
         assert isinstance(self.ranking, Ranking)
         searched = top.score + self.ranking.offset
-        error = float(np.abs(searched - self.rule.sign * found.columns["value"]).max())
+        error = float(np.abs(searched - self.rule.sign * found["value"]).max())
         if not error <= _CLOSE * self.ranking.deviation:
             raise InputError(
                 f"Means of products differ by {error:.2g} from those of their SMILES, so that their "
@@ -487,7 +520,7 @@ class SpaceScreen(Job[Any]):
 
     def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
-        top = self.tree.result().top
+        (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
         size, scores = 0, Scored()

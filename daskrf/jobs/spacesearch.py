@@ -6,7 +6,6 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,16 @@ from daskrf.screening import TopK
 from daskrf.spaces.balancedbasis import BalancedBasis
 from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
-from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, balanced_basis, pieces_of, score_piece
+from daskrf.spaces.ranking import (
+    Limit,
+    Piece,
+    RowsOf,
+    Search,
+    amplitudes,
+    balanced_basis,
+    pieces_of,
+    score_piece,
+)
 from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import needed_checkpoint
@@ -33,17 +41,17 @@ _HELD = 8  # times k products are collected before the best of them are chosen
 
 @dataclass
 class Ranked:
-    """The best products so far: a commutative monoid."""
+    """The best products so far, of each draw: a commutative monoid."""
 
-    top: TopK
+    tops: list[TopK]
 
     def __iadd__(self, other: Ranked) -> Ranked:
-        self.top = self.top.combine(other.top)
+        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
         """See `Partial`."""
-        return self.top.arrays()
+        return {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
 
 
 class Chosen:
@@ -105,7 +113,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class SpacePieces:
-    """Pieces of a space by number: a chunk for `SpaceSearch`, whose map has `n_components` or is None."""
+    """Pieces of a space by number: a chunk for `SpaceSearch`.
+
+    `n_components` is the number of features of all draws together, or None for a linear function.
+    """
 
     tables: tuple[str, str, int]
     n_components: int | None
@@ -132,12 +143,14 @@ class SpaceSearch(Reduction):
     tables : tuple
         Arguments of `search_tables`.
     weights : str
-        File of the weights that score, signed so that larger is better.
+        File of the weights that score, signed so that larger is better; of shape (M, n_draws) for draws.
     map : MapReference or None
         The Fourier features that the weights belong to (see `daskrf.spaces.ranking`); None for a linear
         function of counts (see `daskrf.spaces.sumranking`).
     k : int
+        How many products are kept of each draw.
     limits : tuple of Range
+    n_draws : int
     """
 
     tables: tuple[str, str, int]
@@ -145,30 +158,33 @@ class SpaceSearch(Reduction):
     map: MapReference | None
     k: int
     limits: tuple[Range, ...] = ()
+    n_draws: int = 1
     name: str = "screen"
 
     def zero(self) -> Ranked:
-        return Ranked(TopK(self.k))
+        return Ranked([TopK(self.k) for _ in range(self.n_draws)])
 
     def add(self, total: Ranked, block: Piece) -> None:
         tables = search_tables(*self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
-        best = Chosen(family, total.top)
+        best = [Chosen(family, top) for top in total.tops]
         held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
         if self.map is None:
             function = Linear(held["columns"], held["weights"])
-            best_sums(block, family, tables.own, function, limits, best)
+            best_sums(block, family, tables.own, function, limits, best[0])
         else:
             feature_map = self.map.feature_map
             assert isinstance(feature_map, FourierFeatures)
-            beta, basis = amplitudes(held["weights"]), _basis(replace(self, k=0, limits=()), block.family)
-            score_piece(block, family, tables.own, feature_map, beta, limits, best, basis)
-        total.top = best.top()
+            # Each draw would need a basis of its own, which takes seconds.
+            basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
+            betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
+            searches = [Search(beta, own, basis) for beta, own in zip(betas, best, strict=True)]
+            score_piece(block, family, tables.own, feature_map, limits, searches)
+        total.tops = [own.top() for own in best]
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
-        columns: dict[str, Any] = dict(arrays)
-        return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns))
+        return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in range(self.n_draws)])
 
 
 @functools.lru_cache(maxsize=2)

@@ -34,6 +34,7 @@ __all__ = [
     "Best",
     "Limit",
     "Piece",
+    "Search",
     "amplitudes",
     "balanced_basis",
     "leading",
@@ -98,6 +99,23 @@ class Best(Protocol):
         """
 
 
+class Search(NamedTuple):
+    """What scores products, and what keeps the best.
+
+    Attributes
+    ----------
+    beta : complex64 array, shape (p,)
+        See `amplitudes`; its sign is such that larger is better.
+    best : Best
+    basis : BalancedBasis or None
+        See `balanced_basis`: products are left out that by their bounds are not among the best.
+    """
+
+    beta: Complex
+    best: Best
+    basis: BalancedBasis | None = None
+
+
 def waves(feature_map: FourierFeatures, counts: sparse.csr_matrix) -> Complex:
     """Return exp(i w_j . x) for each row x and frequency j, shape (n, p).
 
@@ -148,12 +166,10 @@ def score_piece(
     family: Family,
     own: sparse.csr_matrix,
     feature_map: FourierFeatures,
-    beta: Complex,
     limits: Sequence[Limit],
-    best: Best,
-    basis: BalancedBasis | None = None,
+    searches: Sequence[Search],
 ) -> None:
-    """Score the products of a piece, for `best` to choose from.
+    """Score the products of a piece, for each search to choose from; they share the factors of synthons.
 
     Parameters
     ----------
@@ -163,13 +179,9 @@ def score_piece(
     own : csr_matrix
         `CutSpace.own`.
     feature_map : FourierFeatures
-    beta : complex64 array, shape (p,)
-        See `amplitudes`; its sign is such that larger is better.
     limits : sequence of Limit
         Products outside of them are left out.
-    best : Best
-    basis : BalancedBasis, optional
-        See `balanced_basis`: products are left out that by their bounds are not among the best.
+    searches : sequence of Search
     """
     parts = [
         _Part.of(side, rows, own, feature_map) for side, rows in zip(family.sides, piece.bounds, strict=True)
@@ -182,23 +194,23 @@ def score_piece(
             continue
         factors = [part.factor(*r, v) for part, r, v in zip(parts, rows, views, strict=True)]
         b = np.ascontiguousarray(factors[right]).view(np.float32)
-        few_b = None if basis is None else basis.right(b)
         offsets = [part.start + start for part, (start, _) in zip(parts, rows, strict=True)]
         sums = [
             [_of_rows(limit.values, part, r) for part, r in zip(parts, rows, strict=True)] for limit in limits
         ]
-        for i in range(len(factors[lead])) if lead is not None else (0,):
-            head = beta if lead is None else factors[lead][i] * beta
-            a = _turned(factors[left], head)
-            few = None if basis is None or few_b is None else (basis.left(a), few_b)
-            first = {left: offsets[left], right: offsets[right]}
-            if lead is not None:
-                first[lead] = offsets[lead] + i
-            bounds = [
-                _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
-                for of, limit in zip(sums, limits, strict=True)
-            ]
-            _scan(a, b, few, bounds, best, [first[slot] for slot in range(len(parts))], left, right)
+        for beta, best, basis in searches:
+            few_b = None if basis is None else basis.right(b)
+            for i in range(len(factors[lead])) if lead is not None else (0,):
+                a = _turned(factors[left], beta if lead is None else factors[lead][i] * beta)
+                few = None if basis is None or few_b is None else (basis.left(a), few_b)
+                first = {left: offsets[left], right: offsets[right]}
+                if lead is not None:
+                    first[lead] = offsets[lead] + i
+                bounds = [
+                    _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
+                    for of, limit in zip(sums, limits, strict=True)
+                ]
+                _scan(a, b, few, bounds, best, [first[slot] for slot in range(len(parts))], left, right)
 
 
 def balanced_basis(

@@ -18,10 +18,10 @@ from daskrf.cli.app import run
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.jobs import cutspaces, spaceranking, spacescreen
-from daskrf.jobs.models import read_model
+from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.molecules import Fingerprinter
-from daskrf.spaces import cut, read_space
+from daskrf.spaces import cut, ranking, read_space
 from tests.naive import suggest as naive
 from tests.naive.spaces import Made, every_product
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
@@ -225,6 +225,32 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
     words = "each draw was maximized over the best 80 products by ucb (kappa 2), and not over the whole space"
     assert words in report.notes
+
+
+@pytest.mark.parametrize("kept", [2, 8])
+@pytest.mark.parametrize("n", [1, 9])
+def test_each_draw_of_a_model_that_ranks_itself_is_maximized_over_the_whole_space(
+    n: int, kept: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suggesting, "_PER_DRAW", kept)
+    monkeypatch.setattr(spacescreen, "MORE", 1)
+    monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
+    monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
+    rule: dict[str, Any] = {"acquisition": "thompson", "seed": 4}
+    report = suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=n, **rule)
+    assert "each draw was maximized over all products" in report.notes
+    model, names = read_model(made / "fourier", statistics=True), set(labelled(made))
+    free = [one.smiles for one in distinct(made, "fourier")[0] if one.smiles not in names]
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    rows = feature_map_of(model).transform(Fingerprinter(spec)(free).fingerprints)
+    gp = model.gp
+    value = gp.drawn(gp.weights_of_draws(n, 4), 4).predict(rows).reshape(len(free), n)  # type: ignore[union-attr]
+    picks = [free.index(text) for text in report.table["smiles"].to_pylist()]
+    assert len(set(picks)) == n
+    for draw, pick in enumerate(picks):
+        there = np.delete(value[:, draw], picks[:draw])
+        assert value[pick, draw] == pytest.approx(there.max(), abs=1e-5)  # equal ones in any order
+    assert len(set(value.argmax(axis=0).tolist())) > 1 or n == 1  # draws differ
 
 
 def test_believer_and_other_targets(made: Path, tmp_path: Path) -> None:
