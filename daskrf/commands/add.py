@@ -170,7 +170,8 @@ def add(
         As in `fit`.
     target : str or int, or sequence of them, optional
         Columns of the targets, in the order of the model's targets, if they have other names there. The
-        transform and the unit of the fit apply.
+        transform and the unit of the fit apply. Of several targets, the file may have labels of some only;
+        the others stay as they are.
     censored : {"drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
@@ -189,7 +190,7 @@ def add(
     Raises
     ------
     InputError
-        If the file lacks the model's target, labels cannot be read, or none of the molecules can be used.
+        If the file lacks the model's targets, labels cannot be read, or none of the molecules can be used.
     StoreError
         If there is no model, or another model at `output`.
     """
@@ -242,6 +243,7 @@ class _Add(Job[AddReport]):
     old: Model = field(init=False)
     new: _New = field(init=False)
     words: str = ""
+    given: list[int] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     done: bool = False
 
@@ -289,42 +291,64 @@ class _Add(Job[AddReport]):
             texts = smiles_of_rows(store, joined.row)
             if texts is None:
                 raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
-            found = _New(texts, joined.row, joined.y, None, given.dropped, joined.unmatched)
+            found = _New(
+                texts, joined.row, self._of_all_targets(joined.y), None, given.dropped, joined.unmatched
+            )
         else:
             keys = given.keys.take(pa.array(given.index)).to_pylist()
-            found = _New(keys, np.full(len(keys), -1), given.y, None, given.dropped)
+            y = self._of_all_targets(given.y)
+            found = _New(keys, np.full(len(keys), -1), y, None, given.dropped)
         return self._fingerprinted(found)
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
         """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
         scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
-        asked: list[str | int] = list(self.target or [])
-        if not asked:
-            for scale in scales:  # a column with the values of the fit, or with those of its scale
-                found = next((name for name in (scale.column, scale.name) if name in columns), None)
-                if found is None:
-                    raise InputError(
-                        f"{path} has no column '{scale.column}', the target of the model {self.path}, but "
-                        f"{listed(columns)}; if one of them is the same quantity, name it with --target "
-                        "(target=...)."
-                    )
-                asked.append(found)
-        if len(asked) != len(scales):
-            raise InputError(
-                f"The model has the targets {listed(self.old.targets)}; give a column for each of them."
-            )
-        names = [columns[position_of(path, name, columns, len(columns))] for name in asked]
-        pairs = list(zip(names, scales, strict=True))
+        pairs = self._columns(path, columns, scales)
+        self.given = [scales.index(scale) for _, scale in pairs]
         transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
         unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
         return Reading(
-            *(key, column, names, self.drop_non_numbers, self.censored, transform or None, unit or None),
-            *self.measured,
+            *(key, column, [name for name, _ in pairs], self.drop_non_numbers, self.censored),
+            *(transform or None, unit or None, *self.measured),
         )
+
+    def _columns(
+        self, path: PurePath, columns: Sequence[str], scales: Sequence[Scale]
+    ) -> list[tuple[str, Scale]]:
+        """Return the columns of targets, each with its target: with the values of the fit, or its scale."""
+        asked = [columns[position_of(path, name, columns, len(columns))] for name in self.target or []]
+        if len(asked) == len(scales):
+            return list(zip(asked, scales, strict=True))
+        named = [(name, scale) for scale in scales for name in (scale.column, scale.name) if name in columns]
+        found = list({scale.name: (name, scale) for name, scale in reversed(named)}.values())[::-1]
+        if asked:
+            found = [(name, scale) for name, scale in found if name in asked]
+            if len(found) != len(asked):
+                raise InputError(
+                    f"The model has the targets {listed(self.old.targets)}; give a column for each of them, "
+                    "or columns that are named like some of them."
+                )
+        if not found:
+            wanted = listed([scale.column for scale in scales], "'")
+            which = (
+                f"no column {wanted}, the target" if len(scales) == 1 else f"none of {wanted}, the targets"
+            )
+            raise InputError(
+                f"{path} has {which} of the model {self.path}, but {listed(columns)}; if one of them is the "
+                "same quantity, name it with --target (target=...)."
+            )
+        return found
+
+    def _of_all_targets(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return labels with a column for each target of the model; NaN where the file has none."""
+        values = np.full((len(y), len(self.old.targets)), math.nan)
+        values[:, self.given] = y
+        return values
 
     def _check_units(self, path: PurePath, given: Labels) -> None:
         """Refuse values in other units than those of the model, where no transform converts them."""
-        for old, new in zip(scales_in(self.old.metadata), given.scales, strict=False):
+        scales = scales_in(self.old.metadata)
+        for old, new in zip([scales[t] for t in self.given] if scales else [], given.scales, strict=False):
             if not old.transform and old.unit and new.unit and old.unit != new.unit:
                 raise InputError(
                     f"{path}: '{new.column}' is in {new.unit}, and the model's '{old.name}' in {old.unit}; "
@@ -487,8 +511,9 @@ class _Add(Job[AddReport]):
         if (np.isfinite(y).any(axis=1) & ~there).any():
             names = listed([self.old.targets[t] for t in targets], "'")
             raise InputError(
-                f"The targets {names} of this model share their molecules, and {self.labels} lacks some "
-                "values of one of them: leave these rows out, or fit all labels again."
+                f"The targets {names} share the sums of this model, so that each molecule needs labels of "
+                f"all of them, and {self.labels} lacks some; leave these molecules out, or fit all labels "
+                "again: targets with gaps get sums of their own."
             )
         if not there.any():
             return process
@@ -531,6 +556,9 @@ class _Add(Job[AddReport]):
     def _report(self, run: Run, found: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
         new, last = self.new, self.rounds[-1]
         warnings = [f"the first unusable molecule is {new.reason}"] if new.reason else []
+        lacking = [name for t, name in enumerate(self.old.targets) if t not in self.given]
+        if lacking:
+            warnings.append(f"no labels of {listed(lacking, chr(39))}: as before")
         return AddReport(
             self.output,
             0 if self.done else len(new.y),

@@ -253,8 +253,55 @@ def test_several_targets_with_gaps(feature_map: FeatureMap | None, made: Path, t
     smiles = list(labels.smiles)
     a, b = (daskrf.load(tmp_path / name).predict(smiles) for name in ("model", "whole"))
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-3 * np.ptp(b))
-    with pytest.raises(InputError, match="give a column for each"):
-        add(tmp_path / "model", tmp_path / "new.csv", target="score")
+    with pytest.raises(InputError, match="give a column for each of them, or columns that are named like"):
+        add(tmp_path / "model", tmp_path / "new.csv", target="smiles")
+
+
+@pytest.mark.parametrize("feature_map", [None, FEATURES])
+def test_labels_of_one_target_of_two(feature_map: FeatureMap | None, made: Path, tmp_path: Path) -> None:
+    """A file without a column of the other one, or whose column is not named: as if it were empty."""
+    labels = pd.read_csv(made / "all.csv")
+    labels["weight"] = labels.smiles.str.len() / 10.0
+    gaps = labels.copy()
+    gaps.loc[::3, "weight"] = None
+    gaps[:150].to_csv(tmp_path / "first.csv", index=False)
+    gaps.loc[150:, "score"], gaps.loc[150:, "weight"] = None, labels["weight"][150:]
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    labels[150:][["smiles", "weight"]].to_csv(tmp_path / "one.csv", index=False)
+    labels[150:].to_csv(tmp_path / "both.csv", index=False)
+    options: dict[str, Any] = {"target": ["score", "weight"], "drop_non_numbers": True, "key_column": "id"}
+    options |= {"quick": True} if feature_map is None else {"feature_map": feature_map}
+    fit(made / "fp", tmp_path / "first.csv", tmp_path / "model", **options)
+    fit(made / "fp", tmp_path / "gaps.csv", tmp_path / "whole", **options)
+    smiles = list(labels.smiles)
+    before, whole = (daskrf.load(tmp_path / name).predict(smiles) for name in ("model", "whole"))
+    for name, target in (("one", None), ("both", "weight")):
+        made_here = tmp_path / f"with-{name}"
+        report = add(tmp_path / "model", tmp_path / f"{name}.csv", output=made_here, target=target)
+        assert "no labels of 'score': as before" in str(report)
+        assert report.agreement[0] is None
+        assert report.n_added == len(labels) - 150
+        found = daskrf.load(made_here).predict(smiles)
+        np.testing.assert_array_equal(found[:, 0], before[:, 0])
+        np.testing.assert_allclose(found[:, 1], whole[:, 1], rtol=0, atol=1e-3 * np.ptp(whole[:, 1]))
+        assert verify(made_here).sound
+    labels[150:][["smiles"]].assign(other=1.0).to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(InputError, match="none of 'score', 'weight', the targets of the model"):
+        add(tmp_path / "model", tmp_path / "none.csv")
+
+
+def test_targets_that_share_sums_need_labels_of_all(made: Path, tmp_path: Path) -> None:
+    labels = pd.read_csv(made / "all.csv").assign(weight=lambda frame: frame.smiles.str.len() / 10.0)
+    labels[:150].to_csv(tmp_path / "first.csv", index=False)
+    labels[150:][["smiles", "weight"]].to_csv(tmp_path / "one.csv", index=False)
+    options: dict[str, Any] = {"target": ["score", "weight"], "key_column": "id"}
+    fit(made / "fp", tmp_path / "first.csv", tmp_path / "exact", quick=True, **options)
+    assert add(tmp_path / "exact", tmp_path / "one.csv").n_added == len(labels) - 150
+    fit(made / "fp", tmp_path / "first.csv", tmp_path / "sums", feature_map=FEATURES, **options)
+    before = data_digests(tmp_path / "sums")
+    with pytest.raises(InputError, match=r"'score', 'weight' share the sums .* each molecule needs labels"):
+        add(tmp_path / "sums", tmp_path / "one.csv")
+    assert data_digests(tmp_path / "sums") == before
 
 
 def test_the_kernel_is_chosen_again_when_labels_have_doubled(
