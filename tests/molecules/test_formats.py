@@ -210,6 +210,38 @@ def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: 
         labels(tmp_path, 'id,score\nA,1\nB,"2"x\n' + "C,3\n" * 60_000)
 
 
+def test_quoted_fields_of_libraries_may_go_over_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every line is counted; a quote without an end spoils its own line alone, wherever batches end."""
+    remarks = ('"5 ""mM"""', '"first\n\nCCCC,intruder,1"', '"first\r\nthird"', "none", '"no end')
+    rows = [f"{'C' * (k + 1)},Z{k},{remarks[k % 5]}\r\n" for k in range(40)]
+    (tmp_path / "a.csv").write_text("".join(["smiles,id,remark\n", *rows]), newline="")
+    starts = np.cumsum([2, *(row.count("\n") for row in rows)])[:-1].tolist()
+    good = [k for k in range(40) if k % 5 != 4]
+    for n_rows in (1, 2, 7, 10_000):
+        monkeypatch.setattr("daskrf.molecules.formats.streamed.BATCH_ROWS", n_rows)
+        library = scan(tmp_path / "a.csv")
+        batches = list(read_partition(library, 0))
+        assert [text for b in batches for text in b.smiles] == ["C" * (k + 1) for k in good]
+        assert [text for b in batches for text in b.id] == [f"Z{k}" for k in good]
+        assert [at for b in batches for at in b.line.tolist()] == [starts[k] for k in good]
+        faults = sorted((fault.line, fault.reason) for b in batches for fault in b.rejects)
+        n_within = sum(row.count("\n") - 1 for row in rows)
+        assert len(faults) + len(good) == library.n_rows == len(rows) + n_within
+        assert [at for at, reason in faults if "unbalanced" in reason] == [starts[k] for k in range(4, 40, 5)]
+        assert sum(reason == "within the quotes of a row above" for _, reason in faults) == n_within
+
+
+def test_a_long_quote_of_a_library_is_no_row(tmp_path: Path) -> None:
+    """Two quotes far apart, or that make a row of other columns, belong to names."""
+    rows = ['CCO,"one\n', *(f"{'C' * (k + 1)},x\n" for k in range(200)), 'CCN,two"\n', 'C,"a\n', 'CC,b",c\n']
+    (tmp_path / "a.csv").write_text("smiles,id\n" + "".join(rows))
+    (batch,) = read_partition(scan(tmp_path / "a.csv"), 0)
+    assert batch.smiles == [*("C" * (k + 1) for k in range(200)), "CCN"]
+    assert [fault.line for fault in batch.rejects] == [2, 204, 205]
+
+
 def test_a_quote_within_a_field_is_no_quote(tmp_path: Path) -> None:
     assert labels(tmp_path, 'id,score\n5"-A,1\nB,2\n') == [('5"-A', 1), ("B", 2)]
 

@@ -93,19 +93,29 @@ class Streamed(Reader):
                 rows, rest = self.parse(rest + part, first, view)
                 yield rows
             if rest:
-                row = at - self.count(rest)
-                fault = Fault(row, header + row + 1, self.shown(rest.partition(b"\n")[0]), "row without end")
-                yield Rows(_NONE, _NONE, [[] for _ in view.columns], [fault], str)
+                yield self.unfinished(rest, at - self.count(rest), view)
+
+    def unfinished(self, rest: bytes, row: int, view: View) -> Rows:
+        """Return what the last lines of a segment are, if they begin a row that does not end there."""
+        shown = self.shown(rest.partition(b"\n")[0])
+        fault = Fault(row, view.table.header + row + 1, shown, "row without end")
+        return Rows(_NONE, _NONE, [[] for _ in view.columns], [fault], str)
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
         """Return the rows in `buffer`, starting at row `first`, and the lines to be passed again."""
         lines = self.split(buffer)
+        return self.collected(lines, self.records(lines, view), first, view)
+
+    def collected(
+        self, lines: list[bytes], records: Iterable[tuple[int, Fields | str | None]], first: int, view: View
+    ) -> tuple[Rows, bytes]:
+        """Return the records of lines as rows, and the lines to be passed again."""
         line = view.table.header + first + 1
         positions: list[int] = []
         kept: list[Fields] = []
         faults: list[Fault] = []
         rest = len(lines)
-        for at, fields in self.records(lines, view):
+        for at, fields in records:
             if fields is None:
                 rest = at
             elif isinstance(fields, str):

@@ -24,6 +24,8 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
 _HEAD_BYTES = 1 << 20
 _OPEN = "unbalanced quote, or a line break within quotes"
+_WITHIN = "within the quotes of a row above"
+_MOST_LINES = 100  # of a row of a library, where quotes may be part of names
 _SEPARATOR = re.compile(r"\"?sep=(.)\"?", re.IGNORECASE)  # a first line that Excel understands
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # which is no decimal comma
 
@@ -95,14 +97,30 @@ class TextReader(Streamed):
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """See `Streamed`."""
-        table = view.table
+        return self._records(lines, view, view.table.delimiter if view.table.exact else "")
+
+    def unfinished(self, rest: bytes, row: int, view: View) -> Rows:
+        """See `Streamed`; of a library, a quote without end spoils no other line."""
+        if view.purpose.strict:
+            return super().unfinished(rest, row, view)
+        lines = self.split(rest)
+        return self.collected(lines, self._records(lines, view, ""), row, view)[0]
+
+    def _records(
+        self, lines: list[bytes], view: View, delimiter: str
+    ) -> Iterator[tuple[int, Fields | str | None]]:
+        """Yield records as `records` does; with a delimiter, a quoted field may span several lines."""
+        table, strict = view.table, view.purpose.strict
         records = _each(
             len(lines),
             lambda k: _cut(lines[k].rstrip(b"\r"), view),
             lambda k: lines[k].decode(),
-            table.delimiter if view.purpose.strict else "",
+            delimiter,
+            None if strict else table.n_columns,
         )
-        for at, _, fields in records:
+        for at, stop, fields in records:
+            if not strict:
+                yield from ((k, _WITHIN) for k in range(at + 1, stop) if isinstance(fields, list))
             if not isinstance(fields, list):
                 yield at, fields
             elif table.exact and len(fields) != table.n_columns:
@@ -186,24 +204,31 @@ def _fields(records: Sequence[Record]) -> list[list[str]]:
 
 
 def _each(
-    n_lines: int, split: Callable[[int], list[str] | str], text: Callable[[int], str], delimiter: str
+    n_lines: int,
+    split: Callable[[int], list[str] | str],
+    text: Callable[[int], str],
+    delimiter: str,
+    n_columns: int | None = None,
 ) -> Iterator[Record]:
     """Yield the rows of lines: `text` returns line k, and `split` its fields or why it has none.
 
-    With a delimiter, a quoted field may span several lines.
+    With a delimiter, a quoted field may span several lines. If the number of columns is given, it may span
+    some only, and the row must have so many: a quote without an end spoils its own line alone.
     """
     at = 0
     while at < n_lines:
         fields: list[str] | str | None = split(at)
         stop = at + 1
         if fields == _OPEN and delimiter:
-            reader = csv.reader(
-                (f"{text(k)}\n" for k in range(at, n_lines)), delimiter=delimiter, strict=True
-            )
+            last = n_lines if n_columns is None else min(n_lines, at + _MOST_LINES)
+            reader = csv.reader((f"{text(k)}\n" for k in range(at, last)), delimiter=delimiter, strict=True)
             try:
-                fields, stop = next(reader), at + reader.line_num
+                whole = next(reader)
+                if n_columns is None or len(whole) == n_columns:
+                    fields, stop = whole, at + reader.line_num
             except (csv.Error, UnicodeDecodeError):
-                if at + reader.line_num == n_lines:
+                long = n_columns is not None and last - at == _MOST_LINES
+                if at + reader.line_num == n_lines and not long:
                     fields, stop = None, n_lines
         yield at, stop, fields
         at = stop
