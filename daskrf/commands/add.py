@@ -143,6 +143,7 @@ def add(
     drop_non_numbers: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
+    replicate_sem: str | int | None = None,
     library: Paths | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -176,8 +177,8 @@ def add(
         As in `fit`.
     drop_non_numbers : bool
         Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
-    replicates, replicate_std : str or int, optional
-        As in `fit`; both are needed.
+    replicates, replicate_std, replicate_sem : str or int, optional
+        As in `fit`; the first is needed, and one of the others.
     library : path, optional
         For IDs: the fingerprint store with the molecules, if that of the model has moved.
     client, progress
@@ -197,9 +198,11 @@ def add(
     path = as_path(model)
     made = path if output is None else as_path(output)
     targets = [target] if isinstance(target, (str, int)) else target
-    if (replicates is None) != (replicate_std is None):
-        raise OptionError("--replicates and --replicate-std go together; add the other one.")
-    measured = (replicates, replicate_std)
+    if (replicates is None) != (replicate_std is None and replicate_sem is None):
+        raise OptionError(
+            "--replicates and --replicate-std or --replicate-sem go together; add the other one."
+        )
+    measured = (replicates, replicate_std, replicate_sem)
     job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library, measured)
     report = run(job, client, progress)
     assert isinstance(report, AddReport)
@@ -239,7 +242,7 @@ class _Add(Job[AddReport]):
     censored: Literal["drop", "value"] | None
     drop_non_numbers: bool
     library: Paths | None
-    measured: tuple[str | int | None, str | int | None]
+    measured: tuple[str | int | None, str | int | None, str | int | None]
     old: Model = field(init=False)
     new: _New = field(init=False)
     words: str = ""

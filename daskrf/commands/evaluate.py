@@ -114,6 +114,7 @@ def evaluate(
     drop_non_numbers: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
+    replicate_sem: str | int | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -157,7 +158,7 @@ def evaluate(
         Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
     feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
-    transform, unit, censored, drop_non_numbers, replicates, replicate_std
+    transform, unit, censored, drop_non_numbers, replicates, replicate_std, replicate_sem
         As in `fit`.
     mean, signal_variance, noise_variance, direction
         As in `fit`.
@@ -187,20 +188,18 @@ def evaluate(
     _check(source, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
+    how: dict[str, Any] = {"feature_map": feature_map, "process": process, "kernel": kernel, "quick": quick}
     with nullcontext(None) if files[0] else tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
         place = files[0] or as_path(str(folder)) / "evaluation"
         own = job_of_fit(
             source,
             labels,
             work_folder(place) / "model",
-            feature_map=feature_map,
-            process=process,
-            kernel=kernel,
-            quick=quick,
+            **how,
             reading=Reading(
                 key or ("smiles" if labels is None else "id"),
                 *(key_column, targets, drop_non_numbers, censored, transform, unit),
-                *(replicates, replicate_std),
+                *(replicates, replicate_std, replicate_sem),
             ),
             any_key=key is None,
             fixed=fixed,

@@ -280,6 +280,7 @@ def fit(
     drop_non_numbers: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
+    replicate_sem: str | int | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -361,6 +362,9 @@ def fit(
     replicate_std : str or int, optional
         Column with the standard deviation of these measurements, on the scale of the model. Needed unless
         the noise variance is given, because a mean alone says nothing of the noise.
+    replicate_sem : str or int, optional
+        Column with the standard error of each mean, in place of the standard deviation: that divided by the
+        root of the number of measurements.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -407,7 +411,8 @@ def fit(
         fold=fold,
         reading=Reading(
             key or ("smiles" if labels is None else "id"),
-            *(key_column, targets, drop_non_numbers, censored, transform, unit, replicates, replicate_std),
+            *(key_column, targets, drop_non_numbers, censored, transform, unit),
+            *(replicates, replicate_std, replicate_sem),
         ),
         any_key=key is None,
         fixed=fixed,
@@ -444,8 +449,11 @@ def job_of_fit(
     job is made in shards.
     """
     options = _checked(fixed, **model_options)
-    if reading.replicates is not None and reading.replicate_std is None and fixed["noise_variance"] is None:
-        raise OptionError("--replicates needs --replicate-std, or --noise-variance; add one of them.")
+    told = reading.replicate_std is not None or reading.replicate_sem is not None
+    if reading.replicates is not None and not told and fixed["noise_variance"] is None:
+        raise OptionError(
+            "--replicates needs --replicate-std, --replicate-sem or --noise-variance; add one of them."
+        )
     if quick:
         kernel = _quick(kernel, feature_map, process)
     if labels is None:

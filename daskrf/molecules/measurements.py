@@ -90,6 +90,7 @@ _SAID = {
     "relations": "tells censored values",
     "replicates": "tells of how many measurements each is the mean",
     "deviations": "tells their standard deviation",
+    "errors": "tells the standard error of each mean",
 }
 _SIGNS = f" {''.join(RELATIONS)}"
 _DIGITS = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?")
@@ -158,9 +159,9 @@ class Reading:
         What to do with censored values, such as ">10000"; refused by default.
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
-    replicates, replicate_std : str or int, optional
-        Columns with the number of measurements whose mean the value is, and their standard deviation; see
-        `as_measured`.
+    replicates, replicate_std, replicate_sem : str or int, optional
+        Columns with the number of measurements whose mean the value is, and their standard deviation, or in
+        its place the standard error of their mean; see `as_measured`.
     """
 
     key: str = "id"
@@ -172,10 +173,19 @@ class Reading:
     unit: str | Mapping[str, str] | None = None
     replicates: Column | None = None
     replicate_std: Column | None = None
+    replicate_sem: Column | None = None
 
     def __post_init__(self) -> None:
+        if self.replicate_std is not None and self.replicate_sem is not None:
+            raise InputError(
+                "the standard deviation of replicates tells their standard error; give one of them"
+            )
         if self.replicate_std is not None and self.replicates is None:
             raise InputError("the deviation of replicates says nothing without their number; give replicates")
+        if self.replicate_sem is not None and self.replicates is None:
+            raise InputError(
+                "a standard error says nothing of one measurement without their number; give replicates"
+            )
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
         if self.censored not in (None, *CENSORED_AS):
@@ -431,6 +441,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     else:
         at = next((k for k in range(len(names)) if k not in positions), 0)
     own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
+    own["errors"] = reading.replicate_sem
     more = {what: position(column) for what, column in own.items() if column is not None}
     if reading.targets is None:
         positions = [_only_target(path, head, names, (at, *more.values()))]
@@ -552,18 +563,20 @@ def _measured(
         texts = [block.more[what][row].strip() for row in rows.tolist()]
         values, kinds = numbers([text.replace(",", ".") for text in texts] if given.comma else texts)
         bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
-        if what == "deviations":
+        if what != "replicates":
             bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
         if bad.any():
             at = int(np.argmax(bad))
             name, how = given.names[given.more[what]], "a whole number of at least 1"
-            how = how if what == "replicates" else "a standard deviation"
+            how = {"deviations": "a standard deviation", "errors": "a standard error"}.get(what, how)
             place = given.place(block.lines[int(rows[at])])
             raise InputError(f"{place}: '{printable(name, 60)}' holds {texts[at]!r}, not {how}; correct it")
         return np.nan_to_num(values)
 
     times = column("replicates", 1.0)
     std = column("deviations", 0.0) if "deviations" in given.more else np.zeros(len(times))
+    if "errors" in given.more:
+        std = column("errors", 0.0) * np.sqrt(times)
     return as_measured(means, times.astype(np.int64), std)
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import daskrf
-from daskrf import LandmarkFeatures, TanimotoMinMaxFeatures
+from daskrf import FingerprintSpec, LandmarkFeatures, TanimotoMinMax, TanimotoMinMaxFeatures
 from daskrf.errors import InputError
+from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.measurements import read_labels
 from daskrf.molecules.values import as_measured
@@ -107,11 +108,74 @@ def test_means_in_evaluations_and_added(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(head + "".join(part))
     daskrf.fit(tmp_path / "first.csv", output=tmp_path / "model", **columns, **fixed)
     daskrf.fit(tmp_path / "means.csv", output=tmp_path / "all", **columns, **fixed)
-    with pytest.raises(InputError, match="--replicates and --replicate-std go together"):
+    with pytest.raises(InputError, match="--replicates and --replicate-std or --replicate-sem go together"):
         daskrf.add(tmp_path / "model", tmp_path / "rest.csv", replicates="n")
     daskrf.add(tmp_path / "model", tmp_path / "rest.csv", **columns)
     found, want = (daskrf.load(tmp_path / path).predict(SMILES) for path in ("model", "all"))
     np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
+
+
+GIVEN: dict[str, Any] = {"mean": 0.3, "signal_variance": 1.7, "noise_variance": 0.36}
+SOLVED: dict[str, tuple[dict[str, Any], float]] = {
+    "cholesky": ({"kernel": TanimotoMinMax(), "solver": "cholesky"}, 1e-8),
+    "conjugate gradients": ({"kernel": TanimotoMinMax(), "solver": "cg", "tolerance": 1e-4}, 2e-3),
+    "bits": ({"feature_map": TanimotoMinMaxFeatures(200, random_state=1)}, 1e-6),
+    "floats": ({"feature_map": TanimotoMinMaxFeatures(60, distribution="gaussian", random_state=1)}, 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_each_mean_has_its_own_noise(name: str, tmp_path: Path) -> None:
+    """The dense formula with K + diag(s_i^2), where s_i^2 is the noise variance divided by n_i."""
+    rng = np.random.default_rng(8)
+    y = np.array([text.count("c") - 2.0 * text.count("N") for text in SMILES]) / 3 + rng.standard_normal(N)
+    times = rng.integers(1, 6, N)
+    rows = [
+        f"{text},{value!r},{n}\n" for text, value, n in zip(SMILES, y.tolist(), times.tolist(), strict=True)
+    ]
+    (tmp_path / "means.csv").write_text("smiles,y,n\n" + "".join(rows[:-10]))
+    (tmp_path / "more.csv").write_text("smiles,y,n,sem\n" + "".join(f"{r[:-1]},0\n" for r in rows[-10:]))
+    options, tolerance = SOLVED[name]
+    daskrf.fit(tmp_path / "means.csv", output=tmp_path / "model", replicates="n", **options, **GIVEN)
+    for known in (N - 10, N):
+        if known == N:
+            columns = {"replicates": "n", "replicate_sem": "sem"}
+            daskrf.add(tmp_path / "model", tmp_path / "more.csv", **columns)
+        model = daskrf.load(tmp_path / "model")
+        X = Fingerprinter(FingerprintSpec.from_state(model.metadata["fingerprint"]))(SMILES).fingerprints
+        K = TanimotoMinMax()(X)
+        if "feature_map" in options:
+            features = options["feature_map"].fit(X).transform(X).astype(float)
+            K = features @ features.T
+        K = GIVEN["signal_variance"] * K
+        C = K[:known, :known] + np.diag(GIVEN["noise_variance"] / times[:known])
+        mean = GIVEN["mean"] + K[:, :known] @ np.linalg.solve(C, y[:known] - GIVEN["mean"])
+        variance = np.diag(K) - np.einsum("ij,ji->i", K[:, :known], np.linalg.solve(C, K[:known]))
+        found, std = model.predict(SMILES, return_std=True, of="f")
+        np.testing.assert_allclose(found, mean, rtol=0, atol=tolerance * np.ptp(mean))
+        if name != "conjugate gradients":
+            np.testing.assert_allclose(std, np.sqrt(variance), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("command", [daskrf.fit, daskrf.evaluate])
+def test_standard_errors_in_place_of_deviations(command: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    times = rng.integers(1, 5, N)
+    std, y = rng.uniform(0.1, 0.5, N), rng.standard_normal(N)
+    rows = zip(SMILES, y.tolist(), times.tolist(), std.tolist(), (std / np.sqrt(times)).tolist(), strict=True)
+    lines = [f"{text},{mean!r},{n},{s!r},{error!r}\n" for text, mean, n, s, error in rows]
+    (tmp_path / "y.csv").write_text("smiles,y,n,sd,sem\n" + "".join(lines))
+    found = []
+    for name, column in (("replicate_std", "sd"), ("replicate_sem", "sem")):
+        options: dict[str, Any] = {"target": "y", "replicates": "n", name: column, "quick": True}
+        if command is daskrf.fit:
+            report = command(tmp_path / "y.csv", output=tmp_path / name, **options)
+            found.append([report.noise_variance[0], report.log_marginal_likelihood[0]])
+            how = {"sd": "tells their standard deviation", "sem": "tells the standard error of each mean"}
+            assert f"'{column}' {how[column]}" in report.inputs[0]
+        else:
+            found.append(command(tmp_path / "y.csv", folds=3, **options).table["mean"].to_numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-7)
 
 
 def test_replicates_that_cannot_be(tmp_path: Path) -> None:
@@ -134,9 +198,15 @@ def test_replicates_that_cannot_be(tmp_path: Path) -> None:
     assert len(read("A,NA,0,\nB,2,2,0\n", drop_non_numbers=True)) == 2  # no value, no replicates
     with pytest.raises(InputError, match="says nothing without their number"):
         read("A,1,2,1\n", replicates=None)
+    with pytest.raises(InputError, match="a standard error says nothing of one measurement without"):
+        read("A,1,2,1\n", replicates=None, replicate_std=None, replicate_sem="sd")
+    with pytest.raises(InputError, match="tells their standard error; give one of them"):
+        read("A,1,2,1\n", replicate_sem="n")
+    with pytest.raises(InputError, match="'sd' holds '', not a standard error"):
+        read("A,1,2,\n", replicate_std=None, replicate_sem="sd")
     with pytest.raises(InputError, match="several targets, and it is not known whose replicates"):
         read("A,1,2,1\n", replicate_std=None, targets=["y", "sd"])
     with pytest.raises(InputError, match="must be distinct columns other than the key"):
         read("A,1,2,1\n", targets=["n"])
-    with pytest.raises(InputError, match="--replicates needs --replicate-std, or --noise-variance"):
+    with pytest.raises(InputError, match="needs --replicate-std, --replicate-sem or --noise-variance"):
         daskrf.fit(tmp_path / "labels.csv", output=tmp_path / "model", replicates="n")
