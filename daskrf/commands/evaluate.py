@@ -28,7 +28,7 @@ from daskrf.commands.fit import (
     job_of_fit,
     need_of_solve,
 )
-from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.errors import InputError, OptionError
 from daskrf.features import FeatureMap
 from daskrf.gp.baselines import nearest_neighbour, random_forest
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
@@ -58,7 +58,7 @@ from daskrf.report.evaluation import (
 )
 from daskrf.report.merit import MEASURES, is_class, measured, top_found
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
-from daskrf.storage.backend import as_path, backend, exists
+from daskrf.storage.backend import as_path, backend, refuse_existing
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.labels import match_labels
@@ -235,10 +235,8 @@ def _files(
     if image is not None and image.suffix.lower() not in _PICTURES:
         raise OptionError(f"The picture {image} must end in .png, .svg or .pdf.")
     for path in (table, image):
-        if path is not None and exists(path) and not overwrite:
-            raise StoreError(
-                f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)"
-            )
+        if path is not None:
+            refuse_existing(path, overwrite)
     return table, image
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.errors import InputError, OptionError
 from daskrf.jobs.cutspaces import cut_once, left_out, no_products, without_differing
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.spacehits import product_columns
@@ -27,7 +27,7 @@ from daskrf.spaces import CutSpace, read_space
 from daskrf.spaces.families import decoded, starts_of
 from daskrf.spaces.limits import Range, ranges_of, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
-from daskrf.storage.backend import as_path, backend, exists
+from daskrf.storage.backend import as_path, backend, refuse_existing
 from daskrf.storage.files import file_errors
 from daskrf.storage.tablefiles import check_ending, write_molecules
 
@@ -155,8 +155,7 @@ def _checked(
         raise OptionError(f"by is one of {', '.join(get_args(By))}, not {by!r}.")
     check_seed(seed)
     check_ending(output)
-    if exists(output) and not overwrite:
-        raise StoreError(f"{output} exists; give another path, or replace it by --overwrite (overwrite=True)")
+    refuse_existing(output, overwrite)
     return ranges_of(within)
 
 

@@ -37,7 +37,7 @@ from daskrf.commands.screen import (
     space_screen,
     table_of_rows,
 )
-from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
 from daskrf.jobs.directions import maximizes, target_of, words
@@ -70,7 +70,7 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import as_list, as_path, backend, exists
+from daskrf.storage.backend import as_list, as_path, backend, refuse_existing
 from daskrf.storage.files import file_errors
 from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
@@ -489,11 +489,7 @@ class SuggestJob(ScreenJob):
     def plan(self, run: Run) -> None:
         """Read the model, and what may be chosen."""
         with file_errors("read", self.output):
-            if exists(self.output) and not self.overwrite:
-                raise StoreError(
-                    f"{self.output} exists; give another output path, or replace it by --overwrite "
-                    "(overwrite=True)"
-                )
+            refuse_existing(self.output, self.overwrite)
         earlier_hits(rejects_of(self.output))
         self.read()
         self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))

@@ -226,7 +226,9 @@ def choose_kernel(
     """
     X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
     if y.shape != (X.shape[0],):
-        raise InputError(f"X has {X.shape[0]} rows, but y has the shape {y.shape}: they must match.")
+        raise InputError(
+            f"X has {X.shape[0]} rows, but y has the shape {y.shape}; give one label for each row."
+        )
     if not np.isfinite(y).all():
         raise InputError("y has values that are not finite: leave these rows out.")
     if len(y) < FEWEST_LABELS or y.min() == y.max():

@@ -61,6 +61,7 @@ __all__ = [
     "publish",
     "read_each",
     "readable",
+    "refuse_existing",
     "remove_quietly",
     "remove_stale",
     "size_of",
@@ -192,6 +193,18 @@ def exists(name: PurePath) -> bool:
     if backend(name).is_local:
         return os.path.lexists(name)
     return is_file(name) or bool(backend(name).names(name))
+
+
+def refuse_existing(path: PurePath, overwrite: bool) -> None:
+    """Refuse to write where something is.
+
+    Raises
+    ------
+    StoreError
+        Unless it may be overwritten.
+    """
+    if not overwrite and exists(path):
+        raise StoreError(f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)")
 
 
 def size_of(path: PurePath) -> int:

@@ -183,7 +183,7 @@ def test_a_weighted_mean_is_taken_where_several_kinds_tell() -> None:
 def test_bad_input_is_refused() -> None:
     X, y = _data(30)
     for rows, labels, message in (
-        (X, y[:-1], "they must match"),
+        (X, y[:-1], "give one label for each row"),
         (X, np.where(np.arange(30) == 3, np.nan, y), "not finite"),
     ):
         with pytest.raises(InputError, match=message):

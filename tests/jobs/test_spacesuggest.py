@@ -346,7 +346,7 @@ def test_options_of_spaces_are_for_spaces(made: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one space at a time"):
         suggest(made / "exact", [made / "space", made / "lib.smi"], tmp_path / "b.csv", n=3)
     (tmp_path / "b.csv").write_text("scores that somebody has filled in\n")
-    with pytest.raises(StoreError, match="exists; give another output path"):
+    with pytest.raises(StoreError, match="exists; give another path"):
         suggest(made / "exact", made / "space", tmp_path / "b.csv", n=3)
 
 

@@ -400,7 +400,7 @@ def test_refusals(name: str, made: Path, tmp_path: Path) -> None:
 def test_a_batch_is_not_written_over(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "batch.csv"
     path.write_text("scores that somebody has filled in\n")
-    with pytest.raises(StoreError, match=r"exists; give another output path, or replace it by --overwrite"):
+    with pytest.raises(StoreError, match=r"exists; give another path, or replace it by --overwrite"):
         suggest(made / "exact", made / "fp", path)
     assert path.read_text().startswith("scores")
     suggest(made / "exact", made / "fp", path, n=3, overwrite=True)
