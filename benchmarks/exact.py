@@ -52,7 +52,7 @@ from daskrf.gp import choose_kernel
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.kernels import Kernel, Mean, TanimotoMinMax
+from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
 
@@ -415,6 +415,7 @@ def rates_of_kinds() -> dict[str, float]:
         "torsions": (TanimotoMinMax(), kinds[1]),
         "side by side": (TanimotoMinMax(), X),
         "mean of both": (mean, X),
+        "Gaussian, radius 1": (Gaussian(14.0), kinds[0]),
     }
     found = {}
     for name, (kernel, rows) in cases.items():

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, as_rows, check_finite, row_sums
 from daskrf.engine import SUM
 from daskrf.errors import InputError
-from daskrf.kernels.index import Index, dense_parts
+from daskrf.kernels.index import Index, as_counts, by_type, dense_parts
 
 __all__ = ["finite_rows", "is_full", "squares_from"]
 
@@ -25,8 +25,12 @@ _REMOTE = 2.0**10  # squared length of the first row over squared distances of t
 
 Array = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
-Squares = Callable[[Any], Array]
-"""Returns the squared distances of rows from fixed rows, float64 of shape (n, m)."""
+_EXACT = 2.0**22  # squared lengths up to here have exact sums in single precision, if they are integers
+Squares = Callable[..., npt.NDArray[Any]]
+"""Returns the squared distances of rows from fixed rows, float64 of shape (n, m).
+
+With ``single=True`` they are float32 where that is exact: of counts.
+"""
 
 
 def squares_from(right: sp.csr_matrix) -> Squares:
@@ -62,9 +66,16 @@ def is_full(rows: sp.csr_matrix) -> bool:
 def _of_sparse(right: sp.csr_matrix) -> Squares:
     """Return squared distances by way of the columns that two rows share."""
     index = Index(right, multiply=True)
+    right_counts = as_counts(right.data)
+    longest = 0.0 if right_counts is None else _longest(right, right_counts)
 
-    def squares(X: Any) -> Array:
+    def squares(X: Any, *, single: bool = False) -> npt.NDArray[Any]:
         left = finite_rows(X)
+        counts = None if right_counts is None else as_counts(left.data)
+        if counts is not None:
+            lengths = row_sums(left.indptr, np.square(counts, dtype=np.float64))
+            exact = single and max(longest, lengths.max(initial=0.0)) <= _EXACT
+            return of_counts(left, lengths, np.float32 if exact else np.float64)
         out = np.empty((left.shape[0], right.shape[0]))
         own, others = index.coefficients(left, np.float64, None, SUM, out)
         _check_norms(own)
@@ -77,7 +88,26 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
         _add_norms(own, others, out, subtracted)
         return out
 
+    def of_counts(left: sp.csr_matrix, lengths: Array, dtype: type) -> npt.NDArray[Any]:
+        """Return the squares of counts: all terms are integers, so that nothing is lost."""
+        out, others = np.empty((left.shape[0], right.shape[0]), dtype), np.empty(0)
+        for kind, rows in by_type(np.sqrt(lengths * longest)):  # x.y <= |x| |y|
+            _, others = index.coefficients(left, kind, rows, SUM, out)
+        step = max(1, _BLOCK // max(1, others.size))
+        shorter: npt.NDArray[Any] = others.astype(dtype)
+        for start in range(0, lengths.size, step):
+            block = out[start : start + step]
+            block *= -2.0
+            block += shorter
+            block += lengths[start : start + step, None].astype(dtype)
+        return out
+
     return squares
+
+
+def _longest(rows: sp.csr_matrix, counts: npt.NDArray[np.uint16]) -> float:
+    """Return the largest squared length."""
+    return float(row_sums(rows.indptr, np.square(counts, dtype=np.float64)).max(initial=0.0))
 
 
 def _of_full(right: sp.csr_matrix) -> Squares:
@@ -87,7 +117,7 @@ def _of_full(right: sp.csr_matrix) -> Squares:
     moved = _moved(rows, centre)
     others = _squared_lengths(moved)
 
-    def squares(X: Any) -> Array:
+    def squares(X: Any, *, single: bool = False) -> Array:
         left_rows = as_rows(X)
         out = np.empty((left_rows.shape[0], right.shape[0]))
         for part, left in dense_parts(left_rows, right):

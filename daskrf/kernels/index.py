@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_dense, as_rows, check_finite, row_slice
+from daskrf.arrays import MAX_COUNT, as_dense, as_rows, check_finite, row_slice
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 
-__all__ = ["Index", "check_columns", "dense_parts"]
+__all__ = ["Index", "as_counts", "by_type", "check_columns", "dense_parts"]
 
 _PART = 1 << 20  # numbers in rows that are dense, or made dense, at a time
 _FEWEST = 96  # rows at a time
@@ -80,6 +80,26 @@ def check_columns(left: Any, right: Any) -> None:
             f"Kernel arguments must have the same columns, not {left.shape[1]} and {right.shape[1]}; "
             "fingerprint both in the same way."
         )
+
+
+def as_counts(data: Array) -> npt.NDArray[np.uint16] | None:
+    """Return values as uint16, or None if they are not all integers from 0 to 65,535."""
+    if not data.size:
+        return data.astype(np.uint16)
+    small = data.min() >= 0 and data.max() <= MAX_COUNT
+    if not small or (data.dtype.kind == "f" and (data != np.floor(data)).any()):
+        return None
+    return data.astype(np.uint16, copy=False)
+
+
+def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
+    """Yield number types, with the rows whose `bounds` fit in this type but in no narrower one."""
+    lower = -1.0
+    for kind, upper in ((np.uint8, 2.0**8 - 1), (np.uint16, 2.0**16 - 1), (np.float64, np.inf)):
+        rows = np.flatnonzero((bounds > lower) & (bounds <= upper))
+        if rows.size:
+            yield kind, rows
+        lower = upper
 
 
 def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:

@@ -111,9 +111,11 @@ class RadialKernel(Kernel):
     def against(self, Y: Any) -> Prepared:
         right = finite_rows(Y)
         squares, n_columns = squares_from(right), right.shape[1]
+        smooth = self._single_form() is not None and self._usual
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            return self.of_squares(squares(X), n_columns).astype(dtype, copy=False)
+            found = squares(X, single=smooth and np.dtype(dtype) == np.float32)
+            return self.of_squares(found, n_columns).astype(dtype, copy=False)
 
         return values
 
@@ -130,8 +132,7 @@ class RadialKernel(Kernel):
         with np.errstate(over="ignore"):
             centre = rows.mean(axis=0)
             reach = math.sqrt(float(np.square(rows - centre).sum(axis=1).max()))
-        usual = _SMALLEST <= self.length_scale <= 1.0 / _SMALLEST
-        if not (usual and reach <= _REACH * self.length_scale):
+        if not (self._usual and reach <= _REACH * self.length_scale):
             return self.against(Y)
         # For larger distances the kernel is below the smallest float32.
         limit = (reach + _FAR * self.length_scale) ** 2
@@ -148,6 +149,10 @@ class RadialKernel(Kernel):
             return out
 
         return values
+
+    @property
+    def _usual(self) -> bool:
+        return _SMALLEST <= self.length_scale <= 1.0 / _SMALLEST
 
     def _single_form(self) -> tuple[float, bool, float, float] | None:
         """Return f(r) as q(z) exp(-z), z = factor r^2 or its root: (factor, root, a, b), see `radial_values`.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT, as_csr, check_weights, row_sums
+from daskrf.arrays import as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
-from daskrf.kernels.index import Index
+from daskrf.kernels.index import Index, as_counts, by_type
 from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["Intersection", "TanimotoMinMax"]
@@ -116,22 +115,3 @@ def _weights(X: Any) -> sp.csr_matrix:
                 "fingerprints by a constant, which does not change the kernel."
             )
     return csr
-
-
-def as_counts(data: Array) -> npt.NDArray[np.uint16] | None:
-    """Return values of at least 0 as uint16, or None if they are not all integers up to 65,535."""
-    if data.size and not (
-        data.max() <= MAX_COUNT and (data.dtype.kind != "f" or (data == np.floor(data)).all())
-    ):
-        return None
-    return data.astype(np.uint16, copy=False)
-
-
-def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
-    """Yield number types, with the rows whose `bounds` fit in this type but in no narrower one."""
-    lower = -1.0
-    for kind, upper in ((np.uint8, 2.0**8 - 1), (np.uint16, 2.0**16 - 1), (np.float64, np.inf)):
-        rows = np.flatnonzero((bounds > lower) & (bounds <= upper))
-        if rows.size:
-            yield kind, rows
-        lower = upper
