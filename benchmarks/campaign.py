@@ -13,7 +13,7 @@ Published there (mean and standard deviation of 5): random forest greedy 59.1 (2
                                   [--kinds morgan:1 morgan:2 torsion] [--batch 503] [--rounds 5] [--found]
 
 Rules are those of `daskrf suggest --acquisition`, a rule and its kappa ("ucb:1"), "believer" for ucb one by
-one, or "default": ucb that is told how many rounds are left. With --found, `daskrf found` estimates
+one, or "default". With --found, `daskrf found` estimates
 after each round how much of the best has been found. Scores are read from the folder that DASKRF_DATA names.
 """
 
@@ -68,10 +68,10 @@ class Oracle:
         return 100 * sum(min(times, there[score]) for score, times in self.best.items()) / BEST
 
 
-def options_of(rule: str, left: int) -> dict[str, Any]:
-    """Return the options of `daskrf.suggest` for a rule, with so many rounds left."""
+def options_of(rule: str) -> dict[str, Any]:
+    """Return the options of `daskrf.suggest` for a rule."""
     if rule == "default":
-        return {"rounds_left": left}
+        return {}
     name, _, kappa = rule.partition(":")
     options: dict[str, Any] = {"batch": "believer"} if name == "believer" else {}
     options["acquisition"] = "ucb" if name == "believer" else name
@@ -97,7 +97,7 @@ def campaign(
             batch,
             n=settings.batch,
             exclude=tried,
-            **options_of(rule, settings.rounds - number),
+            **options_of(rule),
         )
         oracle.score(found.table["smiles"].to_pylist(), labels, unscored)
         report = daskrf.add(model, labels)

@@ -22,8 +22,7 @@ def campaign(model: Path, library: Path, command: list[str], folder: Path, round
         batch, scores = folder / f"batch-{number}.csv", folder / f"scores-{number}.csv"
         if not batch.exists():
             earlier = sorted(folder.glob("batch-*.csv"))  # with molecules that could not be scored
-            left = rounds - number + 1
-            print(daskrf.suggest(model, library, batch, n=n, exclude=earlier, rounds_left=left))
+            print(daskrf.suggest(model, library, batch, n=n, exclude=earlier))
         if not scores.exists():
             subprocess.run([*command, batch, folder / "unfinished.csv"], check=True)
             (folder / "unfinished.csv").rename(scores)

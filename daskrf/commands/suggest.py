@@ -116,7 +116,6 @@ CLI = Command(
         "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
-        "rounds_left": Option(least=1),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=some_targets),
         "where": Option(metavar="CONDITION", section=_PASSING.section),
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
@@ -144,7 +143,7 @@ CLI = Command(
 _SIGNS = ("<", "<=", ">", ">=")
 _LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
-_KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb; see benchmarks/README.md
+_KAPPA = 1.0  # of ucb; see benchmarks/README.md
 _CHUNK = 1024  # molecules tested at a time
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
@@ -223,7 +222,6 @@ def suggest(
     *,
     n: int = 500,
     acquisition: Acquisition | str | None = None,
-    rounds_left: int | None = None,
     batch: Batch = "ranked",
     maximize: bool | None = None,
     where: str | Sequence[str] = (),
@@ -274,12 +272,8 @@ def suggest(
     acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
-        molecule of another draw, as long as the model has draws. Default: ucb with a kappa of 0.5. In Python
+        molecule of another draw, as long as the model has draws. Default: ucb with a kappa of 1. In Python
         also the rule itself.
-    rounds_left : int, optional
-        Batches that are still to be measured, with this one. The more there are, the more it pays to learn:
-        for ucb, kappa is a quarter of the batches after this one, up to 1, so that the last batch is simply
-        the best.
     batch : {"ranked", "believer"}
         How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
         measured at its mean, so that molecules like it become less interesting (believer).
@@ -365,10 +359,10 @@ def suggest(
     """
     output = as_path(output)
     several = not (target is None or isinstance(target, (str, int, Mapping)))
-    given = {"acquisition": acquisition, "rounds_left": rounds_left, "shortlist": shortlist, **settings}
+    given = {"acquisition": acquisition, "shortlist": shortlist, **settings}
     _check_several(several, given | ({"batch": batch} if batch != "ranked" else {}), reference)
     acquisition = "thompson" if several else acquisition  # which draws, too
-    rule, maximize = asked_for(*_default(acquisition, rounds_left, maximize, settings))
+    rule, maximize = asked_for(*_default(acquisition, maximize, settings))
     _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
     files = source, format, fragments, accept_rejects
     demands = _Demands(
@@ -1441,19 +1435,12 @@ def _check(
 
 def _default(
     acquisition: Acquisition | str | None,
-    rounds_left: int | None,
     maximize: bool | None,
     settings: dict[str, Any],
 ) -> tuple[Acquisition | str, bool | None, dict[str, Any]]:
-    """Return rule, direction and settings, with the default rule, and the kappa that suits what is left."""
-    if rounds_left is not None and rounds_left < 1:
-        raise OptionError(f"rounds_left counts this batch, so that it is at least 1, not {rounds_left}.")
-    by_rounds = acquisition is None or (acquisition == "ucb" and rounds_left is not None)
-    if rounds_left is not None and (not by_rounds or settings.get("kappa") is not None):
-        raise OptionError("--rounds-left sets the kappa of ucb; leave it out with another rule or a kappa.")
-    if by_rounds and settings.get("kappa") is None:
-        kappa = _KAPPA if rounds_left is None else min(_MOST_KAPPA, _KAPPA / 2 * (rounds_left - 1))
-        settings = {**settings, "kappa": kappa}
+    """Return rule, direction and settings, with the default rule and its kappa."""
+    if acquisition is None and settings.get("kappa") is None:
+        settings = {**settings, "kappa": _KAPPA}
     return acquisition or "ucb", maximize, settings
 
 

@@ -137,9 +137,9 @@ def test_draws_and_believers_choose_batches(models: Path, library: Path, tmp_pat
     mean, std = combined(models, "features", smiles)
     known = {Chem.CanonSmiles(text) for text in labels(library).dropna().smiles}
     free = [i for i, text in enumerate(smiles) if text not in known]
-    first = max(free, key=lambda i: mean[i] + 0.5 * std[i])
+    first = max(free, key=lambda i: mean[i] + std[i])
     assert table.row[0] == first
-    assert table.acquisition[0] == pytest.approx(mean[first] + 0.5 * std[first], rel=1e-5)
+    assert table.acquisition[0] == pytest.approx(mean[first] + std[first], rel=1e-5)
     assert table.acquisition.is_monotonic_decreasing
     page = suggest(models / "exact", library, tmp_path / "batch.html", n=3, target=FORMULA)
     assert FORMULA in (tmp_path / "batch.html").read_text()
@@ -369,7 +369,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
     "one": ({"target": ["size"]}, "Two or three targets can be improved at once, not 1"),
     "sum": ({"target": ["size", "size - logP"]}, "no target 'size - logP'"),
     "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),
-    "rounds": ({"rounds_left": 2, "batch": "believer"}, "leave out --rounds-left, --batch,"),
+    "batch": ({"batch": "believer", "shortlist": 0.5}, "leave out --shortlist, --batch,"),
     "shortlist": ({"shortlist": 0.5}, "leave out --shortlist"),
     "reference name": ({"reference": "weight < 300"}, "'weight' is none of the targets that are improved"),
     "reference sign": ({"reference": "logP > 3"}, r"Small values of 'logP' are good.*write 'logP < 3'"),

@@ -197,8 +197,8 @@ def test_a_shortlist_is_ranked_by_an_exact_model(
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", n=5)
     assert "which have learned the model's scores of" in str(report)
     assert "of the rough ranking" in str(report)
-    assert "chosen from the best 14 products by ucb (kappa 0.5)" in str(report)
-    every, score = distinct(made, "exact", 0.5)
+    assert "chosen from the best 14 products by ucb (kappa 1)" in str(report)
+    every, score = distinct(made, "exact", 1.0)
     of = {one.smiles: value for one, value in zip(every, score.tolist(), strict=True)}
     found = report.table.to_pandas()
     np.testing.assert_allclose(found.acquisition, [of[text] for text in found.smiles], rtol=1e-5)

@@ -344,10 +344,12 @@ def test_draws_of_thompson_are_the_functions_ranked(made: Path, library: pd.Data
     assert together.shape == (len(library), 3)
 
 
-@pytest.mark.parametrize(("left", "kappa"), [(None, 0.5), (1, 0.0), (2, 0.25), (5, 1.0), (9, 1.0)])
-def test_the_last_batch_is_the_best_means(left: int | None, kappa: float, made: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("given", "kappa"), [({}, 1.0), ({"kappa": 0.25}, 0.25)])
+def test_the_default_is_one_deviation(
+    given: dict[str, float], kappa: float, made: Path, tmp_path: Path
+) -> None:
     store = made / "fp"
-    found = suggest(made / "exact", store, tmp_path / "a.csv", n=10, rounds_left=left)
+    found = suggest(made / "exact", store, tmp_path / "a.csv", n=10, **given)
     same = suggest(made / "exact", store, tmp_path / "b.csv", n=10, acquisition="ucb", kappa=kappa)
     assert found.table.equals(same.table)
     assert found.acquisition == f"ucb (kappa {kappa:g})"
@@ -382,9 +384,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "smarts": ({"smarts": "C1CC"}, "RDKit cannot read the SMARTS 'C1CC'"),
     "alerts": ({"alerts": "pain"}, "no catalog of alerts 'pain'"),
     "kappa": ({"acquisition": "greedy", "kappa": 2.0}, "--kappa goes with"),
-    "rounds": ({"rounds_left": 0}, "at least 1"),
-    "rounds of greedy": ({"acquisition": "greedy", "rounds_left": 2}, "--rounds-left sets the kappa of ucb"),
-    "rounds and kappa": ({"kappa": 0.1, "rounds_left": 2}, "--rounds-left sets the kappa of ucb"),
     "shortlist": ({"shortlist": 0.5}, "A shortlist works only for"),
 }
 
