@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from distributed import Client
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
-from daskrf.commands.screen import ScreenJob, Search, one_target
-from daskrf.commands.suggest import Candidates, Found, SuggestJob
+from daskrf.commands.screen import ScreenJob, Search, check_library_options, one_target, space_screen
+from daskrf.commands.suggest import Candidates, Found, SuggestJob, listed_products, screened_rule
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.posterior import normal_of
 from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import targets_in
 from daskrf.jobs.directions import words
-from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Need, Run, run
+from daskrf.jobs.labelled import settled
 from daskrf.jobs.models import Model
-from daskrf.jobs.passing import Passing
+from daskrf.jobs.passing import Excluded, Passing
+from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.rounds import rounds_of
-from daskrf.jobs.sources import Block
+from daskrf.jobs.sources import Block, Source
+from daskrf.jobs.spacehits import Candidates as ProductTable
+from daskrf.jobs.spaceranking import ranks_itself
+from daskrf.jobs.spacescreen import BELOW, DEEPEST, MORE, SpaceScreen
 from daskrf.jobs.targets import Measured
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
@@ -38,6 +44,10 @@ from daskrf.molecules.structures import canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
+from daskrf.spaces.families import decoded
+from daskrf.spaces.limits import lies_within, ranges_of_texts
+from daskrf.spaces.sampling import inside, random_numbers
+from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import as_path
 
 __all__ = ["FoundReport", "found"]
@@ -52,6 +62,7 @@ CLI = Command(
         "n_draws": Option(least=2),
         "maximize": Option("--maximize/--minimize"),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
+        "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -63,6 +74,8 @@ _INTERVAL = (0.025, 0.975)
 _DOUBT = 0.1  # standard deviation of the logarithm of what all deviations should be multiplied by
 _MANY_BETTER = 0.1  # times k: molecules better than the best label
 _FEWEST = 20  # labels of batches that tell what it is
+_ANYWHERE = 20_000  # random products of a space, for those that are ranked too low to be kept
+_BY_TAILS = 0.5  # of the best k, above which an estimate by tails of distributions is a rough one
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,7 @@ def found(
     n_draws: int = 32,
     maximize: bool | None = None,
     target: str | int | Mapping[str, float] | None = None,
+    within: Mapping[str, Sequence[float | None]] | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -129,7 +143,8 @@ def found(
 
     Draws the values of all molecules without labels from the posterior, noise included, and counts how many
     of the k best have labels, those drawn and those measured taken together. So it says when a campaign may
-    stop. It takes as long as a screen by thompson.
+    stop. It takes as long as a screen by thompson. Of a make-on-demand space, the most promising products are
+    drawn, and of the others it is estimated how many are better.
 
     Parameters
     ----------
@@ -146,6 +161,8 @@ def found(
         As in `screen`.
     target : str, int, or dict of str to float, optional
         As in `screen`.
+    within : dict of str to (float or None, float or None), optional
+        As in `screen`: of a space, only products within these limits count.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress
@@ -163,6 +180,13 @@ def found(
 
     Notes
     -----
+    Of a space, the products are ranked as in `screen`, by ucb with a kappa of 2, or by the mean if the model
+    ranks all itself. The best of them, 20 times k and at least 20,000, are drawn. Random ones stand for the
+    others: 1,000 of each range of places below, and 20,000 of all products for those that were not kept. Each
+    is better than a value with the probability that a normal distribution with its mean and deviation gives,
+    so that what they add to a draw is an expectation. As many of them as of the best are taken to be the same
+    molecule as another. The report says which share of the best k they are.
+
     The molecules that count are the outer tail of what is drawn, so that deviations too small by a twentieth
     make an estimate too hopeful by several percent. So the deviations of a draw from the mean are multiplied
     by a factor of its own: the root mean square error of the batches added so far, in standard deviations
@@ -173,7 +197,15 @@ def found(
         raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
     path, rule = as_path(model), acquisition_for("thompson")
     files = (source, format, fragments, accept_rejects)
-    job = _Found(path, files, path, k, "none", 0, rule, maximize, target, False, False, 1.0, n=n_draws)
+    own = path, files, path, k, "none", 0, rule, maximize, target, False, False, 1.0
+    space = space_among(source)
+    if space is None:
+        check_library_options(None, within)
+        job = _Found(*own, n=n_draws)
+    else:
+        of_screen = path, space, path, k, "none", 0, screened_rule(rule), maximize, target, False
+        screen = space_screen(of_screen, files, None, within, None, None, None)
+        job = _SpaceFound(*own, n=n_draws, screen=screen)
     report = run(job, client, progress)
     assert isinstance(report, FoundReport)
     return report
@@ -195,14 +227,22 @@ class _Found(SuggestJob):
         self.shortlist = None  # that of the rough ranking, which does not know the draws
         self.read()
         self.shortlist = 1.0
-        self.features = source_for(run, self.model, *self.files)
-        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
-        excluded = tuple(self._excluded(run, self.features))
-        if not excluded:
-            raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
-        self.passing = Passing(self.features, excluded=excluded)
+        self.open(run)
         most = process_of(self.model.gp, self.target)[0].most_draws()
         self.n_draws = min(self.n, most or self.n)
+
+    def open(self, run: Run) -> None:
+        """See `SuggestJob`."""
+        self.features = source_for(run, self.model, *self.files)
+        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        self.passing = Passing(self.features, excluded=self._labelled(run, self.features))
+
+    def _labelled(self, run: Run, source: Source | None) -> tuple[Excluded, ...]:
+        """Return the labelled molecules, by structure."""
+        excluded = tuple(self._excluded(run, source))
+        if not excluded:
+            raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
+        return excluded
 
     def need(self) -> Need:
         """See `ScreenJob`."""
@@ -213,9 +253,15 @@ class _Found(SuggestJob):
         plain = ScreenJob.search(self, run)
         process, own = process_of(self.model.gp, self.target)
         noise = math.sqrt(float(process.noise_variance_[own]))
-        given = {**vars(plain), "k": self.k, "name": self.name, "keep_features": False}
+        given = {**vars(plain), "k": self.n_kept_of_each, "name": self.name, "keep_features": False}
         given |= {"passing": self.passing, "n_draws": self.n_draws}
-        return DrawnValues(**given, noise=noise, factors=self._factors(run))
+        self.factors = self._factors(run)
+        return DrawnValues(**given, noise=noise, factors=self.factors)
+
+    @property
+    def n_kept_of_each(self) -> int:
+        """How many values of each draw are kept."""
+        return self.k
 
     def _factors(self, run: Run) -> tuple[float, ...]:
         """Return what the deviations of each draw are multiplied by."""
@@ -236,14 +282,20 @@ class _Found(SuggestJob):
         values: Found = self.tree.result()
         assert self.measured is not None
         labels = self.rule.sign * _values(self.measured)
-        shares = [_share(labels, top.score, self.k) for top in values.tops]
+        counted = [_counted(labels, top.score, self.k, self.beyond(d)) for d, top in enumerate(values.tops)]
+        shares, below = zip(*counted, strict=True)
         low, high = np.quantile(shares, _INTERVAL)
-        better = [int((top.score > labels.max()).sum()) for top in values.tops]
-        self.notes = (*self.notes, *_doubts(float(np.mean(better)), self.k))
+        best = float(labels.max())
+        better = [int((top.score > best).sum()) + self.beyond(d)(best) for d, top in enumerate(values.tops)]
+        self.notes = (
+            *self.notes,
+            *self.said(float(np.mean(below))),
+            *_doubts(float(np.mean(better)), self.k),
+        )
         return FoundReport(
             self.k,
             len(labels),
-            values.n_scored,
+            self.n_ranked(values),
             float(np.mean(shares)),
             float(low),
             float(high),
@@ -252,8 +304,163 @@ class _Found(SuggestJob):
             "maximize" if self.rule.maximize else "minimize",
             run.seconds,
             self.notes,
-            inputs_of(self.features),
+            self.inputs,
         )
+
+    def beyond(self, draw: int) -> Callable[[float], float]:
+        """Return a function that says how many molecules that were not drawn are better than a value."""
+        return lambda value: 0.0
+
+    def said(self, below: float) -> list[str]:
+        """Return notes on what was not drawn, an expected share of the best k."""
+        return []
+
+
+@dataclass
+class _SpaceFound(_Found):
+    """The job of `found` for a space.
+
+    The best products by the rough ranking, or by the mean, are drawn as those of a library. Of what is below
+    them, random products tell how many are better than a value: each by its own mean and deviation, for as
+    many products as it stands for.
+
+    Attributes
+    ----------
+    screen : SpaceScreen
+        Its rule is ucb, so that products with large deviations are drawn, too.
+    below : _Below
+    """
+
+    screen: SpaceScreen = field(kw_only=True)
+    below: _Below = field(init=False)
+    n_drawn: int = 0
+
+    def open(self, run: Run) -> None:
+        """See `SuggestJob`: cut the space."""
+        screen = self.screen
+        if ranks_itself(self.model, self.target):
+            screen.rule = acquisition_for("greedy")
+            screen.k = DEEPEST * screen.first // MORE
+        screen.read(self.model)
+        structures = (each.structures.names for each in self._labelled(run, None))
+        screen.excluded = settled(sorted(set[str]().union(*structures)))
+        self._limit_labels()
+        screen.prepare(run)
+        self.notes, screen.notes = tuple(dict.fromkeys((*self.notes, *screen.notes))), ()
+
+    def _limit_labels(self) -> None:
+        """Leave out labels of molecules that lie outside of the limits."""
+        limits, measured = self.screen.limits, self.measured
+        assert measured is not None
+        if not limits:
+            return
+        outside = [not lies_within(text, limits) for text in measured.smiles]
+        values = measured.values.copy()
+        values[: len(outside)][np.array(outside, bool)] = math.nan
+        self.measured = replace(measured, values=values)
+        n = int(np.isfinite(values).sum())
+        if not n:
+            raise InputError("No labelled molecule lies within the limits, so that nothing has been found.")
+        there = int(np.isfinite(measured.values).sum())
+        self.notes = (*self.notes, f"{n:,} of {amount(there, 'labels')} lie within the limits, and count")
+
+    def need(self) -> Need:
+        """See `Job`: what the screen needs; `finish` checks what the draws do."""
+        return self.screen.need()
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """See `Job`: those of the screen."""
+        return self.screen.pieces(run)
+
+    @property
+    def n_kept_of_each(self) -> int:
+        """See `_Found`: all."""
+        return max(1, self.n_drawn)
+
+    def n_ranked(self, found: Found) -> int:
+        """See `SuggestJob`: all products."""
+        return self.screen.n_distinct
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """See `SuggestJob`: a space is no file of molecules."""
+        return ()
+
+    def finish(self, run: Run, made: int) -> Any:
+        """See `Job`: draw, look below, and count."""
+        screen = self.screen
+        row, whole = screen.ranked(run)
+        first = row[: screen.first]
+        scores = screen.predicted(run, decoded(screen.cut, first.tolist()), std=True)
+        drawn = ProductTable.of(screen.cut, first, scores.alike(), None, screen.excluded)
+        self.n_drawn = len(drawn)
+        self.below = self._look_below(run, row, 1 - drawn.repeats / max(1, len(first)), whole=whole)
+        self.notes = tuple(dict.fromkeys((*self.notes, *screen.notes)))
+        table = drawn.table(None).select(["id", "smiles"])
+        self.features = listed_products(run, self.model, table, "found")
+        self.passing = Passing(self.features)
+        run.check(super().need())
+        self.look(run)
+        return super().finish(run, made)
+
+    def _look_below(self, run: Run, row: npt.NDArray[np.int64], distinct: float, *, whole: bool) -> _Below:
+        """Return random products of each range of places below those drawn, and of those not kept."""
+        screen, start = self.screen, self.screen.first
+        numbers, weights = [np.empty(0, np.int64)], [np.empty(0)]
+        while start < len(row):
+            stop = min(len(row), 2 * start)
+            chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
+            numbers.append(row[chosen])
+            weights.append(np.full(len(chosen), (stop - start) / len(chosen)))
+            start = stop
+        if not whole:
+            some = random_numbers(screen.n_products, _ANYWHERE, 0, "found/anywhere")
+            numbers.append(some[~np.isin(some, row) & inside(screen.cut, some, screen.limits)])
+            weights.append(np.full(len(numbers[-1]), screen.n_products / len(some)))
+        number, weight = np.concatenate(numbers), np.concatenate(weights)
+        found = screen.predicted(run, decoded(screen.cut, number.tolist()), std=True)
+        free = np.array([text not in screen.excluded for text in found.smiles], bool)
+        if not free.any():
+            return _Below()
+        sign, columns = self.rule.sign, found.columns
+        return _Below(sign * columns["mean"][free], columns["std_y"][free], distinct * weight[free])
+
+    def beyond(self, draw: int) -> Callable[[float], float]:
+        """See `_Found`."""
+        return self.below.better(self.factors[draw], draw)
+
+    def said(self, below: float) -> list[str]:
+        """See `_Found`."""
+        by = "means" if self.screen.ranks_itself else f"{self.screen.rule.name} in a rough ranking"
+        drawn = f"drawn were the best {amount(self.n_drawn, 'molecules')} without labels by {by}"
+        if not len(self.below.mean):
+            return [f"{drawn}, which are all"]
+        rough = "; that is much, so that the estimate is a rough one" if below > _BY_TAILS else ""
+        return [
+            f"{drawn}; {len(self.below.mean):,} random ones stand for all others, and count by their own "
+            f"means and deviations, as normally distributed: an expected {below:.0%} of the best {self.k:,}"
+            f"{rough}"
+        ]
+
+
+@dataclass(frozen=True)
+class _Below:
+    """Random products, and for how many each stands; larger is better."""
+
+    mean: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    std: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    weight: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def better(self, factor: float, draw: int) -> Callable[[float], float]:
+        """Return a function that says how many products are better than a value.
+
+        Weights are multiplied by exponential random numbers, as those of a Bayesian bootstrap (Rubin 1981),
+        for what others would have been drawn.
+        """
+        words = seeds.words(0, f"found/below/{draw}", len(self.mean))
+        uniform = (words >> np.uint64(11)) * 2.0**-53
+        weight = -self.weight * np.log1p(-uniform)
+        return lambda value: float(weight @ ndtr((self.mean - value) / (factor * self.std)))
 
 
 def _values(measured: Measured) -> npt.NDArray[np.float64]:
@@ -300,19 +507,28 @@ def _spread(n: int) -> npt.NDArray[np.float64]:
     return np.asarray(ndtri((order + 0.5) / n))
 
 
-def _share(measured: npt.NDArray[np.float64], others: npt.NDArray[np.float64], k: int) -> float:
-    """Return the share of the k largest of both that was measured.
+def _counted(
+    measured: npt.NDArray[np.float64],
+    others: npt.NDArray[np.float64],
+    k: int,
+    beyond: Callable[[float], float] = lambda value: 0.0,
+) -> tuple[float, float]:
+    """Return the share of the k largest that was measured, and that of which only the number is known.
+
+    `beyond` says how many of the latter are larger than a value.
 
     Examples
     --------
-    >>> _share(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3)
-    0.6666666666666666
+    >>> _counted(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3)
+    (0.6666666666666666, 0.0)
+    >>> _counted(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3, lambda value: 5.5 - value)
+    (0.3333333333333333, 0.3333333333333333)
     """
-    k = min(k, len(measured) + len(others))
-    own = np.zeros(len(measured) + len(others), bool)
-    own[: len(measured)] = True
-    best = np.argsort(-np.concatenate([measured, others]), kind="stable")[:k]
-    return float(own[best].sum() / k)
+    values = np.concatenate([measured, others])
+    order = np.argsort(-values, kind="stable")[:k]
+    n = bisect_left(range(len(order)), k, key=lambda i: math.floor(i + beyond(float(values[order[i]]))))
+    n_all = k if n < len(order) else min(k, n + math.ceil(beyond(-math.inf)))
+    return float((order[:n] < len(measured)).sum() / n_all), (n_all - n) / n_all
 
 
 @dataclass(frozen=True)

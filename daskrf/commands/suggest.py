@@ -399,7 +399,7 @@ def _job_of(
             "--target 'pIC50 - 0.5 logD'."
         )
     within, _, rough, rough_components = of_space
-    of_screen = path, space, output, n, "none", 0, _screened(rule), maximize, target, overwrite
+    of_screen = path, space, output, n, "none", 0, screened_rule(rule), maximize, target, overwrite
     screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
     return SpaceSuggestJob(*own, **chosen, screen=screen)
 
@@ -1079,12 +1079,9 @@ class SpaceSuggestJob(SuggestJob):
                 f"No product of {self.screen.source} can be chosen: none lies within the limits, or all are "
                 "labelled or to be left out."
             )
-        path, table = run.work / f"candidates-{self.screen.k}{PARQUET}", self.products.table(None)
+        table = self.products.table(None)
         texts = [name for name in table.column_names if name in ("id", "smiles", *self._columns_of_space())]
-        with file_errors("write", path), backend(path).writing(path) as staged:
-            write_molecules(table.select(texts), staged, path)
-        quiet = replace(run, progress=Progress())  # nobody gave this file
-        self.features = source_for(quiet, self.model, path, accept_rejects=True, keep_columns=True)
+        self.features = listed_products(run, self.model, table.select(texts), str(self.screen.k))
         filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
         check_columns(filters, self.features)
         self.passing = Passing(self.features, filters)
@@ -1157,7 +1154,16 @@ def _is_slot(name: str) -> bool:
     return name.startswith("block_") and name.removeprefix("block_").isdecimal()
 
 
-def _screened(rule: Acquisition) -> Acquisition:
+def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Source:
+    """Write products to a file, and return it as the library to choose from."""
+    path = run.work / f"candidates-{name}{PARQUET}"
+    with file_errors("write", path), backend(path).writing(path) as staged:
+        write_molecules(table, staged, path)
+    quiet = replace(run, progress=Progress())  # nobody gave this file
+    return source_for(quiet, model, path, accept_rejects=True, keep_columns=True)
+
+
+def screened_rule(rule: Acquisition) -> Acquisition:
     """Return the rule that ranks the products of a space: draws are compared on some of them only."""
     return acquisition_for("ucb", kappa=_DRAWN_KAPPA) if rule.needs_sample else rule
 

@@ -338,7 +338,7 @@ class SpaceScreen(Job[Any]):
         if not len(numbers):
             raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
         products = decoded(self.cut, numbers.tolist())
-        found = self._scored(run, products)
+        found = self.predicted(run, products)
         counts = counts_of(self.cut, products)
         spec = {**self.spec, "k": None}  # more hits take no other ranking
         key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
@@ -355,7 +355,7 @@ class SpaceScreen(Job[Any]):
             self.notes = (*self.notes, finer.words)
             run.progress.note(finer.words)
 
-    def _scored(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
+    def predicted(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
         """Return what the model says of products; with `std`, means and deviations whatever the rule."""
         rule: Acquisition = acquisition_for("greedy", maximize=self.rule.maximize) if std else self.rule
         draw = None
@@ -405,7 +405,7 @@ class SpaceScreen(Job[Any]):
         hits = found.best(self.k)
         deviations = None
         if self.std != "none" and "std" not in hits.columns:
-            deviations = self._scored(run, decoded(self.cut, hits.row.tolist()), std=True)
+            deviations = self.predicted(run, decoded(self.cut, hits.row.tolist()), std=True)
         table = hits.table(deviations)
         near, similarity = nearest_labelled(hits.smiles, self.model, self.path, self.target)
         for name, values in near.items():
@@ -450,7 +450,7 @@ class SpaceScreen(Job[Any]):
                 self.tree = self._tree(run, n_kept)
                 self.tree.make(client=run.client, progress=run.progress)
             (top,) = self.tree.result().tops
-            scores = self._scored(run, decoded(self.cut, top.row.tolist()))
+            scores = self.predicted(run, decoded(self.cut, top.row.tolist()))
             bar = self._bar(top, scores.columns)
             found, whole = self._candidates(top.row, scores), len(top) < n_kept
             if whole:
@@ -474,7 +474,7 @@ class SpaceScreen(Job[Any]):
                 self.tree.make(client=run.client, progress=run.progress)
             tops = self.tree.result().tops
             row = np.unique(np.concatenate([top.row for top in tops]))
-            scores = self._scored(run, decoded(self.cut, row.tolist()))
+            scores = self.predicted(run, decoded(self.cut, row.tolist()))
             first = np.searchsorted(row, tops[0].row)
             self._bar(tops[0], {name: values[first] for name, values in scores.columns.items()})
             texts = dict(zip(row.tolist(), scores.smiles, strict=True))
@@ -510,11 +510,18 @@ class SpaceScreen(Job[Any]):
             )
         return float(searched.min()) + 2 * error
 
+    def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
+        """Return the products that were kept, as they were ranked, and whether these are all."""
+        if not self.ranks_itself and self.n_products <= self.first:
+            numbers = np.arange(self.n_products, dtype=np.int64)
+            return numbers[inside(self.cut, numbers, self.limits)], True
+        row = self.tree.result().top.row
+        return self._sieved(run, row), len(row) < self.n_kept
+
     def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return all products of a small space, scored by the model."""
-        numbers = np.arange(self.n_products, dtype=np.int64)
-        numbers = numbers[inside(self.cut, numbers, self.limits)]
-        scores = self._scored(run, decoded(self.cut, numbers.tolist()))
+        numbers, _ = self.ranked(run)
+        scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
         found = self._candidates(numbers, scores)
         return found, True, ("the model has ranked every product",)
 
@@ -526,7 +533,7 @@ class SpaceScreen(Job[Any]):
         size, scores = 0, Scored()
         while True:
             more = min(len(row), 2 * size or self.first)
-            scores += self._scored(run, decoded(self.cut, row[size:more].tolist()))
+            scores += self.predicted(run, decoded(self.cut, row[size:more].tolist()))
             size = more
             found = self._candidates(row[:size], scores.alike())
             if there and size == len(top):
@@ -574,7 +581,7 @@ class SpaceScreen(Job[Any]):
             stop = min(len(row), 2 * start)
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
             products = decoded(self.cut, row[chosen].tolist())
-            found = self._scored(run, products)
+            found = self.predicted(run, products)
             free = np.array([text not in self.excluded for text in found.smiles])
             yield start, stop, np.where(free, found.columns["score"], -np.inf)
             start = stop

@@ -10,7 +10,7 @@ from rdkit.Chem import rdMolDescriptors
 
 from daskrf.errors import InputError
 
-__all__ = ["SUMS", "Range", "ranges_of", "ranges_of_texts", "sums_of"]
+__all__ = ["SUMS", "Range", "lies_within", "ranges_of", "ranges_of_texts", "sums_of"]
 
 Range = tuple[int, float, float]
 """Column of `SUMS`, least and most."""
@@ -36,6 +36,19 @@ def sums_of(molecule: Chem.Mol) -> tuple[float, ...]:
         float(rdMolDescriptors.CalcNumRings(molecule)),
         float(rdMolDescriptors.CalcTPSA(molecule)),
     )
+
+
+def lies_within(smiles: str, limits: Sequence[Range]) -> bool:
+    """Tell whether a molecule lies in all ranges; one that RDKit cannot read lies in none.
+
+    Examples
+    --------
+    >>> lies_within("CCO", ranges_of({"heavy_atoms": (None, 3), "rings": (0, 1)}))
+    True
+    """
+    molecule = Chem.MolFromSmiles(smiles)
+    sums = () if molecule is None else sums_of(molecule)
+    return bool(sums) and all(low <= sums[column] <= high for column, low, high in limits)
 
 
 def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Range, ...]:
