@@ -50,6 +50,7 @@ from daskrf.jobs.models import Model, open_model, read_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.shards import AnyShard, ShardReport
 from daskrf.jobs.sources import Block, Source
 from daskrf.jobs.spacehits import Candidates as Products
 from daskrf.jobs.spaceranking import ranks_itself
@@ -247,8 +248,10 @@ def suggest(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
     **settings: Any,
-) -> SuggestReport:
+) -> SuggestReport | ShardReport:
     """Choose the next molecules to measure.
 
     Scores every molecule of a library and takes the best that pass all filters, leaving out labelled
@@ -327,14 +330,14 @@ def suggest(
         As in `screen`.
     format, fragments
         As in `predict`.
-    accept_rejects, client, progress
-        As in `fingerprint`.
+    accept_rejects, client, progress, shard, prepare
+        As in `fingerprint`. Shards score; the last command chooses.
     **settings
         Settings of the rule that `acquisition` names, such as ``kappa=3.0`` for "ucb".
 
     Returns
     -------
-    SuggestReport
+    SuggestReport, or ShardReport with `shard` or `prepare`
 
     Raises
     ------
@@ -374,8 +377,8 @@ def suggest(
     own = as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False, overwrite
     chosen: dict[str, Any] = {"n": n, "batch": batch, "demands": demands, "reached": _as_texts(reference)}
     job = _job_of(own, chosen, several, shortlist, (within, per_block, rough, rough_components))
-    report = run(job, client, progress)
-    assert isinstance(report, SuggestReport)
+    report = run(job, client, progress, shard, prepare)
+    assert isinstance(report, SuggestReport | ShardReport)
     return report
 
 

@@ -17,12 +17,14 @@ from scipy.stats import norm
 import daskrf
 from daskrf import fingerprint, fit, suggest
 from daskrf.acquisition.improvement import ExpectedImprovement
+from daskrf.commands import screen as screening
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
 from daskrf.jobs.models import read_model
 from daskrf.jobs.passing import Passing
 from daskrf.molecules.filters import Filters
+from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES
 from tests.naive import suggest as naive
 
@@ -438,3 +440,26 @@ def test_filters_say_which_demand_is_not_met(made: Path) -> None:
         m = Chem.MolFromSmiles(text)
         met = [price < 40, Crippen.MolLogP(m) < 3, m.HasSubstructMatch(Chem.MolFromSmarts("c"))]
         assert code == (-1 if all(met) else met.index(False))
+
+
+@pytest.mark.parametrize("rule", ["ucb", "thompson"])
+def test_shards_score_and_the_last_command_chooses(
+    rule: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is that of one process, and a shard that never came is made up for."""
+    monkeypatch.setattr(screening, "_LEAST_ROWS", 1)  # a partition a piece
+    options: dict[str, Any] = {"n": 15, "acquisition": rule, "where": "price < 60", "max_similarity": 0.6}
+    whole = suggest(made / "exact", made / "fp", tmp_path / "whole.csv", **options).table
+    paths = made / "exact", made / "fp", tmp_path / "shards.csv"
+    assert suggest(*paths, **options, prepare=True).made == 0
+    reports = [suggest(*paths, **options, shard=f"{i}/3") for i in (2, 0)]
+    assert all(report.made for report in reports)
+    assert not (tmp_path / "shards.csv").exists()
+    with pytest.raises(StoreError, match="was prepared for shards with other options"):
+        suggest(*paths, **options | {"n": 16}, shard="1/3")
+    scored = []
+    add = suggesting.Candidates.add
+    monkeypatch.setattr(suggesting.Candidates, "add", lambda *a: (scored.append(a), add(*a))[1])
+    found = suggest(*paths, **options).table
+    assert found.equals(whole)
+    assert 0 < len(scored) < FingerprintStore.open(made / "fp").n_partitions
