@@ -515,7 +515,7 @@ class SpaceScreen(Job[Any]):
         if not self.ranks_itself and self.n_products <= self.first:
             numbers = np.arange(self.n_products, dtype=np.int64)
             return numbers[inside(self.cut, numbers, self.limits)], True
-        row = self.tree.result().top.row
+        row = self.tree.result().tops[0].row
         return self._sieved(run, row), len(row) < self.n_kept
 
     def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
