@@ -26,6 +26,7 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.lengthscale import LengthScaleSearch, stand_in
 from daskrf.gp.mapchoice import AutoMap, MapChoice
+from daskrf.gp.metricchoice import MetricChoice
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -47,7 +48,7 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
 from daskrf.jobs.learner import prepared
-from daskrf.jobs.mapsearch import found_map
+from daskrf.jobs.mapsearch import Search, found_map
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
@@ -204,6 +205,8 @@ class FitReport(Shown):
         How the length scale of the map was found; None if it was given, or there is none.
     map_choice : MapChoice or None
         How the map was chosen; None if it was given.
+    metric : MetricChoice or None
+        How the metric of the kernel was learned; None if it was given, or there is none.
     """
 
     model: PurePath
@@ -226,6 +229,7 @@ class FitReport(Shown):
     folded: str = ""
     length_scale: LengthScaleSearch | None = None
     map_choice: MapChoice | None = None
+    metric: MetricChoice | None = None
 
     def __str__(self) -> str:
         kind = (
@@ -255,7 +259,7 @@ class FitReport(Shown):
             lines += [f"    {self.solved[t]}"] if self.solved else []
             choice = self.choices[t] if self.choices else None
             lines += [f"    {line}" for line in str(choice).splitlines()] if choice else []
-        for search in (self.map_choice, self.length_scale):
+        for search in (self.map_choice, self.length_scale, self.metric):
             lines += [f"  {line}" for line in str(search).splitlines()] if search is not None else []
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
@@ -522,7 +526,7 @@ class _Fit(Job[FitReport]):
     stored: Model | None = None
     toward: dict[str, str] = field(default_factory=dict)
     sums: Sequence[_Sums | _Solve] = ()
-    found: LengthScaleSearch | MapChoice | None = None
+    found: Search | None = None
     search: dict[str, Any] | None = None
 
     name = "fit"
@@ -648,8 +652,9 @@ class _Fit(Job[FitReport]):
         store = self.features.store
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
         used = functools.partial(map_for, spec=spec, fold=self.fold)
-        self.found, self.search = found_map(run, asked, store, self.joined, self.options, used, known)
-        self.features = open_source(self.features.path, self.found.feature_map, fold=self.fold)
+        given = store, self.joined, self.options, used, known
+        feature_map, self.found, self.search = found_map(run, asked, *given)
+        self.features = open_source(self.features.path, feature_map, fold=self.fold)
 
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
@@ -769,6 +774,7 @@ class _Fit(Job[FitReport]):
             folding_words(self.features),
             self.found if isinstance(self.found, LengthScaleSearch) else None,
             self.found if isinstance(self.found, MapChoice) else None,
+            self.found if isinstance(self.found, MetricChoice) else None,
         )
 
 

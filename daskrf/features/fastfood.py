@@ -18,7 +18,7 @@ from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
-from daskrf.kernels import Gaussian, RadialKernel
+from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
 
 __all__ = [
     "BLOCKS",
@@ -127,6 +127,11 @@ class FastfoodFeatures(FourierFeatures):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if isinstance(self.kernel, MetricGaussian):
+            raise InputError(
+                "Fast transforms know no learned metric; take RandomFourierFeatures (--map fourier) for "
+                "MetricGaussian (--kernel metric)."
+            )
         if self.projection == "orthogonal" and not self.kernel.any_columns:
             raise InputError(
                 f"{self.kernel!r} depends on the number of columns, which orthogonal directions pad; use "

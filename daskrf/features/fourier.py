@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import ndtri
+from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
@@ -21,7 +22,8 @@ from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.projections import Products, ScaledRows
-from daskrf.kernels import Gaussian, RadialKernel
+from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
+from daskrf.kernels.metric import known_columns
 from daskrf.quantities import format_bytes
 
 __all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "scale_of", "uniform"]
@@ -162,8 +164,8 @@ class RandomFourierFeatures(FourierFeatures):
     Parameters
     ----------
     kernel : RadialKernel, default Gaussian()
-        A radial kernel. In Python ``Gaussian(l)``, ``Matern(l, nu=...)``, ``UnitBalls(l, degree=...)``, or
-        ``RadialSpectrum(radii, l)``.
+        A radial kernel. In Python ``Gaussian(l)``, ``Matern(l, nu=...)``, ``UnitBalls(l, degree=...)``,
+        ``RadialSpectrum(radii, l)``, or ``MetricGaussian(l, metric)``.
     n_components : int, default 4096
         Number M of features, at least 2. The first features of a larger map are those of a smaller one with
         the same seed (up to their scale).
@@ -222,6 +224,14 @@ class RandomFourierFeatures(FourierFeatures):
             "prior variance 1"
         )
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.orthogonal and isinstance(self.kernel, MetricGaussian):
+            raise InputError(
+                "Directions in a learned metric are not orthogonal; leave out orthogonal (--orthogonal), or "
+                "take the Gaussian kernel."
+            )
+
     def check_columns(self, n_columns: int) -> None:
         super().check_columns(n_columns)
         n_pairs = self.n_components // 2
@@ -237,14 +247,16 @@ class RandomFourierFeatures(FourierFeatures):
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the directions, and of those made at a time; see `FeatureMap`."""
-        n_pairs = self.n_components // 2
+        n_pairs, known = self.n_components // 2, 0
+        if isinstance(self.kernel, MetricGaussian):  # a table in double precision, then in single
+            known = 12 * len(self.kernel.learned.columns) * n_pairs
         if self._is_hashed(n_columns):
-            return 0
+            return known
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
         # Arrays of doubles: three while numbers become normal, two of earlier ones, and two for QR.
         arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
         making = arrays * 8 * n_columns * min(n_pairs, step)
-        return 4 * n_columns * n_pairs + making
+        return 4 * n_columns * n_pairs + making + known
 
     def _is_hashed(self, n_columns: int) -> bool:
         return 4 * n_columns * (self.n_components // 2) > LARGEST_TABLE and not self.orthogonal
@@ -252,9 +264,24 @@ class RandomFourierFeatures(FourierFeatures):
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
         orthogonal, seed = bool(self.orthogonal), int(self.random_state)
+        if isinstance(kernel := self.kernel, MetricGaussian):
+            return self._once(lambda: self._in_metric(kernel, n_columns), n_columns)
         if self._is_hashed(n_columns):
             return self._once(lambda: _Hashed(self.kernel, n_columns, n_pairs, seed), n_columns)
         return _kept_directions(self.kernel, n_columns, n_pairs, orthogonal, seed)
+
+    def _in_metric(self, kernel: MetricGaussian, n_columns: int) -> Projection:
+        """Return the projection for frequencies N(0, (rest I + B B^T) / l^2): sqrt(rest) w + B v."""
+        metric, length = kernel.learned, scale_of(kernel)[1]
+        usual = Gaussian(length / math.sqrt(metric.rest))
+        every = clone(self).set_params(kernel=usual)._projection(n_columns)
+        rank = metric.directions.shape[1]
+        if not rank:
+            return every
+        n_pairs = self.n_components // 2
+        normals = ndtri(uniform(self.random_state, "fourier/metric", rank * n_pairs)).reshape(-1, rank)
+        table = metric.directions.astype(np.float64) @ normals.T / (2.0 * math.pi * length)
+        return _InMetric(every, metric.columns, np.ascontiguousarray(table, np.float32), n_columns)
 
 
 class _Directions:
@@ -290,6 +317,29 @@ class _Hashed:
             rows = Rows(csr.indptr.astype(np.int64), csr.indices, csr.data)
         ones = np.ones(len(out), np.float32)
         self._products.write(ScaledRows(*rows, ones, ones), out)
+
+
+class _InMetric:
+    """The sum of a projection of all columns, and of another one of those that a metric knows."""
+
+    def __init__(
+        self, every: Projection, columns: npt.NDArray[np.int64], table: npt.NDArray[np.float32], d: int
+    ) -> None:
+        self._every, self._columns, self._table, self._d = every, columns, _Directions(table), d
+        self.n_phases = table.shape[1]
+
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        self._every(rows, out)
+        if isinstance(rows, Rows):
+            part = slice(int(rows.pointer[0]), int(rows.pointer[-1]))
+            entries = rows.values[part], rows.columns[part], rows.pointer - part.start
+            own = known_columns(sp.csr_matrix(entries, shape=(len(out), self._d)), self._columns)
+        else:
+            own = known_columns(sp.csr_matrix(rows), self._columns)
+        along = np.empty_like(out)
+        parts = own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(np.float32)
+        self._table(Rows(*parts), along)
+        out += along
 
 
 def _radii(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> npt.NDArray[np.float64]:

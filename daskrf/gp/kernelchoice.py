@@ -24,7 +24,7 @@ from daskrf.gp.chunks import check_rows
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.kernels.kernel import Kernel, from_state
+from daskrf.kernels.kernel import AUTO, Kernel, from_state
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
@@ -224,6 +224,11 @@ def choose_kernel(
     >>> choice.kernel
     Gaussian(length_scale=15.0)
     """
+    if kernel is not None and kernel.parameters().get("metric") == AUTO:
+        raise InputError(
+            "An exact process learns no metric; take Fourier features (--map fourier --kernel metric), or "
+            "give a metric that was learned."
+        )
     X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
     if y.shape != (X.shape[0],):
         raise InputError(

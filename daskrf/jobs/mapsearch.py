@@ -1,4 +1,4 @@
-"""What a fit finds by a sample of its labels before it makes features of all: a map, or its length scale.
+"""What a fit finds by a sample of its labels before it makes features of all: a map, or parts of one.
 
 The sample depends only on the labels and the seed, and what is found is kept in a file. So shards and later
 runs of a job have the same map.
@@ -30,6 +30,7 @@ from daskrf.gp.lengthscale import (
     with_length_scale,
 )
 from daskrf.gp.mapchoice import AutoMap, MapChoice, choose_map
+from daskrf.gp.metricchoice import MetricChoice, choose_metric, learns_metric, with_kernel
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
@@ -42,11 +43,14 @@ from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import made_once
 from daskrf.storage.store import hash_of
 
-__all__ = ["found_map", "labelled_sample"]
+__all__ = ["Search", "found_map", "labelled_sample"]
 
 _LABELS = 10_000  # on which maps and length scales are compared
 _FEATURES = 1_024  # with at most so many features: the best length scale of more is about the same
 _READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
+
+Search = LengthScaleSearch | MapChoice | MetricChoice
+"""What was tried, and what was taken."""
 
 
 def found_map(
@@ -57,14 +61,14 @@ def found_map(
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
     known: Mapping[str, Any] | None = None,
-) -> tuple[LengthScaleSearch | MapChoice, dict[str, Any]]:
-    """Return the map, or the length scale of a map, that the labels determine, and what a model says of it.
+) -> tuple[FeatureMap, Search, dict[str, Any]]:
+    """Return the map that the labels determine, what was tried, and what a model says of it.
 
     Parameters
     ----------
     run : Run
     asked : FeatureMap or AutoMap
-        A map whose length scale is "auto", or what asks for any map.
+        A map whose length scale or metric is "auto", or what asks for any map.
     store : FingerprintStore
     joined : JoinedLabels
     options : mapping
@@ -84,8 +88,13 @@ def found_map(
     if known is None or known["key"] != key:
         known = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
     if isinstance(asked, AutoMap):
-        return MapChoice.from_state(known), dict(known)
-    return LengthScaleSearch.from_state(known, asked), dict(known)
+        choice = MapChoice.from_state(known)
+        return choice.feature_map, choice, dict(known)
+    if learns_metric(asked):
+        found = MetricChoice.from_state(known)
+        return with_kernel(asked, found.kernel), found, dict(known)
+    search = LengthScaleSearch.from_state(known, asked)
+    return search.feature_map, search, dict(known)
 
 
 def _searched(
@@ -95,8 +104,8 @@ def _searched(
     joined: JoinedLabels,
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
-) -> LengthScaleSearch | MapChoice:
-    """Search a map, or its length scale, on a sample of the labels."""
+) -> Search:
+    """Search a map, its length scale or its metric on a sample of the labels."""
     seed = int(getattr(asked, "random_state", 0))
     X, y = labelled_sample(run, store, joined, _LABELS, seed)
 
@@ -106,6 +115,11 @@ def _searched(
     given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told, "used": used}
     if isinstance(asked, AutoMap):
         return choose_map([each for each in asked.candidates if _serves(each, used)], X, y, **given)
+    if learns_metric(asked):
+        folded = used(stand_in(asked))
+        if type(folded) is not type(asked):
+            raise InputError("A metric is learned from unfolded fingerprints; leave out --fold.")
+        return choose_metric(X, y, random_state=seed, on_trial=told)
     if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
         usual = usual_length_scale(X, seed)
         return LengthScaleSearch(with_length_scale(asked, usual), usual)

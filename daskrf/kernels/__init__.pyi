@@ -3,6 +3,7 @@ from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
 from daskrf.kernels.folding import Folded as Folded
 from daskrf.kernels.kernel import Kernel as Kernel
 from daskrf.kernels.kernel import from_state as from_state
+from daskrf.kernels.metric import MetricGaussian as MetricGaussian
 from daskrf.kernels.powerseries import DotProduct as DotProduct
 from daskrf.kernels.powerseries import DotProductKernel as DotProductKernel
 from daskrf.kernels.powerseries import Exponential as Exponential
@@ -31,6 +32,7 @@ __all__ = [
     "Kernel",
     "Matern",
     "Mean",
+    "MetricGaussian",
     "Polynomial",
     "RadialKernel",
     "RadialSpectrum",

@@ -208,7 +208,7 @@ def as_number(value: Any) -> float:
 
 
 def is_undecided(state: Any) -> bool:
-    """Return whether the state of a kernel or a map, or part of it, has a length scale that is `AUTO`.
+    """Return whether the state of a kernel or a map, or part of it, has a length scale or metric `AUTO`.
 
     Examples
     --------
@@ -216,12 +216,15 @@ def is_undecided(state: Any) -> bool:
     True
     """
     if isinstance(state, dict):
-        return state.get("length_scale") == AUTO or any(map(is_undecided, state.values()))
+        own = AUTO in (state.get("length_scale"), state.get("metric"))
+        return own or any(map(is_undecided, state.values()))
     return isinstance(state, (list, tuple)) and any(map(is_undecided, state))
 
 
 def decided(state: Any, length_scale: float) -> Any:
     """Return the state of a kernel or a map with a number for each length scale that is `AUTO`.
+
+    A metric that is `AUTO` becomes that of usual distances.
 
     Examples
     --------
@@ -230,7 +233,8 @@ def decided(state: Any, length_scale: float) -> Any:
     """
     if isinstance(state, dict):
         found = {name: decided(value, length_scale) for name, value in state.items()}
-        return found | {"length_scale": float(length_scale)} if found.get("length_scale") == AUTO else found
+        known = {"length_scale": float(length_scale), "metric": ""}
+        return found | {name: value for name, value in known.items() if found.get(name) == AUTO}
     return [decided(each, length_scale) for each in state] if isinstance(state, (list, tuple)) else state
 
 

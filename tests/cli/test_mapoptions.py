@@ -253,12 +253,13 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
         ("--map landmarks --n-landmarks 9", "--map landmarks has no option --n-landmarks; it has --kernel,"),
         (
             "--map nystrom --length-scale 9",
-            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel minmax (the "
-            "default).",
+            "--length-scale goes with --kernel gaussian, matern, unit-balls or metric, not with --kernel "
+            "minmax (the default).",
         ),
         (
             "--map landmarks --kernel dot-product --length-scale 3",
-            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel dot-product",
+            "--length-scale goes with --kernel gaussian, matern, unit-balls or metric, not with --kernel "
+            "dot-product",
         ),
         (
             "--length-scale 3",

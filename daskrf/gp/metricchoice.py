@@ -1,0 +1,320 @@
+"""Learning a metric from labels: directions in which they change count more.
+
+A Gaussian process is fitted with usual distances, and the mean of g g^T over the labelled rows, g being the
+gradient of its mean, is the next metric; and so on. Radhakrishnan, Beaglehole, Pandit & Belkin 2024 (Science
+383) call this a recursive feature machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, from_state
+from daskrf.gp.kernelchoice import clearly_better
+from daskrf.kernels.kernel import AUTO
+from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
+
+__all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "with_kernel"]
+
+Double = npt.NDArray[np.float64]
+
+_MOST = 4000  # rows: an exact process of these takes seconds
+_LEFT_OUT = 800  # at most a fifth of the rows
+_ROUNDS = 2  # more gain little
+_FEWEST = 50  # labels that tell directions apart at all
+_COLUMNS = 2048  # that differ most
+_DIRECTIONS = 64  # the others count for less than a hundredth
+_REST = 0.01  # part of the metric that is the unit matrix, as for columns that no labelled row has
+_SOME = 1000  # rows of which the evidence finds a length scale
+_LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
+_RATIOS = np.logspace(-5, 0, 11)  # of noise to signal variance
+_PAIRS = 4000
+
+
+class MetricTrial(NamedTuple):
+    """How well labels that were left out are predicted, and after how many rounds of learning."""
+
+    rounds: int
+    log_probability: float
+    r2: float
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    """The metric that was learned, and what was tried.
+
+    Attributes
+    ----------
+    kernel : MetricGaussian
+        With metric and length scale.
+    rounds : int
+        How often the metric was learned; 0 if that of usual distances predicts as well.
+    trials : tuple of MetricTrial
+        Empty if there were too few labels.
+    n_rows, n_left_out : int
+        Labels that were used, and how many of them were left out in trials.
+    """
+
+    kernel: MetricGaussian
+    rounds: int = 0
+    trials: tuple[MetricTrial, ...] = ()
+    n_rows: int = 0
+    n_left_out: int = 0
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return f"too few labels to learn a metric: took the {self.kernel.words()}"
+        title = f"metrics tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
+        lines = [f"{title}      R2  log probability"]
+        for rounds, log_probability, r2 in self.trials:
+            name = f"learned in {rounds} round{'s' * (rounds > 1)}" if rounds else "usual distances"
+            taken = "  taken" if rounds == self.rounds else ""
+            lines.append(f"  {name:<{len(title) - 2}}  {r2:6.3f}  {log_probability:15.3f}{taken}")
+        return "\n".join([*lines, f"  took the {self.kernel.words()}"])
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description."""
+        trials = [list(trial) for trial in self.trials]
+        return {**vars(self), "kernel": self.kernel.state(), "trials": trials}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> MetricChoice:
+        """Rebuild a choice from its `state`."""
+        kernel = MetricGaussian(**state["kernel"]["parameters"])
+        trials = tuple(MetricTrial(*trial) for trial in state["trials"])
+        return cls(kernel, state["rounds"], trials, state["n_rows"], state["n_left_out"])
+
+
+def learns_metric(given: Any) -> bool:
+    """Return whether labels have to determine the metric of a map or of a kernel.
+
+    Examples
+    --------
+    >>> from daskrf import RandomFourierFeatures
+    >>> learns_metric(RandomFourierFeatures(MetricGaussian("auto", "auto"))), learns_metric(MetricGaussian())
+    (True, False)
+    """
+    kernel = getattr(given, "kernel", given)
+    return isinstance(kernel, MetricGaussian) and kernel.metric == AUTO
+
+
+def with_kernel(feature_map: FeatureMap, kernel: MetricGaussian) -> FeatureMap:
+    """Return an unfitted copy of a map with another kernel."""
+    state = feature_map.state()
+    parameters = {**state["parameters"], "kernel": kernel.state()}
+    return from_state({**state, "parameters": parameters, "fitted": {}})
+
+
+def choose_metric(
+    X: Any,
+    y: npt.ArrayLike,
+    *,
+    random_state: int = 0,
+    on_trial: Callable[[str], None] | None = None,
+) -> MetricChoice:
+    """Learn the metric and the length scale of a Gaussian kernel from labels.
+
+    A fifth of the labels are left out, and predicted by an exact process of the others: with usual distances,
+    and with metrics that one and two rounds have learned. More rounds are taken if they are clearly better,
+    as in `choose_kernel`; then the metric is learned from all labels. It knows the 2,048 columns that differ
+    most and 64 directions; besides, all columns count a little.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        At most 4,000 rows are used, chosen at random.
+    y : array, shape (n,) or (n, n_targets)
+        NaN where a row has no value of a target. One metric serves all targets.
+    random_state : int
+        Seed of the choice of rows.
+    on_trial : callable, optional
+        Called with words before each trial.
+
+    Raises
+    ------
+    InputError
+        If rows and labels do not match.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).poisson(2.0, (300, 12))
+    >>> found = choose_metric(X, np.sin(X[:, 0] - X[:, 1]))
+    >>> found.rounds > 0, found.kernel.learned.columns.size
+    (True, 12)
+    """
+    rows, targets = as_csr(X), np.asarray(y, dtype=np.float64)
+    if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
+        raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
+    told = on_trial or (lambda words: None)
+    order = np.argsort(seeds.words(random_state, "gp/metric", rows.shape[0]), kind="stable")[:_MOST]
+    rows, targets = rows[order], targets[order].reshape(len(order), -1)
+    targets = _standardized(targets)
+    learner = _Learner.of(rows, targets)
+    if len(order) < _FEWEST or learner is None:
+        return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
+    n_out = min(_LEFT_OUT, len(order) // 5)
+    trials, scores = [], []
+    for rounds, fitted in enumerate(learner.without(n_out).rounds(_ROUNDS, told)):
+        score, r2 = learner.score(fitted, n_out)
+        trials.append(MetricTrial(rounds, float(score.mean()), r2))
+        scores.append(score)
+    taken = 0
+    for i, score in enumerate(scores):
+        if clearly_better(score, scores[taken]):
+            taken = i
+    *_, last = learner.rounds(taken, told)
+    return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out)
+
+
+class _Fitted(NamedTuple):
+    """A metric rest I + B B^T, a length scale, and an exact process with these."""
+
+    rest: float
+    B: Double
+    length_scale: float
+    alpha: list[Double]
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """Rows in the columns that differ, and their labels; in random order."""
+
+    columns: npt.NDArray[np.int64]
+    X: Double
+    y: Double
+    size: float
+
+    @classmethod
+    def of(cls, rows: sp.csr_matrix, y: Double) -> _Learner | None:
+        """Return the learner, or None if all rows are equal."""
+        names, place = np.unique(rows.indices, return_inverse=True)
+        n = max(1, rows.shape[0])
+        sums = np.bincount(place, rows.data, len(names))
+        squares = np.bincount(place, np.square(rows.data.astype(np.float64)), len(names))
+        variance = squares / n - np.square(sums / n)
+        best = np.argsort(-variance, kind="stable")[:_COLUMNS]
+        columns = np.sort(names[best[variance[best] > 0.0]]).astype(np.int64)
+        if not len(columns):
+            return None
+        X = known_columns(rows, columns).toarray()
+        return cls(columns, X, y, math.sqrt(2.0 * float(X.var(axis=0).sum())))
+
+    def without(self, n_out: int) -> _Learner:
+        """Return the learner of all but the first rows."""
+        return replace(self, X=self.X[n_out:], y=self.y[n_out:])
+
+    def kernel(self, fitted: _Fitted) -> MetricGaussian:
+        """Return the kernel of what was learned."""
+        length = float(f"{fitted.length_scale:.3g}")
+        if not fitted.B.size:
+            return MetricGaussian(length)
+        return MetricGaussian(length, Metric(fitted.rest, self.columns, fitted.B.astype(np.float32)).text)
+
+    def rounds(self, n: int, told: Callable[[str], None]) -> Iterator[_Fitted]:
+        """Yield the process with usual distances, and after each of `n` rounds."""
+        rest, B = 1.0, np.empty((self.X.shape[1], 0))
+        usual = _squares(self.X, self.X)
+        for i in range(n + 1):
+            told(f"a metric learned in {i} round{'s' * (i > 1)}" if i else "usual distances")
+            Z = self.X @ B
+            squares = rest * usual + _squares(Z, Z)
+            length, ratio = self._evidence(squares)
+            K = np.exp(squares / (-2.0 * length**2))
+            found = []
+            for t, known in self._targets():
+                A = K[np.ix_(known, known)]
+                A[np.diag_indices(len(A))] += ratio
+                alpha = np.zeros(len(K))
+                alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
+                found.append(alpha)
+            yield _Fitted(rest, B, length, found)
+            if i < n:
+                rest, B = self._next(rest, B, K, found)
+
+    def _next(self, rest: float, B: Double, K: Double, alphas: list[Double]) -> tuple[float, Double]:
+        """Return the metric of the gradients of the means at the rows."""
+        c = self.X.shape[1]
+        E = np.zeros((c, c))
+        for alpha in alphas:
+            # grad m(x) = A sum_i alpha_i k(x, x_i) (x_i - x) / l^2
+            own = K * alpha
+            G = own @ self.X - own.sum(axis=1)[:, None] * self.X
+            G = rest * G + (G @ B) @ B.T
+            E += G.T @ G / max(float(np.square(G).sum()), 1e-300)
+        first = max(0, c - _DIRECTIONS)
+        values, vectors = scipy.linalg.eigh(
+            E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
+        )
+        B = vectors * np.sqrt((1.0 - _REST) * np.maximum(values, 0.0))
+        rest = _REST / c
+        # Distances as large as usual ones on average, so that length scales compare.
+        scale = self.size**2 / 2.0 / (rest * self.size**2 / 2.0 + float((self.X @ B).var(axis=0).sum()))
+        return rest * scale, B * math.sqrt(scale)
+
+    def _evidence(self, squares: Double) -> tuple[float, float]:
+        """Return length scale and ratio of noise to signal variance of the largest evidence of some rows."""
+        best, found = -math.inf, (self.size, 0.1)
+        for times in _LENGTHS:
+            total = np.zeros(len(_RATIOS))
+            for t, known in self._targets():
+                some = known[:_SOME]
+                K = np.exp(squares[np.ix_(some, some)] / (-2.0 * (times * self.size) ** 2))
+                values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
+                u = np.square(vectors.T @ self.y[some, t])
+                d = np.maximum(values, 0.0) + _RATIOS[:, None]
+                total -= 0.5 * (len(some) * np.log((u / d).mean(axis=1)) + np.log(d).sum(axis=1))
+            i = int(total.argmax())
+            if total[i] > best:
+                best, found = float(total[i]), (times * self.size, float(_RATIOS[i]))
+        return found
+
+    def score(self, fitted: _Fitted, n_out: int) -> tuple[Double, float]:
+        """Return the log probability of each of the first labels by errors of one size, and R2."""
+        X, out = self.X[n_out:], self.X[:n_out]
+        squares = fitted.rest * _squares(out, X) + _squares(out @ fitted.B, X @ fitted.B)
+        K, parts, errors, total = np.exp(squares / (-2.0 * fitted.length_scale**2)), [], 0.0, 0.0
+        for t, alpha in enumerate(fitted.alpha):
+            known = np.isfinite(self.y[:n_out, t])
+            y = self.y[:n_out, t][known]
+            squared = np.square(y - (K @ alpha)[known])
+            size = max(float(squared.mean()), 1e-300) if len(squared) else 1.0
+            parts.append(-0.5 * (math.log(2.0 * math.pi * size) + squared / size))
+            errors, total = errors + float(squared.sum()), total + float(np.square(y - y.mean()).sum())
+        return np.concatenate(parts), 1.0 - errors / max(total, 1e-300)
+
+    def _targets(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+        """Yield each target, and the rows that have a value of it."""
+        for t in range(self.y.shape[1]):
+            yield t, np.flatnonzero(np.isfinite(self.y[:, t]))
+
+
+def _usual(learner: _Learner | None) -> float:
+    return 1.0 if learner is None else float(f"{learner.size:.3g}")
+
+
+def _standardized(y: Double) -> Double:
+    """Return labels of mean 0 and deviation 1."""
+    found = y - np.nanmean(y, axis=0)
+    deviation = np.nanstd(found, axis=0)
+    return found / np.where(deviation > 0.0, deviation, 1.0)
+
+
+def _squares(X: Double, Y: Double) -> Double:
+    """Return squared distances."""
+    if not X.shape[1]:
+        return np.zeros((len(X), len(Y)))
+    found = -2.0 * (X @ Y.T)
+    found += np.square(X).sum(axis=1)[:, None]
+    found += np.square(Y).sum(axis=1)
+    return np.maximum(found, 0.0, out=found)

@@ -1,0 +1,192 @@
+"""The Gaussian kernel of distances that weigh directions by how much the labels change along them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf.errors import InputError
+from daskrf.kernels.distances import finite_rows
+from daskrf.kernels.index import check_columns
+from daskrf.kernels.kernel import AUTO, UNDECIDED, Prepared, as_positive
+from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
+
+__all__ = ["Metric", "MetricGaussian", "known_columns"]
+
+_MARK = ":"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Squared distances (x - y)^T (rest I + B B^T) (x - y), where B has rows for some columns only.
+
+    Attributes
+    ----------
+    rest : float
+        What each column counts in any case, above 0.
+    columns : int64 array, shape (c,)
+        Ascending.
+    directions : float32 array, shape (c, r)
+        The rows of B for these columns; those of all others are 0.
+
+    Examples
+    --------
+    >>> metric = Metric(0.5, np.array([2]), np.array([[3.0]], np.float32))
+    >>> Metric.of_text(metric.text).directions.tolist()
+    [[3.0]]
+    """
+
+    rest: float
+    columns: npt.NDArray[np.int64]
+    directions: npt.NDArray[np.float32]
+
+    @property
+    def text(self) -> str:
+        """The metric as text, exactly."""
+        arrays = self.columns.astype("<i8"), self.directions.astype("<f4")
+        packed = [base64.b64encode(zlib.compress(each.tobytes(), 9)).decode() for each in arrays]
+        return _MARK.join([repr(float(self.rest)), *packed])
+
+    @classmethod
+    def of_text(cls, text: str) -> Metric:
+        """Return the metric that `text` is of; an empty text is that of usual distances.
+
+        Raises
+        ------
+        InputError
+            If it is not the text of a metric.
+        """
+        if not text:
+            return cls(1.0, np.empty(0, np.int64), np.empty((0, 0), np.float32))
+        return _of_text(text)
+
+    def moved(self, rows: sp.csr_matrix) -> sp.csr_matrix:
+        """Return rows whose usual distances are those of the metric."""
+        if not self.directions.size:
+            return rows * math.sqrt(self.rest)
+        along = known_columns(rows, self.columns) @ self.directions.astype(np.float64)
+        return sp.hstack([rows * math.sqrt(self.rest), sp.csr_matrix(along)], format="csr")
+
+
+def known_columns(rows: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> sp.csr_matrix:
+    """Return some columns of sparse rows, of which there may be billions.
+
+    Parameters
+    ----------
+    rows : csr_matrix, shape (n, d)
+    columns : int64 array, shape (c,)
+        Ascending.
+
+    Returns
+    -------
+    csr_matrix of float64, shape (n, c)
+
+    Examples
+    --------
+    >>> known_columns(sp.csr_matrix([[1, 2, 3], [4, 0, 0]]), np.array([0, 2])).toarray().tolist()
+    [[1.0, 3.0], [4.0, 0.0]]
+    """
+    shape = rows.shape[0], len(columns)
+    if not len(columns):
+        return sp.csr_matrix(shape)
+    place = np.minimum(np.searchsorted(columns, rows.indices), len(columns) - 1)
+    there = columns[place] == rows.indices
+    pointer = np.concatenate([[0], np.cumsum(there)])[rows.indptr]
+    return sp.csr_matrix((rows.data[there].astype(np.float64), place[there], pointer), shape=shape)
+
+
+@cache
+def _of_text(text: str) -> Metric:
+    try:
+        rest, *packed = text.split(_MARK)
+        columns, values = (zlib.decompress(base64.b64decode(each)) for each in packed)
+        found = np.frombuffer(columns, "<i8").astype(np.int64)
+        directions = np.frombuffer(values, "<f4").astype(np.float32).reshape(len(found), -1)
+        return Metric(as_positive("rest", float(rest)), found, directions)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise InputError(f"The stored metric of the kernel cannot be read ({error}); fit again.") from None
+
+
+class MetricGaussian(RadialKernel):
+    """k(x, y) = exp(-(x - y)^T A (x - y) / (2 l^2)): a Gaussian kernel of distances in a metric A.
+
+    A is learned from labels (`daskrf.gp.learned_metric`): directions along which they change count more. It
+    suits labels that depend on a few sums over a molecule, such as its size or its lipophilicity, which few
+    labels then tell apart from the thousands of other directions. Frequencies are normal, N(0, A / l^2).
+
+    Source: Radhakrishnan, Beaglehole, Pandit & Belkin 2024, Mechanism for feature learning in neural networks
+    and backpropagation-free machine learning models (Science 383); here A is of low rank, but for a part of
+    the unit matrix.
+
+    Parameters
+    ----------
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
+    metric : str, default ""
+        A, as `Metric` writes it; auto: `fit` learns it from the labels. Empty: the unit matrix.
+
+    Raises
+    ------
+    InputError
+        If the length scale is not a finite number above 0, or the text is not that of a metric.
+
+    Examples
+    --------
+    >>> metric = Metric(1.0, np.array([0]), np.array([[1.0]], np.float32))
+    >>> MetricGaussian(2.0, metric.text)([[2, 0, 1]], [[0, 0, 1], [2, 0, 3]]).round(4).tolist()
+    [[0.3679, 0.6065]]
+    """
+
+    name = "metric"
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO, "metric": AUTO}
+
+    def __init__(self, length_scale: Length = 1.0, metric: str = "") -> None:
+        super().__init__(length_scale)
+        self.metric = metric
+        if metric != AUTO:
+            Metric.of_text(metric)
+
+    @property
+    def learned(self) -> Metric:
+        """A; InputError if it is not known yet."""
+        if self.metric == AUTO:
+            raise InputError(UNDECIDED)
+        return Metric.of_text(self.metric)
+
+    def words(self) -> str:
+        length = AUTO if self._length_scale == AUTO else f"{self.length_scale:g}"
+        rank = "" if self.metric in ("", AUTO) else f" of {self.learned.directions.shape[1]} directions"
+        return f"Gaussian kernel (length scale {length}) in a learned metric{rank}"
+
+    def against(self, Y: Any) -> Prepared:
+        metric, right = self.learned, finite_rows(Y)
+        inner = Gaussian(self.length_scale).against(metric.moved(right))
+
+        def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+            rows = finite_rows(X)
+            check_columns(rows, right)
+            return inner(metric.moved(rows), dtype)
+
+        return values
+
+    def against_single(self, Y: Any) -> Prepared:
+        """See `Kernel`."""
+        return self.against(Y)
+
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return exp(-r^2 / 2) for distances in the metric, overwriting `r`."""
+        return Gaussian().of_distances(r, n_columns)
+
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return the lengths of standard normal vectors, which the metric then stretches."""
+        return Gaussian().radii(uniform, n_columns)
