@@ -27,6 +27,7 @@ from daskrf.jobs.memory import Making, MemoryNeed, need_of_model, need_of_produc
 from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.nearestlabelled import nearest_labelled
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
+from daskrf.jobs.productpool import Pool
 from daskrf.jobs.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
 from daskrf.jobs.spacehits import Candidates
 from daskrf.jobs.spaceranking import (
@@ -74,6 +75,7 @@ DEEPEST = 16  # times the shortlist are kept, to look below it
 _MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
 SIEVED = 100  # times the shortlist are kept by a linear function, for a better ranking
 _MOST_SIEVED = 2_000_000
+_PART = 2**17  # of them are ranked at a time
 BELOW = 1000  # random products of each range of places below the shortlist
 
 
@@ -530,19 +532,36 @@ class SpaceScreen(Job[Any]):
         (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
-        size, scores = 0, Scored()
+        pool = Pool(lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist())), self.excluded)
+        size, climbed = 0, 0
         while True:
-            more = min(len(row), 2 * size or self.first)
-            scores += self.predicted(run, decoded(self.cut, row[size:more].tolist()))
-            size = more
-            found = self._candidates(row[:size], scores.alike())
+            size = min(len(row), 2 * size or self.first)
+            pool.add(row[:size])
             if there and size == len(top):
-                return found, True, ("the model has ranked every product",)
-            bar = float(found.columns["score"][self.k - 1]) if len(found) >= self.k else -math.inf
+                return self._candidates(pool.row, pool.scores), True, ("the model has ranked every product",)
+            climbed += pool.climb(
+                self.cut, self.k, lambda numbers: inside(self.cut, numbers, self.limits), self._ranked_roughly
+            )
+            below = self._below(run, row, size, pool)
             whole = there and len(row) == len(top)
-            missed = Missed.of(self.k, size, bar, self._below(run, row, size), whole=whole)
+            missed = Missed.of(self.k, size, pool.bar(self.k), below, whole=whole)
             if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
-                return found, False, (str(missed), *self._deep(found, top.row, whole=there))
+                found = self._candidates(pool.row, pool.scores)
+                n_near = int((~np.isin(found.best(self.k).row, row[:size])).sum())
+                near = (
+                    f"besides, it has ranked {amount(climbed, 'products')} that differ in one block from the "
+                    f"best so far: {n_near:,} of the hits are from these"
+                )
+                return found, False, (str(missed), near, *self._deep(found, top.row, whole=there))
+
+    def _ranked_roughly(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the value of each product by what ranks all, or by the finer one of two."""
+        ranking = self.finer if self.linear else self.ranking
+        assert isinstance(ranking, Ranking)
+        found = np.empty(len(numbers))
+        for at, counts in counts_of_numbers(self.cut, self.families, numbers):
+            found[at] = ranking.values(counts)
+        return found
 
     def _sieved(self, run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return products in the order of the finer ranking, the best of them, if a linear one found them."""
@@ -551,13 +570,13 @@ class SpaceScreen(Job[Any]):
         digest = hash_of([self.spec, self._key(self.cut.spec), len(row), "sieved"])
 
         def make() -> tuple[dict[str, Any], dict[str, Any]]:
+            parts = []
             run.progress.start("rank", len(row), "products")
-            value = np.empty(len(row))
-            for at, counts in counts_of_numbers(self.cut, self.families, row):
-                value[at] = self.finer.values(counts)
-                run.progress.advance(len(at))
+            for start in range(0, len(row), _PART):
+                parts.append(self._ranked_roughly(row[start : start + _PART]))
+                run.progress.advance(len(parts[-1]))
             run.progress.finish()
-            return {"order": np.lexsort((row, -value))[: self.n_ranked]}, {}
+            return {"order": np.lexsort((row, -np.concatenate(parts)))[: self.n_ranked]}, {}
 
         return row[made_once(run.work / f"sieved-{digest[:16]}", digest, make).arrays["order"]]
 
@@ -573,16 +592,21 @@ class SpaceScreen(Job[Any]):
         )
 
     def _below(
-        self, run: Run, row: npt.NDArray[np.int64], size: int
+        self, run: Run, row: npt.NDArray[np.int64], size: int, pool: Pool
     ) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
-        """Yield ranges of places below the shortlist, and the scores of random products in each."""
+        """Yield ranges of places below the shortlist, and the scores of random products in each.
+
+        Those that are found already are not lacking.
+        """
         start = size
         while start < len(row):
             stop = min(len(row), 2 * start)
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
             products = decoded(self.cut, row[chosen].tolist())
             found = self.predicted(run, products)
-            free = np.array([text not in self.excluded for text in found.smiles])
+            free = np.array([text not in self.excluded for text in found.smiles]) & ~np.isin(
+                row[chosen], pool.row
+            )
             yield start, stop, np.where(free, found.columns["score"], -np.inf)
             start = stop
 

@@ -14,7 +14,15 @@ from daskrf.spaces.families import Family, Product, starts_of
 from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import ROUNDING
 
-__all__ = ["by_reaction", "counts_of", "counts_of_numbers", "inside", "product_sums", "random_numbers"]
+__all__ = [
+    "by_reaction",
+    "counts_of",
+    "counts_of_numbers",
+    "inside",
+    "places_by_reaction",
+    "product_sums",
+    "random_numbers",
+]
 
 Integers = npt.NDArray[np.int64]
 
@@ -69,19 +77,27 @@ def random_numbers(
     return found[:n]
 
 
-def by_reaction(
+def places_by_reaction(
     cut: CutSpace, numbers: Integers
-) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.int32]]]]:
-    """Yield each reaction of some products by number, where these are, and their synthons, by slot."""
+) -> Iterator[tuple[int, npt.NDArray[np.intp], list[Integers]]]:
+    """Yield each reaction of some products by number, where these are, and their entries, by slot."""
     starts = np.array(starts_of(cut), np.int64)
     reaction = np.searchsorted(starts[1:], numbers, side="right")
     for r in np.unique(reaction).tolist():
         at = np.flatnonzero(reaction == r)
-        rest, synthons = numbers[at] - starts[r], []
+        rest, places = numbers[at] - starts[r], []
         for slot in reversed(cut.entries[r]):
             rest, place = np.divmod(rest, len(slot.block))
-            synthons.append(slot.synthon[place])
-        yield r, at, synthons[::-1]
+            places.append(place)
+        yield r, at, places[::-1]
+
+
+def by_reaction(
+    cut: CutSpace, numbers: Integers
+) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.int32]]]]:
+    """Yield each reaction of some products by number, where these are, and their synthons, by slot."""
+    for r, at, places in places_by_reaction(cut, numbers):
+        yield r, at, [slot.synthon[place] for slot, place in zip(cut.entries[r], places, strict=True)]
 
 
 def counts_of_numbers(

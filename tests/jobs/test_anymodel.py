@@ -27,6 +27,7 @@ from daskrf.acquisition import acquisition_for
 from daskrf.errors import OptionError, StoreError
 from daskrf.jobs import cutspaces, spaceranking, spacescreen
 from daskrf.jobs.models import read_model
+from daskrf.jobs.productpool import Pool
 from daskrf.jobs.productscores import ProductScores, Scored
 from daskrf.jobs.spacescreen import Missed
 from daskrf.molecules import Fingerprinter
@@ -222,6 +223,7 @@ def test_the_best_of_a_linear_ranking_are_ranked_again(
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     options: dict[str, Any] = {"k": 10, "shortlist": 100, "maximize": True, "rough": "linear"}
     monkeypatch.setattr(spacescreen, "_MOST_SIEVED", 300)
+    monkeypatch.setattr(Pool, "climb", lambda *_: 0)  # ranks on its own
     ranked: list[int] = []
     missed = Missed.of
 
@@ -239,6 +241,51 @@ def test_the_best_of_a_linear_ranking_are_ranked_again(
     assert "the rough ranking of the best of these is by 1,024 Fourier features of morgan:2 counts" in notes
     assert "the linear function kept its best 300 of all products" in notes
     assert "the model has ranked the best 100 of the rough ranking" in notes
+
+
+def test_better_products_are_found_near_the_best(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = space / "near-the-best"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    best = {one.smiles for one in best_products(every(model, means(model)), 20)}
+    monkeypatch.setattr(spaceranking.Ranking, "values", lambda self, counts: np.zeros(counts.shape[0]))
+    monkeypatch.setattr(spacescreen, "_RECALL", 0.0)
+    options: dict[str, Any] = {"k": 20, "shortlist": 30, "maximize": True, "rough": "linear"}
+
+    def found(name: str) -> tuple[int, str]:
+        report = screen(model, space / "space", tmp_path / name, **options)
+        (note,) = [note for note in report.notes if "differ in one block" in note]
+        return len(best & set(report.table["smiles"].to_pylist())), note
+
+    with_climb, note = found("climbed.parquet")
+    monkeypatch.setattr(Pool, "climb", lambda *_: 0)
+    without, none = found("not.parquet")
+    assert without < 5
+    assert with_climb >= 16  # by a ranking that says nothing
+    assert note.endswith("of the hits are from these")
+    assert none.endswith("0 of the hits are from these")
+
+
+def test_a_pool_scores_each_product_once_and_goes_up() -> None:
+    asked: list[int] = []
+
+    def predicted(numbers: npt.NDArray[np.int64]) -> Scored:
+        asked.extend(numbers.tolist())
+        score = -np.abs(numbers - 50.0)
+        return Scored([f"m{n // 2}" for n in numbers.tolist()], {"score": score, "key": numbers})
+
+    pool = Pool(predicted, frozenset({"m25"}))
+    assert pool.add(np.array([3, 1, 2])) == 3
+    assert pool.add(np.array([2, 3, 9, 8])) == 2
+    assert asked == [3, 1, 2, 9, 8] == pool.row.tolist()
+    order, free = pool.best()
+    assert pool.row[order].tolist() == [9, 3, 1]  # one of each molecule
+    assert free.all()
+    assert pool.bar(2) == -47.0
+    assert pool.bar(4) == -np.inf
+    pool.add(np.array([50]))
+    assert pool.bar(1) == -41.0  # the best molecule is no hit
 
 
 def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
