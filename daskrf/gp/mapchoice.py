@@ -19,7 +19,7 @@ from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.kernelchoice import clearly_better
+from daskrf.gp.clearlybetter import clearly_better
 from daskrf.gp.lengthscale import (
     choose_length_scale,
     typical_distance,

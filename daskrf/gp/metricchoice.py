@@ -21,7 +21,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.kernelchoice import clearly_better
+from daskrf.gp.clearlybetter import clearly_better
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
@@ -29,12 +29,12 @@ __all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "wit
 
 Double = npt.NDArray[np.float64]
 
-_MOST = 4000  # rows: an exact process of these takes seconds
 _LEFT_OUT = 800  # at most a fifth of the rows
 _ROUNDS = 2  # more gain little
 _FEWEST = 50  # labels that tell directions apart at all
 _COLUMNS = 2048  # that differ most
-_DIRECTIONS = 64  # the others count for less than a hundredth
+_DIRECTIONS = 64  # at most
+_KEPT = 0.999  # of the mean squared gradient is along the directions that are kept
 _REST = 0.01  # part of the metric that is the unit matrix, as for columns that no labelled row has
 _SOME = 1000  # rows of which the evidence finds a length scale
 _LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
@@ -120,6 +120,7 @@ def choose_metric(
     X: Any,
     y: npt.ArrayLike,
     *,
+    n_rows: int = 4000,
     random_state: int = 0,
     on_trial: Callable[[str], None] | None = None,
 ) -> MetricChoice:
@@ -133,9 +134,10 @@ def choose_metric(
     Parameters
     ----------
     X : array of shape (n, d)
-        At most 4,000 rows are used, chosen at random.
     y : array, shape (n,) or (n, n_targets)
         NaN where a row has no value of a target. One metric serves all targets.
+    n_rows : int
+        At most so many rows are used, chosen at random.
     random_state : int
         Seed of the choice of rows.
     on_trial : callable, optional
@@ -157,7 +159,7 @@ def choose_metric(
     if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
         raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
     told = on_trial or (lambda words: None)
-    order = np.argsort(seeds.words(random_state, "gp/metric", rows.shape[0]), kind="stable")[:_MOST]
+    order = np.argsort(seeds.words(random_state, "gp/metric", rows.shape[0]), kind="stable")[:n_rows]
     rows, targets = rows[order], targets[order].reshape(len(order), -1)
     targets = _standardized(targets)
     learner = _Learner.of(rows, targets)
@@ -256,7 +258,10 @@ class _Learner:
         values, vectors = scipy.linalg.eigh(
             E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
         )
-        B = vectors * np.sqrt((1.0 - _REST) * np.maximum(values, 0.0))
+        values = np.maximum(values, 0.0)  # ascending
+        kept = np.cumsum(values[::-1]) - values[::-1] < _KEPT
+        values, vectors = values[::-1][kept], vectors[:, ::-1][:, kept]
+        B = vectors * np.sqrt((1.0 - _REST) * values)
         rest = _REST / c
         # Distances as large as usual ones on average, so that length scales compare.
         scale = self.size**2 / 2.0 / (rest * self.size**2 / 2.0 + float((self.X @ B).var(axis=0).sum()))
