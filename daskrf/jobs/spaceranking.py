@@ -23,20 +23,31 @@ from daskrf.errors import InputError
 from daskrf.features import from_state
 from daskrf.features.fourier import FourierFeatures
 from daskrf.gp import choose_length_scale
+from daskrf.gp.metricchoice import MetricChoice, choose_metric
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import RandomFeatureGP
 from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import Target
 from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of
-from daskrf.kernels import Gaussian
+from daskrf.kernels import Gaussian, Kernel, Mean, MetricGaussian
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.spaces.sumranking import Linear
 from daskrf.spaces.synthons import check_spec
 from daskrf.storage.model import made_once
 
-__all__ = ["COMPONENTS", "LINEAR_SPEC", "ROUGH_SPEC", "SAMPLE", "Ranking", "Rough", "learned", "ranks_itself"]
+__all__ = [
+    "COMPONENTS",
+    "LINEAR_SPEC",
+    "ROUGH_SPEC",
+    "SAMPLE",
+    "Ranking",
+    "Rough",
+    "in_metric",
+    "learned",
+    "ranks_itself",
+]
 
 ROUGH_SPEC = FingerprintSpec("morgan:1")
 """Of the process that learns; as good as radius 2 with as many features, and faster."""
@@ -132,6 +143,14 @@ def ranks_itself(model: Model, target: Target) -> FingerprintSpec | None:
     return spec
 
 
+def in_metric(model: Model, target: Target) -> bool:
+    """Return whether the kernel of a model has a learned metric: its labels depend on few directions."""
+    gp, _ = process_of(model.gp, target)
+    kernel: Kernel | None = getattr(gp, "kernel", None) or getattr(feature_map_of(model), "kernel", None)
+    parts = kernel.kernels if isinstance(kernel, Mean) else (kernel,)
+    return any(isinstance(part, MetricGaussian) for part in parts)
+
+
 def learned(
     run: Run,
     counts: sparse.csr_matrix,
@@ -139,6 +158,8 @@ def learned(
     n_components: int | None,
     key: str,
     spec: FingerprintSpec = ROUGH_SPEC,
+    *,
+    metric: bool = False,
 ) -> Rough:
     """Return a ranking that has learned the scores of random products, or that an earlier run has left.
 
@@ -154,10 +175,12 @@ def learned(
         Hash of what it depends on.
     spec : FingerprintSpec
         Of the counts, for words.
+    metric : bool
+        Whether the scores are likely to depend on few directions, so that a metric is learned from them.
     """
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
-        made = _learn(counts, score, n_components, spec)
+        made = _learn(counts, score, n_components, spec, metric=metric)
         own, state = made.ranking, dict[str, Any](words=made.words)
         if isinstance(own, Linear):
             return {"weights": own.weights, "columns": own.columns}, state
@@ -178,6 +201,8 @@ def _learn(
     score: npt.NDArray[np.float64],
     n_components: int | None,
     spec: FingerprintSpec = ROUGH_SPEC,
+    *,
+    metric: bool = False,
 ) -> Rough:
     if n_components is None:
         return _learn_linear(counts, score)
@@ -190,15 +215,20 @@ def _learn(
         return Rough(flat, "the scores of random products do not differ, so that all products rank alike")
     with ONE_BLAS_THREAD, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its deviations are not used
-        found = choose_length_scale(feature_map, counts[:n], y[:n], n_rows=_ROWS, n_trials=_TRIALS)
-        gp = RandomFeatureGP(found.feature_map).fit(counts[:n], y[:n])
+        learned = choose_metric(counts[:n], y[:n], n_rows=_ROWS) if metric else MetricChoice(MetricGaussian())
+        if learned.rounds:
+            feature_map, kernel = map_of(learned.kernel, n_components, 0), learned.kernel.words()
+        else:
+            found = choose_length_scale(feature_map, counts[:n], y[:n], n_rows=_ROWS, n_trials=_TRIALS)
+            feature_map, kernel = found.feature_map, f"Gaussian kernel, length scale {found.length_scale:.3g}"
+        gp = RandomFeatureGP(feature_map).fit(counts[:n], y[:n])
         scale = math.sqrt(float(gp.signal_variance_[0]))
         own = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
         rough = own.values(counts[n:])
     what = (
         f"the rough ranking of {'all products' if spec == ROUGH_SPEC else 'the best of these'} is by "
         f"{n_components:,} Fourier features of {spec.name} "
-        f"counts (Gaussian kernel, length scale {found.length_scale:.3g}), which have learned the model's "
+        f"counts ({kernel}), which have learned the model's "
         f"scores of {amount(n, 'random products')}"
     )
     return Rough(own, what + _agreement(rough, y[n:]))

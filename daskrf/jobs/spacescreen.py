@@ -36,6 +36,7 @@ from daskrf.jobs.spaceranking import (
     ROUGH_SPEC,
     SAMPLE,
     Ranking,
+    in_metric,
     learned,
     ranks_itself,
 )
@@ -346,12 +347,14 @@ class SpaceScreen(Job[Any]):
         key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
         n_components = None if self.linear else self.n_components
         score = found.columns["score"]
-        rough = learned(run, counts, score, n_components, key)
+        metric = in_metric(self.model, self.target)
+        rough = learned(run, counts, score, n_components, key, metric=metric)
         self.ranking = rough.ranking
         self.notes = (*self.notes, rough.words)
         run.progress.note(rough.words)
         if self.linear:
-            finer = learned(run, counts, score, COMPONENTS, hash_of([key, COMPONENTS]), LINEAR_SPEC)
+            finer_key = hash_of([key, COMPONENTS])
+            finer = learned(run, counts, score, COMPONENTS, finer_key, LINEAR_SPEC, metric=metric)
             assert isinstance(finer.ranking, Ranking)
             self.finer = finer.ranking
             self.notes = (*self.notes, finer.words)
