@@ -15,9 +15,9 @@ rotatable bonds r, and
 of radius 2, those of a product being the sums of those of its three synthons with their attachment points.
 
 daskrf begins with --first random products (`daskrf sample`), fits a model to the scores of all SMILES so far
-(`fit`), asks for --batch more (`suggest`), and so on, up to 5,000. "fourier" is a process on --components
-Fourier features of Morgan counts of --radius, which ranks all products itself; "default" is that of
-`daskrf fit` without options (--quick).
+(`fit`), asks for --batch more (`suggest`), and so on, up to 5,000. "default" is the model of `daskrf fit`
+without options. "fourier" is a process on --components Fourier features of Morgan counts of --radius, which
+ranks all products itself, and "metric" the same in a learned metric (`--map fourier --kernel metric`).
 
 Beside it Thompson sampling over reagents (Klarich, Goldman, Kramer, Riley & Walters 2024, J. Chem. Inf.
 Model. 64), in a plain implementation of our own: each block has a normal distribution of the score of its
@@ -28,8 +28,8 @@ distributions of its blocks, with the variance of the warm-up as that of a score
 and its published budget, a thousandth of the space; the warm-up counts.
 
     python benchmarks/space_learning.py [--seeds 0 1] [--scores properties similarity]
-                                        [--models fourier default] [--rule ucb] [--components 2048]
-                                        [--radius 1] [--batch 500] [--small]
+                                        [--models default fourier metric] [--rule default]
+                                        [--components 2048] [--radius 1] [--batch 500] [--small]
 
 --small takes 10,000 products of blocks that the package has, and 300 evaluations.
 """
@@ -53,6 +53,7 @@ from space import sub_space
 
 import daskrf
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures
+from daskrf.kernels import MetricGaussian, RadialKernel
 from daskrf.molecules.building_blocks import load_blocks
 from daskrf.spaces import cut, read_space
 
@@ -62,7 +63,11 @@ BEST = 100
 LOOKED_AT = 3000  # best products among which the best molecules are: few molecules are made in several ways
 BLOCKS = 480, 460, 455
 SMALL = 16, 25, 25
-NEW = "fourier", "default"
+KERNELS: dict[str, RadialKernel] = {
+    "fourier": Gaussian("auto"),
+    "metric": MetricGaussian("auto", "auto"),
+}
+NEW = "default", *KERNELS
 WARM_UP = 3  # products of each block
 PUBLISHED = 1000  # products for each evaluation, in the published budget
 
@@ -284,9 +289,9 @@ def campaign(oracle: Oracle, model: str, plan: Plan, seed: int, folder: Path) ->
         name = folder / f"{oracle.n}"
         lines = (f"{text},{score!r}" for text, score in zip(smiles, scores, strict=True))
         (folder / "labels.csv").write_text("\n".join(["smiles,score", *lines]) + "\n")
-        options: dict[str, Any] = {"quick": True}
-        if model == "fourier":
-            feature_map = RandomFourierFeatures(Gaussian("auto"), n_components=plan.components)
+        options: dict[str, Any] = {}
+        if model in KERNELS:
+            feature_map = RandomFourierFeatures(KERNELS[model], n_components=plan.components)
             options = {"spec": FingerprintSpec(f"morgan:{plan.radius}"), "feature_map": feature_map}
         daskrf.fit(folder / "labels.csv", output=name, direction="maximize", **options)
         n = min(plan.batch, plan.most - oracle.n)
@@ -414,8 +419,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     options.add_argument("--scores", nargs="+", default=list(SCORES), choices=list(SCORES))
-    options.add_argument("--models", nargs="*", default=["fourier"], choices=NEW)
-    options.add_argument("--rule", default="ucb")
+    options.add_argument("--models", nargs="*", default=["default", "metric"], choices=NEW)
+    options.add_argument("--rule", default="default")
     options.add_argument("--components", type=int, default=2048)
     options.add_argument("--radius", type=int, default=1)
     options.add_argument("--first", type=int, default=1000)
