@@ -706,8 +706,10 @@ def check_feature_map(given: object) -> None:
         raise InputError(f"The feature map must be an object such as {such}(), not {what}.")
 
 
-def undecided(feature_map: FeatureMap) -> bool:
-    """Return whether a length scale of the map is "auto", which only labels can determine.
+def undecided(feature_map: FeatureMap, *names: str) -> bool:
+    """Return whether a length scale or metric of the map is "auto", which only labels can determine.
+
+    With names of parameters it is about these only.
 
     Examples
     --------
@@ -715,7 +717,8 @@ def undecided(feature_map: FeatureMap) -> bool:
     >>> undecided(RandomFourierFeatures(Gaussian("auto"))), undecided(RandomFourierFeatures())
     (True, False)
     """
-    return is_undecided({name: _plain(value) for name, value in feature_map.get_params(deep=False).items()})
+    own = {name: _plain(value) for name, value in feature_map.get_params(deep=False).items()}
+    return is_undecided(own, *names)
 
 
 def check_count(name: str, value: object) -> None:

@@ -110,13 +110,17 @@ def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
 def stand_in(feature_map: FeatureMap) -> FeatureMap:
     """Return a map with some length scale where it is "auto", to check options and to predict costs.
 
+    A metric that is "auto" becomes that of usual distances.
+
     Examples
     --------
     >>> from daskrf import GaussianMaclaurinFeatures
     >>> stand_in(GaussianMaclaurinFeatures(length_scale="auto")).length_scale
     25.0
     """
-    return with_length_scale(feature_map, _ANY) if undecided(feature_map) else feature_map
+    if not undecided(feature_map):
+        return feature_map
+    return from_state(decided({**feature_map.state(), "fitted": {}}, _ANY, metric=""))
 
 
 def choose_length_scale(

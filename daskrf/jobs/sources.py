@@ -30,7 +30,7 @@ from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
-from daskrf.kernels.kernel import UNDECIDED
+from daskrf.kernels.kernel import UNDECIDED, UNLEARNED
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
@@ -452,7 +452,7 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
         If a parameter of the map is invalid, or there are too many columns.
     """
     if undecided(feature_map):
-        raise InputError(UNDECIDED)
+        raise InputError(UNLEARNED if undecided(feature_map, "metric") else UNDECIDED)
     clone(feature_map).fit(None)
     feature_map.check_columns(n_columns)
     if feature_map.learns_from != "nothing" and feature_map.is_fitted():

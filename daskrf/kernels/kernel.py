@@ -21,6 +21,7 @@ from daskrf.exports import declared
 __all__ = [
     "AUTO",
     "UNDECIDED",
+    "UNLEARNED",
     "Kernel",
     "Prepared",
     "as_integer",
@@ -47,6 +48,12 @@ UNDECIDED: Final = (
     "(--length-scale), such as the one that fit printed."
 )
 """What is said where a length scale is `AUTO` and there are no labels."""
+
+UNLEARNED: Final = (
+    "The metric is not known yet: fit learns it from the labels, for features of one such kernel (--map "
+    "fourier --kernel metric), and anything else needs one that was learned."
+)
+"""What is said where a metric is `AUTO` and nothing learns it."""
 
 
 class Prepared(Protocol):
@@ -182,10 +189,11 @@ class Kernel(ABC):
         return type(self) is type(other) and self.state() == other.state()
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash((type(self), repr(self.parameters())))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+        shown = _brief(self.parameters()).items()
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown)})"
 
 
 def as_integer(name: str, value: Any, least: int, most: int) -> int:
@@ -207,8 +215,10 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
-def is_undecided(state: Any) -> bool:
+def is_undecided(state: Any, *names: str) -> bool:
     """Return whether the state of a kernel or a map, or part of it, has a length scale or metric `AUTO`.
+
+    With names of parameters it is about these only.
 
     Examples
     --------
@@ -216,15 +226,18 @@ def is_undecided(state: Any) -> bool:
     True
     """
     if isinstance(state, dict):
-        own = AUTO in (state.get("length_scale"), state.get("metric"))
-        return own or any(map(is_undecided, state.values()))
-    return isinstance(state, (list, tuple)) and any(map(is_undecided, state))
+        own = AUTO in map(state.get, names or ("length_scale", "metric"))
+        return own or any(is_undecided(each, *names) for each in state.values())
+    return isinstance(state, (list, tuple)) and any(is_undecided(each, *names) for each in state)
 
 
-def decided(state: Any, length_scale: float) -> Any:
+def decided(state: Any, length_scale: float, metric: str | None = None) -> Any:
     """Return the state of a kernel or a map with a number for each length scale that is `AUTO`.
 
-    A metric that is `AUTO` becomes that of usual distances.
+    Raises
+    ------
+    InputError
+        If a metric is `AUTO`, and none is given.
 
     Examples
     --------
@@ -232,10 +245,13 @@ def decided(state: Any, length_scale: float) -> Any:
     {'inner': {'parameters': {'length_scale': 3.0, 'nu': 1.5}}}
     """
     if isinstance(state, dict):
-        found = {name: decided(value, length_scale) for name, value in state.items()}
-        known = {"length_scale": float(length_scale), "metric": ""}
+        found = {name: decided(value, length_scale, metric) for name, value in state.items()}
+        if metric is None and found.get("metric") == AUTO:
+            raise InputError(UNLEARNED)
+        known = {"length_scale": float(length_scale), "metric": metric}
         return found | {name: value for name, value in known.items() if found.get(name) == AUTO}
-    return [decided(each, length_scale) for each in state] if isinstance(state, (list, tuple)) else state
+    several = isinstance(state, (list, tuple))
+    return [decided(each, length_scale, metric) for each in state] if several else state
 
 
 def as_positive(name: str, value: Any) -> float:
@@ -255,6 +271,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Kernel):
         return value.state()
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _brief(value: Any) -> Any:
+    """Return a parameter with the beginnings of long texts, such as a metric of a megabyte."""
+    if isinstance(value, dict):
+        return {name: _brief(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_brief(each) for each in value]
+    return short(value) if isinstance(value, str) else value
 
 
 def short(value: Any) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import zlib
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,15 +16,16 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows
 from daskrf.kernels.index import check_columns
-from daskrf.kernels.kernel import AUTO, UNDECIDED, Prepared, as_positive
+from daskrf.kernels.kernel import AUTO, UNLEARNED, Prepared, as_positive, short
 from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
 
 __all__ = ["Metric", "MetricGaussian", "known_columns"]
 
 _MARK = ":"
+_KEPT = 8  # metrics that a process keeps beside their texts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Metric:
     """Squared distances (x - y)^T (rest I + B B^T) (x - y), where B has rows for some columns only.
 
@@ -38,6 +38,11 @@ class Metric:
     directions : float32 array, shape (c, r)
         The rows of B for these columns; those of all others are 0.
 
+    Raises
+    ------
+    InputError
+        If these are no metric.
+
     Examples
     --------
     >>> metric = Metric(0.5, np.array([2]), np.array([[3.0]], np.float32))
@@ -49,12 +54,26 @@ class Metric:
     columns: npt.NDArray[np.int64]
     directions: npt.NDArray[np.float32]
 
+    def __post_init__(self) -> None:
+        columns, directions = self.columns, self.directions
+        ascending = columns.ndim == 1 and (np.diff(columns, prepend=-1) > 0).all()
+        if not (ascending and directions.ndim == 2 and len(directions) == len(columns)):
+            raise InputError("A metric has ascending columns, and a row of directions for each of them.")
+        if not np.isfinite(directions).all():
+            raise InputError("The directions of a metric must be finite numbers.")
+        as_positive("rest", self.rest)
+
     @property
     def text(self) -> str:
         """The metric as text, exactly."""
         arrays = self.columns.astype("<i8"), self.directions.astype("<f4")
-        packed = [base64.b64encode(zlib.compress(each.tobytes(), 9)).decode() for each in arrays]
+        packed = [base64.b64encode(each.tobytes()).decode() for each in arrays]
         return _MARK.join([repr(float(self.rest)), *packed])
+
+    @property
+    def stretch(self) -> float:
+        """At least the length, by the metric, of a row whose usual length is 1."""
+        return math.sqrt(self.rest + float(np.square(self.directions, dtype=np.float64).sum()))
 
     @classmethod
     def of_text(cls, text: str) -> Metric:
@@ -104,22 +123,28 @@ def known_columns(rows: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> sp.csr
     return sp.csr_matrix((rows.data[there].astype(np.float64), place[there], pointer), shape=shape)
 
 
-@cache
+@lru_cache(maxsize=_KEPT)
 def _of_text(text: str) -> Metric:
     try:
         rest, *packed = text.split(_MARK)
-        columns, values = (zlib.decompress(base64.b64decode(each)) for each in packed)
+        columns, values = (base64.b64decode(each, validate=True) for each in packed)
         found = np.frombuffer(columns, "<i8").astype(np.int64)
-        directions = np.frombuffer(values, "<f4").astype(np.float32).reshape(len(found), -1)
-        return Metric(as_positive("rest", float(rest)), found, directions)
-    except (binascii.Error, ValueError, zlib.error) as error:
-        raise InputError(f"The stored metric of the kernel cannot be read ({error}); fit again.") from None
+        directions = np.frombuffer(values, "<f4").astype(np.float32)
+        directions = directions.reshape(len(found), -1 if len(found) else 0)
+        metric = Metric(float(rest), found, directions)
+    except (binascii.Error, ValueError) as error:
+        raise InputError(
+            f"The metric of the kernel cannot be read ({error}): it is the text that fit has stored, or auto."
+        ) from None
+    found.setflags(write=False)
+    directions.setflags(write=False)
+    return metric
 
 
 class MetricGaussian(RadialKernel):
     """k(x, y) = exp(-(x - y)^T A (x - y) / (2 l^2)): a Gaussian kernel of distances in a metric A.
 
-    A is learned from labels (`daskrf.gp.learned_metric`): directions along which they change count more. It
+    A is learned from labels (`daskrf.gp.choose_metric`): directions along which they change count more. It
     suits labels that depend on a few sums over a molecule, such as its size or its lipophilicity, which few
     labels then tell apart from the thousands of other directions. Frequencies are normal, N(0, A / l^2).
 
@@ -133,12 +158,14 @@ class MetricGaussian(RadialKernel):
         l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
         number.
     metric : str, default ""
-        A, as `Metric` writes it; auto: `fit` learns it from the labels. Empty: the unit matrix.
+        A, as `Metric` writes it; auto: `fit` learns it from the labels, together with the length scale.
+        Empty: the unit matrix.
 
     Raises
     ------
     InputError
-        If the length scale is not a finite number above 0, or the text is not that of a metric.
+        If the length scale is not a finite number above 0, if it is given where the metric is "auto", or if
+        the text is not that of a metric.
 
     Examples
     --------
@@ -153,19 +180,27 @@ class MetricGaussian(RadialKernel):
     def __init__(self, length_scale: Length = 1.0, metric: str = "") -> None:
         super().__init__(length_scale)
         self.metric = metric
+        if not isinstance(metric, str):
+            raise InputError(f"metric must be text, as Metric writes it, not {short(metric)}.")
         if metric != AUTO:
             Metric.of_text(metric)
+        elif self._length_scale != AUTO:
+            raise InputError(
+                "The length scale is found together with the metric: leave it out, or give the metric, too."
+            )
 
     @property
     def learned(self) -> Metric:
         """A; InputError if it is not known yet."""
         if self.metric == AUTO:
-            raise InputError(UNDECIDED)
+            raise InputError(UNLEARNED)
         return Metric.of_text(self.metric)
 
     def words(self) -> str:
         length = AUTO if self._length_scale == AUTO else f"{self.length_scale:g}"
-        rank = "" if self.metric in ("", AUTO) else f" of {self.learned.directions.shape[1]} directions"
+        if not self.metric:
+            return f"Gaussian kernel (length scale {length})"
+        rank = "" if self.metric == AUTO else f" of {self.learned.directions.shape[1]} directions"
         return f"Gaussian kernel (length scale {length}) in a learned metric{rank}"
 
     def against(self, Y: Any) -> Prepared:
@@ -180,7 +215,6 @@ class MetricGaussian(RadialKernel):
         return values
 
     def against_single(self, Y: Any) -> Prepared:
-        """See `Kernel`."""
         return self.against(Y)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:

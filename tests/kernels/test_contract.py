@@ -23,6 +23,7 @@ from daskrf.kernels import (
     Kernel,
     Matern,
     Mean,
+    MetricGaussian,
     Polynomial,
     RadialSpectrum,
     Ratio,
@@ -32,7 +33,7 @@ from daskrf.kernels import (
     UnitBalls,
     from_state,
 )
-from tests.kernels.values import ugly_rows
+from tests.kernels.values import METRIC, ugly_rows
 
 KERNELS = [
     TanimotoMinMax(),
@@ -50,6 +51,8 @@ KERNELS = [
     Matern(9.0, nu=2.5),
     Matern(9.0, nu=3.1),
     UnitBalls(0.7, degree=2),
+    MetricGaussian(3.0, METRIC.text),
+    MetricGaussian(4.0),
     RadialSpectrum([0.0, 0.5, 2.5]),
     Polynomial(2, c=1.0),
     Polynomial(3, c=0.0, normalize=True),
@@ -201,6 +204,8 @@ def test_unfolded_identifiers(kernel: Kernel) -> None:
         kernel = TruncatedGaussian(kernel.length_scale, kernel.degree)
     if isinstance(kernel, Mean):
         kernel = Mean(kernel.weights, kernel.kernels, None)
+    if isinstance(kernel, MetricGaussian):
+        kernel = MetricGaussian(kernel.length_scale)
     assert (kernel(far) == kernel(near)).all()
     if not isinstance(kernel, (UnitBalls, RadialSpectrum)):  # which depend on the number of columns
         assert (kernel(far) == kernel([[1, 0, 2], [1, 1, 0]])).all()

@@ -7,7 +7,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from daskrf.kernels.metric import Metric
 from tests.jit import jit_disabled
+
+METRIC = Metric(
+    0.25,
+    np.array([0, 2, 5, 39, 77]),
+    np.array([[1, 0.5], [-0.5, 2], [0.25, 0], [0, -1], [3, 1]], np.float32),
+)
+"""Two directions of five columns, of which most rows have some only."""
 
 
 def _rows(values: st.SearchStrategy, dtype: type = np.float64) -> st.SearchStrategy:
