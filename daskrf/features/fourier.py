@@ -129,8 +129,13 @@ class FourierFeatures(FeatureMap):
         values = rows.data if sp.issparse(rows) else rows
         most = float(self.kernel.length_scale) * LARGEST_NORM
         largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
-        if largest * math.sqrt(rows.shape[1]) <= most:
+        metric = self.kernel.learned if isinstance(self.kernel, MetricGaussian) else None
+        stretch = metric.stretch if metric else 1.0
+        if largest * math.sqrt(rows.shape[1]) * stretch <= most:
             return
+        if metric:
+            rows = metric.moved(as_csr(rows).astype(np.float64))
+            values = rows.data
         with np.errstate(over="ignore"):
             if sp.issparse(rows):
                 squares = np.square(values.astype(np.float64) / most)
@@ -248,15 +253,17 @@ class RandomFourierFeatures(FourierFeatures):
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the directions, and of those made at a time; see `FeatureMap`."""
         n_pairs, known = self.n_components // 2, 0
-        if isinstance(self.kernel, MetricGaussian):  # a table in double precision, then in single
-            known = 12 * len(self.kernel.learned.columns) * n_pairs
+        if isinstance(self.kernel, MetricGaussian):
+            # Normal numbers while they are made; or they, and a table in double and in single precision.
+            c, rank = self.kernel.learned.directions.shape
+            known = max(32 * rank, 8 * rank + 12 * c) * n_pairs + 8 * c * rank
         if self._is_hashed(n_columns):
             return known
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
         # Arrays of doubles: three while numbers become normal, two of earlier ones, and two for QR.
         arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
         making = arrays * 8 * n_columns * min(n_pairs, step)
-        return 4 * n_columns * n_pairs + making + known
+        return 4 * n_columns * n_pairs + max(making, known)
 
     def _is_hashed(self, n_columns: int) -> bool:
         return 4 * n_columns * (self.n_components // 2) > LARGEST_TABLE and not self.orthogonal
@@ -280,7 +287,8 @@ class RandomFourierFeatures(FourierFeatures):
             return every
         n_pairs = self.n_components // 2
         normals = ndtri(uniform(self.random_state, "fourier/metric", rank * n_pairs)).reshape(-1, rank)
-        table = metric.directions.astype(np.float64) @ normals.T / (2.0 * math.pi * length)
+        normals /= 2.0 * math.pi * length
+        table = metric.directions.astype(np.float64) @ normals.T
         return _InMetric(every, metric.columns, np.ascontiguousarray(table, np.float32), n_columns)
 
 

@@ -33,11 +33,13 @@ from daskrf.kernels import (
     Gaussian,
     Kernel,
     Matern,
+    MetricGaussian,
     Polynomial,
     RadialSpectrum,
     Ratio,
     UnitBalls,
 )
+from tests.kernels.values import METRIC
 
 
 def counts(n: int = 12) -> np.ndarray:
@@ -239,6 +241,14 @@ MAPS = {
     "fourier matern": Case(
         partial(RandomFourierFeatures, Matern(6.0, nu=1.5)),
         "b17d27be0d5489bd6369803d0940293ef304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+        independent=False,
+    ),
+    "fourier metric": Case(
+        partial(RandomFourierFeatures, MetricGaussian(6.0, METRIC.text)),
+        "27d5343e728203bc88261f3e2580ac3df304353e00000000f304353e00000000",
         vectors,
         least=2,
         prefixes=True,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +21,12 @@ from scipy.special import ndtri
 from daskrf.errors import InputError
 from daskrf.features import FastfoodFeatures, FeatureMap, RandomFourierFeatures, fourier
 from daskrf.gp import ExactGP, RandomFeatureGP, SufficientStatistics
-from daskrf.kernels import Gaussian, Matern, RadialKernel, TanimotoMinMax, UnitBalls
+from daskrf.kernels import Gaussian, Matern, MetricGaussian, RadialKernel, TanimotoMinMax, UnitBalls
+from daskrf.kernels.metric import Metric
 from tests.features.maps import counts, vectors
 from tests.floats import assert_agree
 from tests.jit import jit_disabled
+from tests.kernels.values import METRIC
 from tests.naive import fourier as naive
 from tests.naive.gp import conjugate_gradients
 
@@ -34,6 +39,7 @@ FAMILIES = [
 ]
 NAMES = ["independent", "orthogonal", "fastfood", "fastfood orthogonal", "fft"]
 families = pytest.mark.parametrize("make", FAMILIES, ids=NAMES)
+IN_METRIC = MetricGaussian(1.7, METRIC.text)
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 
 
@@ -54,6 +60,75 @@ def test_features_agree_with_the_oracle(number: int, d: int) -> None:
         found = FAMILIES[number](Gaussian(1.7), n_components, random_state=5).transform(X)
         w = directions(NAMES[number], 5, n_components // 2, d) / 1.7
         np.testing.assert_allclose(found, naive.features(X, w, n_components), atol=2e-5)
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 40, 90])
+def test_features_in_a_metric_agree_with_the_oracle(d: int) -> None:
+    X = np.random.default_rng(d).normal(size=(4, d)) * [[0], [1], [0.1], [3]]
+    for n_components in (2, 7, 90):
+        found = RandomFourierFeatures(IN_METRIC, n_components, random_state=5).transform(X)
+        parts = METRIC.rest, METRIC.columns.tolist(), METRIC.directions
+        w = naive.metric_directions(5, n_components // 2, d, *parts) / IN_METRIC.length_scale
+        np.testing.assert_allclose(found, naive.features(X, w, n_components), atol=2e-5)
+
+
+def test_an_empty_metric_is_a_length_scale() -> None:
+    X = vectors()
+    empty = Metric(4.0, np.empty(0, np.int64), np.empty((0, 0), np.float32))
+    found = RandomFourierFeatures(MetricGaussian(6.0, empty.text), 32).transform(X)
+    assert (found == RandomFourierFeatures(Gaussian(3.0), 32).transform(X)).all()
+
+
+def test_what_knows_no_metric_refuses_it() -> None:
+    for feature_map, words in (
+        (RandomFourierFeatures(IN_METRIC, orthogonal=True), "Directions in a learned metric are not orthog"),
+        (FastfoodFeatures(IN_METRIC), "take RandomFourierFeatures"),
+    ):
+        for call in (feature_map.fit, feature_map.transform):
+            with pytest.raises(InputError, match=words):
+                call(vectors())
+    with pytest.raises(InputError, match="not known yet"):
+        RandomFourierFeatures(MetricGaussian("auto", "auto")).transform(vectors())
+
+
+@compiled_only
+@pytest.mark.parametrize(("c", "rank"), [(320, 24), (1700, 24), (300, 300)])
+def test_a_metric_takes_the_predicted_memory(c: int, rank: int) -> None:
+    d, rng = 320, np.random.default_rng(0)
+    large = Metric(0.1, np.arange(0, 2 * c, 2), rng.normal(size=(c, rank)).astype(np.float32))
+    feature_map = RandomFourierFeatures(MetricGaussian(60.0, large.text), 2050)
+    feature_map.transform(np.ones((1, 8)))
+    fourier._KEPT.clear()
+    tracemalloc.start()
+    feature_map.transform(np.ones((1, d)))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < peak < feature_map.table_bytes(d) + 2**16 < 1.4 * peak
+
+
+def test_rows_that_are_long_in_a_metric_are_refused() -> None:
+    X = np.eye(5)
+    X[3, 2] = 3e4  # which is 63,640 in the metric
+    with pytest.raises(InputError, match=r"Row 3 is 1\.27e\+05 length scales long"):
+        RandomFourierFeatures(MetricGaussian(0.5, METRIC.text), 64).transform(X)
+    for rows in (X, sp.csr_matrix(X)):
+        RandomFourierFeatures(MetricGaussian(1.0, METRIC.text), 64).transform(rows)
+    X[3, :3] = 3e4, 0, 0
+    RandomFourierFeatures(MetricGaussian(0.4, METRIC.text), 64).transform(X)
+
+
+def test_features_in_a_metric_are_the_same_in_another_process() -> None:
+    feature_map, X = RandomFourierFeatures(IN_METRIC, 64, random_state=3).fit(counts()), counts()
+    program = (
+        "import json, sys; import numpy as np; from daskrf.features import from_state; "
+        "state, X = json.load(sys.stdin); "
+        "print(json.dumps(from_state(state).transform(np.array(X)).tolist()))"
+    )
+    given = json.dumps([feature_map.state(), X.tolist()])
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=given, capture_output=True, check=True, text=True
+    )
+    assert_agree(np.array(json.loads(done.stdout), np.float32), feature_map.transform(X), 1e-6)
 
 
 rows = hnp.arrays(
@@ -380,8 +455,14 @@ def unfolded() -> sp.csr_matrix:
     return sp.csr_matrix((X.data, columns[X.indices], X.indptr), shape=(12, 2**32))
 
 
+_NAMED = np.sort(np.random.default_rng(3).choice(2**32, 40, replace=False))[[1, 7, 8, 30]]
+UNFOLDED = MetricGaussian(
+    9.0, Metric(4.0, _NAMED, np.array([[2, 0], [1, 3], [-1, 1], [0, 2]], np.float32)).text
+)
+
+
 @compiled_only
-@pytest.mark.parametrize("kernel", [Gaussian(4.0), Matern(6.0, nu=1.5), UnitBalls(1e-4)], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(4.0), Matern(6.0, nu=1.5), UnitBalls(1e-4), UNFOLDED], ids=repr)
 def test_directions_of_identifiers_are_unbiased(kernel: RadialKernel) -> None:
     X = unfolded()
     found = []
@@ -396,6 +477,12 @@ def test_directions_of_identifiers_are_unbiased(kernel: RadialKernel) -> None:
 
 def test_directions_of_identifiers_are_not_held() -> None:
     X = unfolded()
+    in_metric = RandomFourierFeatures(UNFOLDED, 64, random_state=7)
+    Phi = in_metric.transform(X)
+    assert 0 < in_metric.table_bytes(2**32) < 10_000
+    assert_agree(np.vstack([in_metric.transform(X[i]) for i in range(12)]), Phi, 1e-5)
+    smaller = RandomFourierFeatures(UNFOLDED, 32, random_state=7).transform(X)
+    assert_agree(smaller / np.float32(np.sqrt(2)), Phi[:, :32], 1e-5)
     feature_map = RandomFourierFeatures(Gaussian(4.0), 64, random_state=7).fit(X)
     assert feature_map.table_bytes(2**32) == 0
     Phi = feature_map.transform(X)

@@ -36,6 +36,19 @@ def gaussian_directions(seed: int, n_pairs: int, d: int) -> np.ndarray:
     return normals / np.linalg.norm(normals, axis=1, keepdims=True) * lengths[:, None]
 
 
+def metric_directions(
+    seed: int, n_pairs: int, d: int, rest: float, columns: list[int], directions: np.ndarray
+) -> np.ndarray:
+    """Return frequencies of covariance rest I + B B^T, one a row; columns beyond the rows have no part."""
+    rank = directions.shape[1]
+    normals = ndtri(stream(seed, "fourier/metric", n_pairs * rank)).reshape(n_pairs, rank)
+    found = math.sqrt(rest) * gaussian_directions(seed, n_pairs, d)
+    for column, row in zip(columns, directions, strict=True):
+        if column < d:
+            found[:, column] += normals @ row.astype(float)
+    return found
+
+
 def orthogonal_directions(seed: int, n_pairs: int, d: int) -> np.ndarray:
     """Return the same with blocks of d orthogonal directions, by QR with a positive diagonal."""
     normals = ndtri(stream(seed, "fourier/directions", n_pairs * d)).reshape(n_pairs, d)
