@@ -8,6 +8,7 @@ from daskrf.gp.kernelchoice import KernelChoice, Trial, choose_kernel
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.mapchoice import AutoMap, MapChoice, MapTrial, choose_map
+from daskrf.gp.metricchoice import MetricChoice, MetricTrial, choose_metric
 from daskrf.gp.process import RandomFeatureGP
 from daskrf.gp.processes import gp_for, model_from_state
 from daskrf.gp.separate import SeparateGP
@@ -25,6 +26,8 @@ __all__ = [
     "LocalGaussianGP",
     "MapChoice",
     "MapTrial",
+    "MetricChoice",
+    "MetricTrial",
     "RandomFeatureGP",
     "SeparateGP",
     "SparseGP",
@@ -38,6 +41,7 @@ __all__ = [
     "choose_kernel",
     "choose_length_scale",
     "choose_map",
+    "choose_metric",
     "cross_validate",
     "enough_precision",
     "gp_for",

@@ -18,17 +18,18 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr
+from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.gp.clearlybetter import clearly_better
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
-__all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "with_kernel"]
+__all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "metric_bytes", "with_kernel"]
 
 Double = npt.NDArray[np.float64]
 
+_MOST = 4000  # rows: an exact process of these takes seconds
 _LEFT_OUT = 800  # at most a fifth of the rows
 _ROUNDS = 2  # more gain little
 _FEWEST = 50  # labels that tell directions apart at all
@@ -39,7 +40,7 @@ _REST = 0.01  # part of the metric that is the unit matrix, as for columns that 
 _SOME = 1000  # rows of which the evidence finds a length scale
 _LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
 _RATIOS = np.logspace(-5, 0, 11)  # of noise to signal variance
-_PAIRS = 4000
+_ROUNDING = 1e-20  # of the square of a mean: the variance of equal numbers is below
 
 
 class MetricTrial(NamedTuple):
@@ -61,7 +62,7 @@ class MetricChoice:
     rounds : int
         How often the metric was learned; 0 if that of usual distances predicts as well.
     trials : tuple of MetricTrial
-        Empty if there were too few labels.
+        Empty if there were too few labels, or all of them or all rows are equal.
     n_rows, n_left_out : int
         Labels that were used, and how many of them were left out in trials.
     """
@@ -74,7 +75,7 @@ class MetricChoice:
 
     def __str__(self) -> str:
         if not self.trials:
-            return f"too few labels to learn a metric: took the {self.kernel.words()}"
+            return f"the labels are too few or too alike to learn a metric: took the {self.kernel.words()}"
         title = f"metrics tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
         lines = [f"{title}      R2  log probability"]
         for rounds, log_probability, r2 in self.trials:
@@ -120,7 +121,7 @@ def choose_metric(
     X: Any,
     y: npt.ArrayLike,
     *,
-    n_rows: int = 4000,
+    n_rows: int = _MOST,
     random_state: int = 0,
     on_trial: Callable[[str], None] | None = None,
 ) -> MetricChoice:
@@ -146,7 +147,7 @@ def choose_metric(
     Raises
     ------
     InputError
-        If rows and labels do not match.
+        If rows and labels do not match, or a value is not finite.
 
     Examples
     --------
@@ -155,15 +156,21 @@ def choose_metric(
     >>> found.rounds > 0, found.kernel.learned.columns.size
     (True, 12)
     """
-    rows, targets = as_csr(X), np.asarray(y, dtype=np.float64)
+    rows, targets = check_finite(as_csr(X)), np.asarray(y, dtype=np.float64)
     if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
-        raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
+        raise InputError(
+            f"X has {rows.shape[0]} rows, but y has the shape {targets.shape}; give one label, or one row of "
+            "labels, for each row."
+        )
+    if np.isinf(targets).any():
+        raise InputError("y has values that are infinite: leave these rows out.")
     told = on_trial or (lambda words: None)
-    order = np.argsort(seeds.words(random_state, "gp/metric", rows.shape[0]), kind="stable")[:n_rows]
-    rows, targets = rows[order], targets[order].reshape(len(order), -1)
-    targets = _standardized(targets)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    known = np.flatnonzero(np.isfinite(targets).any(axis=1))
+    order = known[np.argsort(seeds.words(random_state, "gp/metric", len(known)), kind="stable")[:n_rows]]
+    rows, targets = rows[order], _standardized(targets[order])
     learner = _Learner.of(rows, targets)
-    if len(order) < _FEWEST or learner is None:
+    if not targets.size or learner is None:
         return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
     n_out = min(_LEFT_OUT, len(order) // 5)
     trials, scores = [], []
@@ -177,6 +184,19 @@ def choose_metric(
             taken = i
     *_, last = learner.rounds(taken, told)
     return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out)
+
+
+def metric_bytes(n_rows: int) -> int:
+    """Return the most bytes that `choose_metric` takes by default, for so many rows.
+
+    Examples
+    --------
+    >>> metric_bytes(1000) < metric_bytes(4000) == metric_bytes(10**6)
+    True
+    """
+    n, c = min(n_rows, _MOST), _COLUMNS
+    distances, rows, squares = 8 * n * n, 8 * n * c, 8 * c * c
+    return max(4 * distances + rows, 3 * distances + 4 * rows + 3 * squares)
 
 
 class _Fitted(NamedTuple):
@@ -201,15 +221,16 @@ class _Learner:
     def of(cls, rows: sp.csr_matrix, y: Double) -> _Learner | None:
         """Return the learner, or None if all rows are equal."""
         names, place = np.unique(rows.indices, return_inverse=True)
-        n = max(1, rows.shape[0])
-        sums = np.bincount(place, rows.data, len(names))
-        squares = np.bincount(place, np.square(rows.data.astype(np.float64)), len(names))
-        variance = squares / n - np.square(sums / n)
+        n, values = max(1, rows.shape[0]), rows.data.astype(np.float64)
+        mean = np.bincount(place, values, len(names)) / n
+        zeros = n - np.bincount(place, minlength=len(names))
+        variance = (np.bincount(place, np.square(values - mean[place]), len(names)) + zeros * mean**2) / n
         best = np.argsort(-variance, kind="stable")[:_COLUMNS]
-        columns = np.sort(names[best[variance[best] > 0.0]]).astype(np.int64)
+        columns = np.sort(names[best[variance[best] > _ROUNDING * mean[best] ** 2]]).astype(np.int64)
         if not len(columns):
             return None
         X = known_columns(rows, columns).toarray()
+        X -= X.mean(axis=0)  # distances of columns far from 0 keep their digits
         return cls(columns, X, y, math.sqrt(2.0 * float(X.var(axis=0).sum())))
 
     def without(self, n_out: int) -> _Learner:
@@ -230,12 +251,14 @@ class _Learner:
         for i in range(n + 1):
             told(f"a metric learned in {i} round{'s' * (i > 1)}" if i else "usual distances")
             Z = self.X @ B
-            squares = rest * usual + _squares(Z, Z)
-            length, ratio = self._evidence(squares)
-            K = np.exp(squares / (-2.0 * length**2))
+            K = _squares(Z, Z)
+            K += rest * usual
+            length, ratio = self._evidence(K)
+            K /= -2.0 * length**2
+            np.exp(K, out=K)
             found = []
             for t, known in self._targets():
-                A = K[np.ix_(known, known)]
+                A = K[np.ix_(known, known)].T  # in the order that LAPACK can overwrite
                 A[np.diag_indices(len(A))] += ratio
                 alpha = np.zeros(len(K))
                 alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
@@ -251,9 +274,12 @@ class _Learner:
         for alpha in alphas:
             # grad m(x) = A sum_i alpha_i k(x, x_i) (x_i - x) / l^2
             own = K * alpha
-            G = own @ self.X - own.sum(axis=1)[:, None] * self.X
-            G = rest * G + (G @ B) @ B.T
-            E += G.T @ G / max(float(np.square(G).sum()), 1e-300)
+            G = own @ self.X
+            G -= own.sum(axis=1)[:, None] * self.X
+            turned = (G @ B) @ B.T
+            G *= rest
+            G += turned
+            E += G.T @ G / max(float(np.vdot(G, G)), 1e-300)
         first = max(0, c - _DIRECTIONS)
         values, vectors = scipy.linalg.eigh(
             E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
@@ -278,7 +304,8 @@ class _Learner:
                 values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
                 u = np.square(vectors.T @ self.y[some, t])
                 d = np.maximum(values, 0.0) + _RATIOS[:, None]
-                total -= 0.5 * (len(some) * np.log((u / d).mean(axis=1)) + np.log(d).sum(axis=1))
+                signal = np.maximum((u / d).mean(axis=1), 1e-300)
+                total -= 0.5 * (len(some) * np.log(signal) + np.log(d).sum(axis=1))
             i = int(total.argmax())
             if total[i] > best:
                 best, found = float(total[i]), (times * self.size, float(_RATIOS[i]))
@@ -291,9 +318,11 @@ class _Learner:
         K, parts, errors, total = np.exp(squares / (-2.0 * fitted.length_scale**2)), [], 0.0, 0.0
         for t, alpha in enumerate(fitted.alpha):
             known = np.isfinite(self.y[:n_out, t])
+            if not known.any():
+                continue
             y = self.y[:n_out, t][known]
             squared = np.square(y - (K @ alpha)[known])
-            size = max(float(squared.mean()), 1e-300) if len(squared) else 1.0
+            size = max(float(squared.mean()), 1e-300)
             parts.append(-0.5 * (math.log(2.0 * math.pi * size) + squared / size))
             errors, total = errors + float(squared.sum()), total + float(np.square(y - y.mean()).sum())
         return np.concatenate(parts), 1.0 - errors / max(total, 1e-300)
@@ -309,10 +338,10 @@ def _usual(learner: _Learner | None) -> float:
 
 
 def _standardized(y: Double) -> Double:
-    """Return labels of mean 0 and deviation 1."""
-    found = y - np.nanmean(y, axis=0)
-    deviation = np.nanstd(found, axis=0)
-    return found / np.where(deviation > 0.0, deviation, 1.0)
+    """Return the labels of targets that have enough different ones, with mean 0 and deviation 1."""
+    kept = [each for each in y.T if np.isfinite(each).sum() >= _FEWEST and np.nanmin(each) < np.nanmax(each)]
+    found = np.array(kept).T.reshape(len(y), len(kept))
+    return (found - np.nanmean(found, axis=0)) / np.nanstd(found, axis=0)
 
 
 def _squares(X: Double, Y: Double) -> Double:

@@ -30,11 +30,12 @@ from daskrf.gp.lengthscale import (
     with_length_scale,
 )
 from daskrf.gp.mapchoice import AutoMap, MapChoice, choose_map
-from daskrf.gp.metricchoice import MetricChoice, choose_metric, learns_metric, with_kernel
+from daskrf.gp.metricchoice import MetricChoice, choose_metric, learns_metric, metric_bytes, with_kernel
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.learner import need_of_map
+from daskrf.jobs.memory import peak
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.sources import most_nonzeros, planned_rows, positions, row_numbers
 from daskrf.storage.backend import absolute
@@ -119,6 +120,7 @@ def _searched(
         folded = used(stand_in(asked))
         if type(folded) is not type(asked):
             raise InputError("A metric is learned from unfolded fingerprints; leave out --fold.")
+        run.check(Need(here=peak("metric", {"distances and gradients": metric_bytes(len(y))})))
         return choose_metric(X, y, random_state=seed, on_trial=told)
     if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
         usual = usual_length_scale(X, seed)
