@@ -32,6 +32,7 @@ from daskrf.errors import InputError, OptionError
 from daskrf.features import FeatureMap
 from daskrf.gp.baselines import nearest_neighbour, random_forest
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
+from daskrf.gp.metricchoice import learns_metric
 from daskrf.jobs.exactsolve import need_of_gathering
 from daskrf.jobs.given import Data
 from daskrf.jobs.heldout import FEW_LABELS, ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
@@ -387,7 +388,8 @@ class _Target:
         """What is fitted to parts of the labels."""
         fit = self.job.fit
         if fit.exact is None:
-            return FeaturesHeldOut(fit.features.feature_map, fit.options, self.X, self.y)
+            learns = learns_metric(fit.feature_map)
+            return FeaturesHeldOut(fit.features.feature_map, fit.options, self.X, self.y, learns)
         columns = fit.kinds if fit.searches else None
         return ExactHeldOut(self.run, fit.exact, self.X, self.y, self.folder, columns)
 
@@ -402,6 +404,8 @@ class _Target:
             feature_map = self.job.fit.features.feature_map
             n, filled = feature_map.n_components, feature_map.n_filled
             words = f"{features_words(n if filled is None else filled, n)} of {kernel}"
+            if learns_metric(self.job.fit.feature_map):
+                return words, f"metric, {in_fold}"
             return words, f"{self.job.fit.found_words}{in_fold}"
         process = f"an exact process with {kernel}"
         if not self.job.fit.searches:

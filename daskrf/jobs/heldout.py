@@ -1,7 +1,7 @@
 """Predictions of labels that were left out: each fold by a process fitted to the other labels alone.
 
-An exact process is fitted anew for each fold. Features are summed once for each block of rows, and a fold
-adds the sums of the blocks that it learns from.
+An exact process is fitted anew for each fold, and so is one on features whose metric labels determine. Other
+features are summed once for each block of rows, and a fold adds the sums of the blocks that it learns from.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.chunks import sum_rows
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.folds import Folds
+from daskrf.gp.metricchoice import choose_metric, with_kernel
 from daskrf.gp.statistics import Precision
 from daskrf.jobs.exactsolve import Equations, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
@@ -119,19 +120,31 @@ class ExactHeldOut(Process):
 
 @dataclass
 class FeaturesHeldOut(Process):
-    """The process of a fitted map; `options` are those of the process."""
+    """The process of a fitted map; `options` are those of the process.
+
+    With `learns_metric` each fit learns the metric of the map's kernel from the labels that it knows: one
+    that was learned from all labels would know those left out.
+    """
 
     feature_map: Any
     options: Mapping[str, Any]
     X: Any
     y: Array
+    learns_metric: bool = False
     precision: Precision = "double"
     _sums: list[Any] = field(default_factory=list)
 
     def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+        if self.learns_metric:
+            X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
+            kernel = choose_metric(X, y, random_state=seed).kernel
+            learned = with_kernel(self.feature_map, kernel).fit(X)
+            return replace(self, feature_map=learned, learns_metric=False).predicted(known, rows, name)
         return self._fitted(self._sum(known), rows)
 
     def fold(self, folds: Folds, fold: int) -> HeldOutFit:
+        if self.learns_metric:
+            return super().fold(folds, fold)
         if not self._sums:
             blocks = (np.flatnonzero(folds.block == block) for block in range(folds.n_blocks))
             self._sums = [self._sum(rows) for rows in blocks]

@@ -119,7 +119,10 @@ def _searched(
     if learns_metric(asked):
         folded = used(stand_in(asked))
         if type(folded) is not type(asked):
-            raise InputError("A metric is learned from unfolded fingerprints; leave out --fold.")
+            raise InputError(
+                "A metric is learned from unfolded fingerprints without descriptors; leave out --fold and "
+                "--kind descriptors."
+            )
         run.check(Need(here=peak("metric", {"distances and gradients": metric_bytes(len(y))})))
         return choose_metric(X, y, random_state=seed, on_trial=told)
     if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -132,9 +131,9 @@ def _of_text(text: str) -> Metric:
         directions = np.frombuffer(values, "<f4").astype(np.float32)
         directions = directions.reshape(len(found), -1 if len(found) else 0)
         metric = Metric(float(rest), found, directions)
-    except (binascii.Error, ValueError) as error:
+    except ValueError:
         raise InputError(
-            f"The metric of the kernel cannot be read ({error}): it is the text that fit has stored, or auto."
+            "The metric of the kernel is damaged, or not one: it is auto, or the text that fit has stored."
         ) from None
     found.setflags(write=False)
     directions.setflags(write=False)
