@@ -699,7 +699,9 @@ class _Fit(Job[FitReport]):
             what = "fingerprints of" if self.exact else "sums over"
             run.progress.note(f"The model at the output already holds the {what} these labels.")
             held = [stored.gp] if self.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
-        solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
+        solved = [
+            own.solve(run, sums, self._options_of(own)) for own, sums in zip(self.sums, held, strict=True)
+        ]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
         arrays = {**gp.arrays(), "labelled_rows": self.joined.row, "labels": self.joined.y}
         if (smiles := smiles_of_rows(self.features.store, self.joined.row)) is not None:
@@ -707,6 +709,14 @@ class _Fit(Job[FitReport]):
         save_model(self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": toward})
         run.progress.finish()
         return self._report(gp, run.seconds)
+
+    def _options_of(self, own: _Sums | _Solve) -> dict[str, Any]:
+        """Return the options of some targets, with the noise that was found together with a metric."""
+        noise = self.found.noise if isinstance(self.found, MetricChoice) else ()
+        if not noise or self.fixed["noise_variance"] is not None:
+            return self.options
+        variances = [float(np.var(y)) for _, y in _values(self.joined)]
+        return {**self.options, "noise_variance": [noise[t] * variances[t] for t in own.targets]}
 
     def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
         """Return what the model stores besides its arrays; see `Model`."""

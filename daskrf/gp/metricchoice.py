@@ -65,6 +65,9 @@ class MetricChoice:
         Empty if there were too few labels, or all of them or all rows are equal.
     n_rows, n_left_out : int
         Labels that were used, and how many of them were left out in trials.
+    noise : tuple of float
+        Noise variance of each target over the variance of its labels, by those that were left out. Labels
+        that a metric was learned from look less noisy than they are. Empty if none was.
     """
 
     kernel: MetricGaussian
@@ -72,6 +75,7 @@ class MetricChoice:
     trials: tuple[MetricTrial, ...] = ()
     n_rows: int = 0
     n_left_out: int = 0
+    noise: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         if not self.trials:
@@ -82,7 +86,11 @@ class MetricChoice:
             name = f"learned in {rounds} round{'s' * (rounds > 1)}" if rounds else "usual distances"
             taken = "  taken" if rounds == self.rounds else ""
             lines.append(f"  {name:<{len(title) - 2}}  {r2:6.3f}  {log_probability:15.3f}{taken}")
-        return "\n".join([*lines, f"  took the {self.kernel.words()}"])
+        lines.append(f"  took the {self.kernel.words()}")
+        if self.noise:
+            shares = ", ".join(f"{100.0 * share:.2g} %" for share in self.noise)
+            lines.append(f"  noise by the labels left out: {shares} of the variance of the labels")
+        return "\n".join(lines)
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
@@ -94,7 +102,8 @@ class MetricChoice:
         """Rebuild a choice from its `state`."""
         kernel = MetricGaussian(**state["kernel"]["parameters"])
         trials = tuple(MetricTrial(*trial) for trial in state["trials"])
-        return cls(kernel, state["rounds"], trials, state["n_rows"], state["n_left_out"])
+        own = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
+        return cls(**{name: own[name] for name in cls.__dataclass_fields__})
 
 
 def learns_metric(given: Any) -> bool:
@@ -130,7 +139,8 @@ def choose_metric(
     A fifth of the labels are left out, and predicted by an exact process of the others: with usual distances,
     and with metrics that one and two rounds have learned. More rounds are taken if they are clearly better,
     as in `choose_kernel`; then the metric is learned from all labels. It knows the 2,048 columns that differ
-    most and 64 directions; besides, all columns count a little.
+    most and 64 directions; besides, all columns count a little. The noise is that by which the labels left
+    out are predicted best.
 
     Parameters
     ----------
@@ -166,15 +176,17 @@ def choose_metric(
         raise InputError("y has values that are infinite: leave these rows out.")
     told = on_trial or (lambda words: None)
     targets = targets[:, None] if targets.ndim == 1 else targets
-    known = np.flatnonzero(np.isfinite(targets).any(axis=1))
+    told_of = [t for t, each in enumerate(targets.T) if _tells(each)]
+    standard = _standardized(targets[:, told_of])
+    known = np.flatnonzero(np.isfinite(standard if told_of else targets).any(axis=1))
     order = known[np.argsort(seeds.words(random_state, "gp/metric", len(known)), kind="stable")[:n_rows]]
-    rows, targets = rows[order], _standardized(targets[order])
-    learner = _Learner.of(rows, targets)
-    if not targets.size or learner is None:
+    learner = _Learner.of(rows[order], standard[order])
+    if not told_of or learner is None:
         return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
     n_out = min(_LEFT_OUT, len(order) // 5)
+    tried = list(learner.without(n_out).rounds(_ROUNDS, told))
     trials, scores = [], []
-    for rounds, fitted in enumerate(learner.without(n_out).rounds(_ROUNDS, told)):
+    for rounds, fitted in enumerate(tried):
         score, r2 = learner.score(fitted, n_out)
         trials.append(MetricTrial(rounds, float(score.mean()), r2))
         scores.append(score)
@@ -183,7 +195,13 @@ def choose_metric(
         if clearly_better(score, scores[taken]):
             taken = i
     *_, last = learner.rounds(taken, told)
-    return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out)
+    noise = np.empty(0)
+    if taken:
+        found = learner.noise(tried[taken], n_out)
+        noise = np.full(targets.shape[1], np.nanmean(found))
+        noise[told_of] = np.where(np.isfinite(found), found, np.nanmean(found))
+    shares = tuple(float(f"{share:.3g}") for share in noise)
+    return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out, shares)
 
 
 def metric_bytes(n_rows: int) -> int:
@@ -206,6 +224,13 @@ class _Fitted(NamedTuple):
     B: Double
     length_scale: float
     alpha: list[Double]
+
+    def values(self, X: Double, Y: Double) -> Double:
+        """Return the kernel matrix."""
+        found = _squares(X @ self.B, Y @ self.B)
+        found += self.rest * _squares(X, Y)
+        found /= -2.0 * self.length_scale**2
+        return np.exp(found, out=found)
 
 
 @dataclass(frozen=True)
@@ -261,7 +286,8 @@ class _Learner:
                 A = K[np.ix_(known, known)].T  # in the order that LAPACK can overwrite
                 A[np.diag_indices(len(A))] += ratio
                 alpha = np.zeros(len(K))
-                alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
+                if len(known):
+                    alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
                 found.append(alpha)
             yield _Fitted(rest, B, length, found)
             if i < n:
@@ -299,7 +325,8 @@ class _Learner:
         for times in _LENGTHS:
             total = np.zeros(len(_RATIOS))
             for t, known in self._targets():
-                some = known[:_SOME]
+                if not len(some := known[:_SOME]):
+                    continue
                 K = np.exp(squares[np.ix_(some, some)] / (-2.0 * (times * self.size) ** 2))
                 values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
                 u = np.square(vectors.T @ self.y[some, t])
@@ -313,9 +340,7 @@ class _Learner:
 
     def score(self, fitted: _Fitted, n_out: int) -> tuple[Double, float]:
         """Return the log probability of each of the first labels by errors of one size, and R2."""
-        X, out = self.X[n_out:], self.X[:n_out]
-        squares = fitted.rest * _squares(out, X) + _squares(out @ fitted.B, X @ fitted.B)
-        K, parts, errors, total = np.exp(squares / (-2.0 * fitted.length_scale**2)), [], 0.0, 0.0
+        K, parts, errors, total = fitted.values(self.X[:n_out], self.X[n_out:]), [], 0.0, 0.0
         for t, alpha in enumerate(fitted.alpha):
             known = np.isfinite(self.y[:n_out, t])
             if not known.any():
@@ -327,6 +352,30 @@ class _Learner:
             errors, total = errors + float(squared.sum()), total + float(np.square(y - y.mean()).sum())
         return np.concatenate(parts), 1.0 - errors / max(total, 1e-300)
 
+    def noise(self, fitted: _Fitted, n_out: int) -> Double:
+        """Return the noise variance of each target by which the first labels are predicted best, or NaN."""
+        rest, found = self.without(n_out), np.full(self.y.shape[1], np.nan)
+        K, across = fitted.values(rest.X, rest.X), fitted.values(rest.X, self.X[:n_out])
+        for t, known in rest._targets():
+            out, best = np.flatnonzero(np.isfinite(self.y[:n_out, t])), -math.inf
+            if not (len(out) and len(known)):
+                continue
+            y = self.y[out, t]
+            for ratio in _RATIOS[::-1]:
+                A = K[np.ix_(known, known)].T
+                A[np.diag_indices(len(A))] += ratio
+                L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True)
+                w = scipy.linalg.solve_triangular(L, rest.y[known, t], lower=True)
+                V = scipy.linalg.solve_triangular(L, across[np.ix_(known, out)], lower=True)
+                # The signal variance of the largest evidence, and the variance of a new label by it.
+                signal = float(np.square(w).mean())
+                variance = signal * np.maximum(1.0 + ratio - np.square(V).sum(axis=0), ratio)
+                score = -0.5 * float((np.log(variance) + np.square(y - w @ V) / variance).mean())
+                if not score > best:
+                    break
+                best, found[t] = score, ratio * signal
+        return found
+
     def _targets(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
         """Yield each target, and the rows that have a value of it."""
         for t in range(self.y.shape[1]):
@@ -337,11 +386,14 @@ def _usual(learner: _Learner | None) -> float:
     return 1.0 if learner is None else float(f"{learner.size:.3g}")
 
 
+def _tells(y: Double) -> bool:
+    """Return whether a target has enough labels, and different ones."""
+    return bool(np.isfinite(y).sum() >= _FEWEST and np.nanmin(y) < np.nanmax(y))
+
+
 def _standardized(y: Double) -> Double:
-    """Return the labels of targets that have enough different ones, with mean 0 and deviation 1."""
-    kept = [each for each in y.T if np.isfinite(each).sum() >= _FEWEST and np.nanmin(each) < np.nanmax(each)]
-    found = np.array(kept).T.reshape(len(y), len(kept))
-    return (found - np.nanmean(found, axis=0)) / np.nanstd(found, axis=0)
+    """Return labels of mean 0 and deviation 1."""
+    return (y - np.nanmean(y, axis=0)) / np.nanstd(y, axis=0)
 
 
 def _squares(X: Double, Y: Double) -> Double:

@@ -137,9 +137,12 @@ class FeaturesHeldOut(Process):
     def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
         if self.learns_metric:
             X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
-            kernel = choose_metric(X, y, random_state=seed).kernel
-            learned = with_kernel(self.feature_map, kernel).fit(X)
-            return replace(self, feature_map=learned, learns_metric=False).predicted(known, rows, name)
+            found = choose_metric(X, y, random_state=seed)
+            learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
+            if found.noise and options["noise_variance"] is None:
+                options["noise_variance"] = found.noise[0] * float(np.var(y))
+            own = replace(self, feature_map=learned, options=options, learns_metric=False)
+            return own.predicted(known, rows, name)
         return self._fitted(self._sum(known), rows)
 
     def fold(self, folds: Folds, fold: int) -> HeldOutFit:

@@ -12,10 +12,13 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, MeanFeatures, RandomFourierFeatures
-from daskrf.gp import ExactGP, MetricChoice, choose_length_scale, choose_metric
+from daskrf.gp import ExactGP, MetricChoice, RandomFeatureGP, choose_length_scale, choose_metric
 from daskrf.gp.metricchoice import metric_bytes
 from daskrf.kernels import Gaussian, MetricGaussian
+from tests.jit import jit_disabled
 from tests.kernels.values import METRIC
+
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 
 
 def two_sums(seed: int, n: int = 500, d: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -49,6 +52,25 @@ def test_labels_that_depend_on_two_sums(seed: int) -> None:
     assert inside > 0.5 * np.square(learned.directions).sum()
 
 
+@compiled_only
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_hold_labels_that_the_metric_has_not_seen(seed: int) -> None:
+    """By the noise of the largest evidence they hold fewer: a metric makes its own labels look exact."""
+    rng = np.random.default_rng(seed)
+    X, weights = rng.poisson(0.5, (700, 60)), rng.normal(size=(60, 2)) / np.sqrt(60)
+    sums = X @ weights
+    y = np.tanh(2.0 * sums[:, 0]) * (1.0 + sums[:, 1])
+    found = choose_metric(X[:300], y[:300])
+    assert found.rounds > 0
+    held = []
+    for noise in (found.noise[0] * np.var(y[:300]), None):
+        gp = RandomFeatureGP(RandomFourierFeatures(found.kernel, 512), noise_variance=noise)
+        mean, std = gp.fit(X[:300], y[:300]).predict(X[300:], return_std=True)
+        held.append(np.mean(np.abs(y[300:] - mean) < 1.96 * std))
+    assert 0.9 < held[0] < 0.99
+    assert held[1] < 0.85
+
+
 def labels(kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(400, 8))
@@ -64,7 +86,7 @@ def test_labels_that_no_metric_explains_better(kind: str, seed: int) -> None:
     found = choose_metric(*labels(kind, seed))
     assert found.rounds == 0
     assert len(found.trials) == 3
-    assert found.kernel.metric == ""
+    assert (found.kernel.metric, found.noise) == ("", ())
     assert str(found).count("  taken") == 1
     assert str(found).endswith(f"took the Gaussian kernel (length scale {found.kernel.length_scale:g})")
 
@@ -97,7 +119,10 @@ def test_the_choice_is_kept_as_text_and_shown() -> None:
     assert "metrics tried, 40 of 200 labels left out" in shown
     assert shown.count("  taken") == 1
     assert f"  learned in {found.rounds} round" in shown
-    assert shown.endswith(f"in a learned metric of {found.kernel.learned.directions.shape[1]} directions")
+    rank = found.kernel.learned.directions.shape[1]
+    assert f"  took the {found.kernel.words()}\n" in shown
+    assert found.kernel.words().endswith(f"in a learned metric of {rank} directions")
+    assert shown.endswith(f"left out: {100 * found.noise[0]:.2g} % of the variance of the labels")
     assert max(map(len, shown.splitlines())) < 90
 
 
@@ -147,9 +172,13 @@ def test_targets_with_gaps_share_a_metric() -> None:
         found = choose_metric(X, both)
     assert found.rounds > 0
     assert found.n_rows == 250
-    # Targets that say nothing change nothing.
-    assert choose_metric(X[~empty], both[~empty, :2]) == found
-    assert choose_metric(X[~empty], both[~empty, :2] * [1e6, 1.0]).rounds == found.rounds
+    assert len(found.noise) == 4
+    # Targets that say nothing, and units, change nothing.
+    for same in (both[~empty, :2], both[~empty, :2] * [1e6, 1.0]):
+        again = choose_metric(X[~empty], same)
+        assert again.rounds == found.rounds
+        assert again.noise == found.noise[:2]
+        np.testing.assert_allclose(again.kernel(X), found.kernel(X), atol=1e-5)
 
 
 def test_labels_that_differ_in_few_rows_only() -> None:

@@ -190,6 +190,10 @@ def test_several_targets_share_a_metric(made: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert report.metric.rounds > 0
     assert str(report).count("metrics tried") == 1
+    a = [float(y) for _, y in lines]
+    b = [2 - float(y) for i, (_, y) in enumerate(lines) if i % 3]
+    expected = np.array(report.metric.noise) * [np.var(a), np.var(b)]
+    np.testing.assert_allclose(report.noise_variance, expected)
     predict(tmp_path / "m", made / "new.csv", tmp_path / "p.csv")
 
 
@@ -229,3 +233,16 @@ def test_what_has_no_labels_needs_a_metric(made: Path, store: Path, tmp_path: Pa
     told = str(status(tmp_path / "phi"))
     assert "in a learned metric of 64 directions" in told
     assert len(told) < 3000
+
+
+def test_the_noise_is_that_of_the_labels_left_out(made: Path, tmp_path: Path) -> None:
+    lines = [line.split(",") for line in (made / "y.csv").read_text().splitlines()[1:]]
+    y = np.array([float(score) for _, score in lines])
+    report: Any = fit(made / "y.csv", output=tmp_path / "m", spec=SPEC, feature_map=ASKED)
+    (noise,) = report.noise_variance
+    assert noise == pytest.approx(report.metric.noise[0] * np.var(y))
+    assert "noise by the labels left out" in str(status(tmp_path / "m"))
+    add(tmp_path / "m", made / "new.csv")
+    assert read_model(tmp_path / "m").gp.noise_variance_ == pytest.approx(noise)
+    given: Any = fit(made / "y.csv", output=tmp_path / "n", spec=SPEC, feature_map=ASKED, noise_variance=0.3)
+    assert given.noise_variance == (0.3,)
