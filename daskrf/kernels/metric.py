@@ -154,11 +154,11 @@ class MetricGaussian(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, together with the metric,
+        and other commands need a number.
     metric : str, default ""
-        A, as `Metric` writes it; auto: `fit` learns it from the labels, together with the length scale.
-        Empty: the unit matrix.
+        The metric, as `Metric` writes it, such as one that was learned before; auto: `fit` learns it from the
+        labels. Empty: that of usual distances.
 
     Raises
     ------

@@ -71,6 +71,18 @@ def test_intervals_hold_labels_that_the_metric_has_not_seen(seed: int) -> None:
     assert held[1] < 0.85
 
 
+def test_conjugate_gradients_take_a_metric() -> None:
+    X, y, _ = two_sums(0, 400)
+    kernel = choose_metric(X[:300], y[:300]).kernel
+    given = {"noise_variance": 0.1, "signal_variance": 30.0}
+    exact, iterated = (
+        ExactGP(kernel, solver=solver, n_draws=64, **given).fit(X[:300], y[:300]).predict(X[300:], True)
+        for solver in ("cholesky", "cg")
+    )
+    np.testing.assert_allclose(iterated[0], exact[0], atol=0.005)
+    assert np.abs(np.log(iterated[1] / exact[1])).max() < 0.3
+
+
 def labels(kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(400, 8))
