@@ -139,8 +139,8 @@ def choose_metric(
     A fifth of the labels are left out, and predicted by an exact process of the others: with usual distances,
     and with metrics that one and two rounds have learned. More rounds are taken if they are clearly better,
     as in `choose_kernel`; then the metric is learned from all labels. It knows the 2,048 columns that differ
-    most and 64 directions; besides, all columns count a little. The noise is that by which the labels left
-    out are predicted best.
+    most, and 64 directions at most; besides, all columns count a little. The noise is that by which the
+    labels left out are predicted best.
 
     Parameters
     ----------
