@@ -25,9 +25,7 @@ from daskrf.gp.clearlybetter import clearly_better
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.gp.metricchoice import choose_metric
 from daskrf.kernels.kernel import AUTO, Kernel, from_state
-from daskrf.kernels.metric import MetricGaussian
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
@@ -55,7 +53,6 @@ _SOME = 200  # rows whose kernel values tell which length scale is usual
 _USUAL = math.exp(-0.5 / _LENGTH**2)  # mean kernel value there: that of a Gaussian kernel in the first search
 _WEIGHED, _FEWEST_WEIGHED = 1000, 50  # rows whose evidence finds weights, and how many it takes at least
 _LEAST = 0.01  # part of the differences that makes a term worth its time
-_METRIC_ROWS = 2000, 4000  # whether a metric is worth learning, and to learn it
 _STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
 _HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
@@ -117,10 +114,6 @@ class KernelChoice:
         for trial in self.trials:
             taken = "  taken" if trial.kernel == self.kernel else ""
             lines.append(f"  {trial.name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
-        if isinstance(_single(self.trials[-1].kernel), MetricGaussian):
-            lines.append(
-                "  The metric was learned from some of the labels; its figures are of others, left out then."
-            )
         best = max(self.trials, key=lambda trial: trial.log_probability)
         if best.kernel != self.kernel:
             lines.append(
@@ -184,10 +177,9 @@ def choose_kernel(
     and on those of each kind of fingerprint, the mean of the best of both, and a weighted mean of the
     Tanimoto kernels of all kinds and the best Gaussian one, in this order. Columns of "descriptors" are left
     out of these; tried is then the best of them beside a Gaussian kernel of the descriptors, with its best
-    length scale and weight. A Gaussian kernel in a metric that a part of the labels has learned is tried
-    last, if that is worth it; see `choose_metric`. One is taken in place of an earlier one if its mean log
-    probability is better by more than 0.01 and the standard error. With a kernel whose length scale is
-    "auto", only its length scales are tried, and the best is taken.
+    length scale and weight. One is taken in place of an earlier one if its mean log probability is better by
+    more than 0.01 and the standard error. With a kernel whose length scale is "auto", only its length scales
+    are tried, and the best is taken.
 
     Parameters
     ----------
@@ -259,7 +251,7 @@ def choose_kernel(
     search = _Search(scorer, some, on_trial or (lambda words: None), _Evidence(X[few], y[few]))
     if kernel is None:
         search.run(columns or {})
-        return search.with_metric(search.choice(y[out], len(order)), X, y, order, out)
+        return search.choice(y[out], len(order))
     search.run_scales(kernel)
     return replace(search.choice(y[out], len(order), best=True), asked=kernel)
 
@@ -371,54 +363,6 @@ class _Search:
         self.found.append((kernel, _words(kernel, name), score))
         return score
 
-    def with_metric(
-        self,
-        choice: KernelChoice,
-        X: Any,
-        y: Double,
-        order: npt.NDArray[np.int64],
-        out: npt.NDArray[np.int64],
-    ) -> KernelChoice:
-        """Return the choice, or a Gaussian kernel in a learned metric if it is clearly better.
-
-        It learns from other labels than those by which it is judged.
-
-        Parameters
-        ----------
-        choice : KernelChoice
-        X, y : arrays
-        order : int64 array
-            All rows to use, in random order.
-        out : int64 array
-            Rows of the scores.
-        """
-        judged = order[: len(order) // 5] if isinstance(self.scorer, _OneByOne) else out
-        rest, at = np.setdiff1d(order, judged), np.isin(out, judged)
-        gaussian = [each for each in self.found if isinstance(_single(each[0]), Gaussian)]
-        if len(rest) < _FEWEST_WEIGHED or not gaussian:
-            return choice
-        usual, name, _ = max(gaussian, key=lambda each: each[2].mean)  # it tells which columns to take
-        part = usual.columns[0] if isinstance(usual, Mean) and isinstance(usual.columns, tuple) else None
-        own = X[rest] if part is None else X[rest][:, part[0] : part[1]]
-        for n in _METRIC_ROWS:  # few tell whether it is worth the time
-            learned = choose_metric(own, y[rest], n_rows=n, on_trial=self.on_trial)
-            if not learned.rounds:
-                return choice
-            if len(rest) <= n:
-                break
-        kernel = _on(learned.kernel, part)
-        name = name.replace(_single(usual).words(), learned.kernel.words())
-        self.on_trial(name)
-        new = self.scored(kernel)
-        known = next(score for each, _, score in self.found if each == choice.kernel)
-        # Labels that it learned from are fitted too well to tell how large its errors are.
-        scores = [_of_one_size(score.errors[at]) for score in (new, known)]
-        better = clearly_better(*(score.log_probability for score in scores))
-        labels = y[out[at]]
-        r2 = 1.0 - float(np.square(scores[0].errors).sum() / np.square(labels - labels.mean()).sum())
-        trial = Trial(kernel, name, scores[0].mean, r2)
-        return replace(choice, kernel=kernel if better else choice.kernel, trials=(*choice.trials, trial))
-
     def scored(self, kernel: Kernel) -> _Score:
         """Return the score of a kernel with its best ratio of noise to signal variance."""
         limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
@@ -501,11 +445,6 @@ def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
     whole = (0, columns[DESCRIPTORS][0]) if apart else None
     yield (" + ".join(own) if several or apart else ""), whole
     yield from own.items() if several else ()
-
-
-def _single(kernel: Kernel) -> Kernel:
-    """Return a kernel that is a mean of one as that one."""
-    return kernel.kernels[0] if isinstance(kernel, Mean) and len(kernel.kernels) == 1 else kernel
 
 
 def _on(kernel: Kernel, part: Range | None) -> Kernel:
@@ -643,7 +582,7 @@ class _Folds:
 
         def score(log_ratio: float) -> _Score:
             errors = np.concatenate([errors_of(log_ratio) for errors_of in scorers])
-            return _of_one_size(errors)
+            return _Score(_log_density(errors, np.full(len(errors), np.mean(errors**2))), errors)
 
         return score
 
@@ -674,11 +613,6 @@ class _Folds:
             return self.y[fold] - shift - mean - matrix.cross_product(self.X[fold], alpha)[:, 0]
 
         return errors_of
-
-
-def _of_one_size(errors: Double) -> _Score:
-    """Return the score of errors that are taken to have one standard deviation."""
-    return _Score(_log_density(errors, np.full(len(errors), np.mean(errors**2))), errors)
 
 
 def _log_density(errors: Double, variances: Double) -> Double:
