@@ -1162,8 +1162,9 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
     path = run.work / f"candidates-{name}{PARQUET}"
     with file_errors("write", path), backend(path).writing(path) as staged:
         write_molecules(table, staged, path)
-    quiet = replace(run, progress=Progress())  # nobody gave this file
-    return source_for(quiet, model, path, accept_rejects=True, keep_columns=True)
+    # Nobody gave this file: nothing is said of it, and shards, which agree on files, do not know it.
+    own = replace(run, output=run.work / "products", progress=Progress())
+    return source_for(own, model, path, accept_rejects=True, keep_columns=True)
 
 
 def screened_rule(rule: Acquisition) -> Acquisition:
