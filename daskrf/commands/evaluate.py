@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
@@ -59,10 +59,11 @@ from daskrf.report.evaluation import (
 )
 from daskrf.report.merit import MEASURES, is_class, measured, top_found
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
-from daskrf.storage.backend import as_path, backend, refuse_existing
-from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.backend import as_path
+from daskrf.storage.files import work_folder
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.labels import match_labels
+from daskrf.storage.outputs import refuse_others, writing
 from daskrf.storage.tablefiles import check_ending, write_molecules
 
 __all__ = ["EvaluationReport", "evaluate"]
@@ -185,13 +186,12 @@ def evaluate(
     MemoryLimitError
         If it would not fit into memory.
     """
-    files = _files(output, picture, overwrite=overwrite)
+    files = _files(output, picture)
     _check(source, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"feature_map": feature_map, "process": process, "kernel": kernel, "quick": quick}
-    with nullcontext(None) if files[0] else tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
-        place = files[0] or as_path(str(folder)) / "evaluation"
+    with _place(*files) as place:
         own = job_of_fit(
             source,
             labels,
@@ -208,7 +208,8 @@ def evaluate(
             client=client,
             model_options=model_options,
         )
-        job = _Evaluate(place, own, files, folds, split, baseline == "forest", learning_curve, seed)
+        options = folds, split, baseline == "forest", learning_curve, seed, overwrite
+        job = _Evaluate(place, own, files, *options)
         return cast(EvaluationReport, run(job, client, progress))
 
 
@@ -226,18 +227,23 @@ def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: in
         )
 
 
-def _files(
-    output: Paths | None, picture: Paths | None, *, overwrite: bool
-) -> tuple[PurePath | None, PurePath | None]:
-    """Return the files to write; refuse endings that are not known, and files that exist."""
+@contextmanager
+def _place(*files: PurePath | None) -> Iterator[PurePath]:
+    """Yield the file beside which unfinished work is left, or one in a folder that is deleted at the end."""
+    if given := next(filter(None, files), None):
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
+        yield as_path(folder) / "evaluation"
+
+
+def _files(output: Paths | None, picture: Paths | None) -> tuple[PurePath | None, PurePath | None]:
+    """Return the files to write; refuse endings that are not known."""
     table, image = (None if path is None else as_path(path) for path in (output, picture))
     if table is not None:
         check_ending(table)
     if image is not None and image.suffix.lower() not in _PICTURES:
         raise OptionError(f"The picture {image} must end in .png, .svg or .pdf.")
-    for path in (table, image):
-        if path is not None:
-            refuse_existing(path, overwrite)
     return table, image
 
 
@@ -253,6 +259,7 @@ class _Evaluate(Job[EvaluationReport]):
     forest: bool
     learning_curve: bool
     seed: int
+    overwrite: bool
     tree: Tree = field(init=False)
     order: Array = field(init=False)
 
@@ -264,6 +271,8 @@ class _Evaluate(Job[EvaluationReport]):
         return work_folder(self.output)
 
     def plan(self, run: Run) -> None:
+        for path in filter(None, self.files):
+            refuse_others(path, run.work, overwrite=self.overwrite)
         self.fit.plan(run)
         if self.split not in _SPLITS:
             self.order = self._order()
@@ -312,10 +321,10 @@ class _Evaluate(Job[EvaluationReport]):
         )
         output, picture = self.files
         if output is not None:
-            with file_errors("write", output), backend(output).writing(output) as staged:
+            with writing(output, run.work, overwrite=self.overwrite) as staged:
                 write_molecules(report.table, staged, output)
         if picture is not None:
-            with file_errors("write", picture), backend(picture).writing(picture) as staged:
+            with writing(picture, run.work, overwrite=self.overwrite) as staged:
                 plot_evaluation(staged, [target.panels() for target in targets], picture.suffix[1:].lower())
         run.progress.finish()
         return report
@@ -386,12 +395,12 @@ class _Target:
     @cached_property
     def process(self) -> Process:
         """What is fitted to parts of the labels."""
-        fit = self.job.fit
+        fit, data = self.job.fit, (self.X, self.y, self.folder)
         if fit.exact is None:
             learns = learns_metric(fit.feature_map)
-            return FeaturesHeldOut(fit.features.feature_map, fit.options, self.X, self.y, learns)
+            return FeaturesHeldOut(*data, fit.features.feature_map, fit.options, learns)
         columns = fit.kinds if fit.searches else None
-        return ExactHeldOut(self.run, fit.exact, self.X, self.y, self.folder, columns)
+        return ExactHeldOut(*data, self.run, fit.exact, columns)
 
     def words(self) -> tuple[str, str]:
         """Return the process in words, and what was chosen on all labels."""

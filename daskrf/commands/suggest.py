@@ -71,9 +71,10 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import as_list, as_path, backend, refuse_existing
+from daskrf.storage.backend import as_list, as_path, backend
 from daskrf.storage.files import file_errors
 from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
+from daskrf.storage.outputs import refuse_others, writing
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
 
 __all__ = ["SuggestReport", "suggest"]
@@ -485,8 +486,7 @@ class SuggestJob(ScreenJob):
 
     def plan(self, run: Run) -> None:
         """Read the model, and what may be chosen."""
-        with file_errors("read", self.output):
-            refuse_existing(self.output, self.overwrite)
+        refuse_others(self.output, run.work, overwrite=self.overwrite)
         earlier_hits(rejects_of(self.output))
         self.read()
         self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
@@ -610,7 +610,7 @@ class SuggestJob(ScreenJob):
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
         some = [*self.ranked_words(), *([tested] if self.passing.filters.words else [])]
         notes = (*self.notes, *some, *counts, *self._required(table), similar)
-        self._write(table, notes)
+        self._write(run, table, notes)
         return SuggestReport(
             self.output,
             table,
@@ -672,9 +672,9 @@ class SuggestJob(ScreenJob):
             f"{np.median(table['meets'].to_numpy()):.0%} in the batch"
         ]
 
-    def _write(self, table: pa.Table, notes: Sequence[str]) -> None:
+    def _write(self, run: Run, table: pa.Table, notes: Sequence[str]) -> None:
         """Write the batch as its ending says."""
-        with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
+        with writing(self.output, run.work, overwrite=self.overwrite) as file:
             if self.output.suffix.lower() == ENDING:
                 several = not isinstance(self.ranked_by, str)
                 title = f"{amount(self.n, 'molecules')} to measure next"
@@ -1162,8 +1162,9 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
     path = run.work / f"candidates-{name}{PARQUET}"
     with file_errors("write", path), backend(path).writing(path) as staged:
         write_molecules(table, staged, path)
-    quiet = replace(run, progress=Progress())  # nobody gave this file
-    return source_for(quiet, model, path, accept_rejects=True, keep_columns=True)
+    # Nobody gave this file: nothing is said of it, and shards, which agree on files, do not know it.
+    own = replace(run, output=run.work / "products", progress=Progress())
+    return source_for(own, model, path, accept_rejects=True, keep_columns=True)
 
 
 def screened_rule(rule: Acquisition) -> Acquisition:

@@ -75,7 +75,7 @@ class Fixed:
 
 
 def find_hyperparameters(
-    solver: Solver, *, mean: Given, signal_variance: Given, noise_variance: Given
+    solver: Solver, *, mean: Given, signal_variance: Given, noise_variance: Given, doubt: float = 0.0
 ) -> list[tuple[Hyperparameters, bool]]:
     """Return the hyperparameters of each target, and whether lambda is at an end of its search range.
 
@@ -85,6 +85,9 @@ def find_hyperparameters(
         A CholeskySolver must not have been factorized yet.
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Values to keep fixed.
+    doubt : float
+        Of a prior exp(-doubt / lambda): how much labels have to say for little noise; see
+        `maximize_evidence`. Not for a CholeskySolver.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def find_hyperparameters(
     for target in targets:
         _check_variance(moments, target)
     if not isinstance(solver, CholeskySolver):
-        return [maximize_evidence(solver, target, fixed[target]) for target in targets]
+        return [maximize_evidence(solver, target, fixed[target], doubt=doubt) for target in targets]
     guess = EigenSolver(leading_block(moments, _GUESS_SIZE))
     ratios = [maximize_evidence(guess, target, fixed[target])[0].ratio for target in targets]
     del guess
@@ -277,9 +280,9 @@ def log_likelihood(
 
 
 def maximize_evidence(
-    solver: Solver, target: int, fixed: Fixed, start: float | None = None
+    solver: Solver, target: int, fixed: Fixed, start: float | None = None, doubt: float = 0.0
 ) -> tuple[Hyperparameters, bool]:
-    """Maximize the evidence of one target over what is not fixed.
+    """Maximize the evidence of one target over what is not fixed, times exp(-doubt / lambda).
 
     Parameters
     ----------
@@ -288,10 +291,14 @@ def maximize_evidence(
     fixed : Fixed
     start : float, optional
         Initial guess of lambda. Without it the whole range is scanned: expensive for a CholeskySolver.
+    doubt : float
+        Not with `start`. The evidence of few labels, or of some that stand twice, may grow without end as
+        lambda falls to 0; the product does not.
 
     Returns
     -------
-    Hyperparameters, and whether lambda is at an end of its range (the data show no noise, or no signal).
+    Hyperparameters, and whether the evidence alone takes lambda to an end of its range (the data show no
+    noise, or no signal).
     """
     if fixed.signal_variance is not None and fixed.noise_variance is not None:
         return profile(solver, fixed.noise_variance / fixed.signal_variance, target, fixed), False
@@ -301,11 +308,15 @@ def maximize_evidence(
 
     def loss(x: float) -> float:
         # Rounded, so that a solver recognizes a point it has already evaluated.
-        return -profile(solver, math.exp(round(x, 12)), target, fixed).log_marginal_likelihood
+        ratio = math.exp(round(x, 12))
+        return doubt / ratio - profile(solver, ratio, target, fixed).log_marginal_likelihood
 
+    at_bound = False
     if start is None:
         grid = np.linspace(low, high, 257)
-        best = int(np.argmin([loss(x) for x in grid]))
+        losses = np.array([loss(x) for x in grid])
+        at_bound = int(np.argmin(losses - doubt / np.exp(grid))) in (0, len(grid) - 1)
+        best = int(np.argmin(losses))
         points = (grid[max(best - 1, 0)], grid[best], grid[min(best + 1, len(grid) - 1)])
         tolerance = 1e-9
     else:
@@ -314,7 +325,7 @@ def maximize_evidence(
     if not points[0] < points[1] < points[2]:
         return profile(solver, math.exp(points[1]), target, fixed), True
     x = _brent(loss, points, tolerance)
-    return profile(solver, math.exp(round(x, 12)), target, fixed), False
+    return profile(solver, math.exp(round(x, 12)), target, fixed), at_bound
 
 
 @dataclass(frozen=True)

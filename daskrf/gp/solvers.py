@@ -330,6 +330,12 @@ class KernelSolver:
         K in its lower triangle, which is overwritten, including the diagonal.
     y : float64 array, shape (n,)
 
+    Attributes
+    ----------
+    moments : Moments
+    spread : float
+        The mean square of a draw of f over the rows, about its own mean there.
+
     Notes
     -----
     Source: Rasmussen & Williams 2006, eqs. 5.8 and 5.9; Golub & Van Loan 2013, section 8.3.1.
@@ -351,6 +357,9 @@ class KernelSolver:
         if n > 1:
             values = eigvalsh_tridiagonal(self._diagonal, self._off_diagonal, lapack_driver="sterf")
         self._values = np.maximum(values, 0.0)
+        one = rotated[0]
+        whole = float(self._diagonal @ one**2 + 2 * self._off_diagonal @ (one[:-1] * one[1:]))  # 1^T K 1
+        self.spread = max(0.0, (trace - whole / n) / n)
         # The root of K is a matrix of n features: these are their sums, except for the root itself.
         self.moments = Moments(
             n=n,

@@ -2,12 +2,14 @@
 
 An exact process is fitted anew for each fold, and so is one on features whose metric labels determine. Other
 features are summed once for each block of rows, and a fold adds the sums of the blocks that it learns from.
+What was predicted is saved: a run that goes on after another was killed does not fit it again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.gp import choose_exponent, gp_for
@@ -27,6 +30,8 @@ from daskrf.jobs.exactsolve import Equations, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
 from daskrf.jobs.progress import Progress
 from daskrf.kernels import Kernel
+from daskrf.storage.model import Saved, made_once
+from daskrf.storage.store import hash_of
 
 __all__ = ["FEW_LABELS", "ExactHeldOut", "FeaturesHeldOut", "HeldOutFit", "Process"]
 
@@ -69,20 +74,70 @@ class HeldOutFit:
         found = {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in names}
         return cls(np.ravel(mean), np.ravel(std), found, kernel.words(), tuple(gp.cautions(0)))
 
+    @classmethod
+    def from_saved(cls, saved: Saved) -> HeldOutFit:
+        """Return what `to_save` has given."""
+        arrays, meta = saved.arrays, saved.metadata
+        cautions = tuple(meta["cautions"])
+        return cls(arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions)
 
+    def to_save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return arrays and JSON values for a file."""
+        meta = {"hyperparameters": self.hyperparameters, "kernel": self.kernel, "cautions": self.cautions}
+        return {"mean": self.mean, "std": self.std}, meta
+
+
+@dataclass
 class Process(ABC):
-    """A kind of process, with the labels that it is fitted to."""
+    """A kind of process, with the labels that it is fitted to.
+
+    Attributes
+    ----------
+    X, y : rows and labels
+    folder : Path
+        Where runs leave what they predict, and unfinished work.
+    """
 
     X: Any
     y: Array
+    folder: PurePath
+
+    @property
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What predictions depend on beside the rows, as JSON values."""
 
     @abstractmethod
-    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
         """Return the predictions of some rows from others; `name` is that of files with unfinished work."""
 
-    def fold(self, folds: Folds, fold: int) -> HeldOutFit:
+    def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
         """Return the predictions of a fold."""
-        return self.predicted(*folds.rows(fold), f"fold-{fold}")
+        return self.fitted(name, *folds.rows(fold))
+
+    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+        """Return the predictions of some rows from others, made once."""
+        return self._once(name, known, rows, lambda: self.fitted(name, known, rows))
+
+    def fold(self, folds: Folds, fold: int) -> HeldOutFit:
+        """Return the predictions of a fold, made once."""
+        name = f"fold-{fold}"
+        return self._once(name, *folds.rows(fold), lambda: self.fitted_to_fold(name, folds, fold))
+
+    def _once(self, name: str, known: Rows, rows: Rows, make: Callable[[], HeldOutFit]) -> HeldOutFit:
+        key = hash_of([self._key, _digest(known), _digest(rows)])
+        saved = made_once(self.folder / f"{name}-predicted", key, lambda: make().to_save())
+        return HeldOutFit.from_saved(saved)
+
+    @cached_property
+    def _key(self) -> str:
+        X = self.X
+        values = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        return hash_of([*map(_digest, (*values, self.y)), self.spec])
+
+
+def _digest(values: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
 @dataclass
@@ -95,10 +150,12 @@ class ExactHeldOut(Process):
 
     run: Run
     gp: ExactGP
-    X: Any
-    y: Array
-    folder: PurePath
     columns: Mapping[str, tuple[int, int]] | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `Process`."""
+        return {**self.gp.get_params(deep=False), "kernel": self.gp.kernel.state(), "columns": self.columns}
 
     @cached_property
     def with_kernel(self) -> ExactGP:
@@ -109,7 +166,7 @@ class ExactHeldOut(Process):
             gp.set_params(kernel=choice.kernel)
         return gp
 
-    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
         few = self.columns is not None and len(known) <= FEW_LABELS
         process, columns = (self.gp, self.columns) if few else (self.with_kernel, None)
         own = Equations(self.X[known], self.y[known], self.folder / name)
@@ -128,26 +185,30 @@ class FeaturesHeldOut(Process):
 
     feature_map: Any
     options: Mapping[str, Any]
-    X: Any
-    y: Array
     learns_metric: bool = False
     precision: Precision = "double"
     _sums: list[Any] = field(default_factory=list)
 
-    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
-        if self.learns_metric:
-            X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
-            found = choose_metric(X, y, random_state=seed)
-            learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
-            if found.noise and options["noise_variance"] is None:
-                options["noise_variance"] = found.noise[0] * float(np.var(y))
-            own = replace(self, feature_map=learned, options=options, learns_metric=False)
-            return own.predicted(known, rows, name)
-        return self._fitted(self._sum(known), rows)
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `Process`."""
+        own = {"precision": self.precision, "learns_metric": self.learns_metric}
+        return {"map": self.feature_map.state(), **self.options, **own}
 
-    def fold(self, folds: Folds, fold: int) -> HeldOutFit:
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+        if not self.learns_metric:
+            return self._fitted(self._sum(known), rows)
+        X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
+        found = choose_metric(X, y, random_state=seed)
+        learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
+        if found.noise and options["noise_variance"] is None:
+            options["noise_variance"] = found.noise[0] * float(np.var(y))
+        own = replace(self, feature_map=learned, options=options, learns_metric=False)
+        return own.fitted(name, known, rows)
+
+    def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
         if self.learns_metric:
-            return super().fold(folds, fold)
+            return super().fitted_to_fold(name, folds, fold)
         if not self._sums:
             blocks = (np.flatnonzero(folds.block == block) for block in range(folds.n_blocks))
             self._sums = [self._sum(rows) for rows in blocks]

@@ -17,7 +17,7 @@ from tests.jobs.job import run_job
 PRELOADED = [
     "distributed",
     *(f"daskrf.commands.{name}" for name in ("fingerprint", "featurize", "fit", "predict", "screen")),
-    *("tests.jobs.job", "tests.faults.injection"),
+    *("tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
 ]
 
 

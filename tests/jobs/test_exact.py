@@ -305,7 +305,7 @@ def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_p
         (store, {"cache_bytes": 2**60}, "has no option cache_bytes"),
         (store, {"process": "exakt"}, "process is one of"),
         (store, {"process": "features", "kernel": TanimotoMinMax()}, "of their map"),
-        (store, {"solver": "cg", "max_iterations": 2}, "give more of them"),
+        (store, {"solver": "cg", "max_iterations": 2, "n_landmarks": 5}, "give more of them"),
         (store, {"noise_variance": 0}, "--noise-variance must be positive|noise_variance must be"),
     ):
         with pytest.raises(InputError, match=message):

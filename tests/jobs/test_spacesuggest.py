@@ -20,6 +20,7 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.jobs import cutspaces, spaceranking, spacescreen
 from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.spacescreen import SpaceScreen
+from daskrf.jobs.spacesearch import SpaceSearch
 from daskrf.molecules import Fingerprinter
 from daskrf.spaces import cut, ranking, read_space
 from tests.naive import suggest as naive
@@ -312,6 +313,47 @@ def test_an_interrupted_choice_goes_on(made: Path, tmp_path: Path, monkeypatch: 
         patch.setattr("daskrf.jobs.spacesearch.SpaceSearch.add", interrupted)  # what was searched stays
         patch.setattr("daskrf.jobs.cutspaces.cut", interrupted)
         assert suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10).table.equals(whole)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") and path.is_dir()]
+
+
+SHARDED: dict[str, tuple[str, dict[str, Any]]] = {
+    "means": ("fourier", {"n": 12, "acquisition": "greedy", "where": "logp < 2", "max_similarity": 0.6}),
+    "draws": ("fourier", {"n": 8, "acquisition": "thompson"}),
+    "shortlist": ("exact", {"n": 10, "where": "logp < 0.5", "max_similarity": 0.5}),
+    "draws of a shortlist": ("exact", {"n": 6, "acquisition": "thompson"}),
+}
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_shards_search_and_the_last_command_chooses(
+    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is that of one process; what shards have searched is not searched again."""
+    monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)  # many pieces
+    monkeypatch.setattr(ranking, "LEAST_ROWS", 4)
+    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 30)
+    monkeypatch.setattr(spacescreen, "_ROUGHLY", 1)
+    monkeypatch.setattr(suggesting, "_LEAST_DRAWN", 10)
+    searched: list[int] = []
+    add = SpaceSearch.add
+    monkeypatch.setattr(SpaceSearch, "add", lambda *a: (searched.append(a[0].k), add(*a))[1])
+    model, options = SHARDED[name]
+    whole = suggest(made / model, made / "space", tmp_path / "whole.csv", **options)
+    first = searched[0]
+    paths = made / model, made / "space", tmp_path / "shards.csv"
+    prepared = suggest(*paths, **options, prepare=True)
+    assert prepared.missing == prepared.total > 3
+    reports = [suggest(*paths, **options, shard=f"{i}/3") for i in (2, 0, 1)]
+    assert all(report.made for report in reports)
+    assert reports[-1].missing == 0
+    assert not (tmp_path / "shards.csv").exists()
+    with pytest.raises(StoreError, match="was prepared for shards with other options"):
+        suggest(*paths, **options | {"n": options["n"] + 8}, shard="1/3")
+    searched.clear()
+    found = suggest(*paths, **options)
+    assert found.table.equals(whole.table)
+    assert found.left_out == whole.left_out
+    assert first not in searched  # only deeper
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") and path.is_dir()]
 
 

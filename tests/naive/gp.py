@@ -98,6 +98,15 @@ def kernel_log_likelihood(kernel, y, mean, signal_variance, noise_variance):
     return -0.5 * (form + log_det + len(y) * math.log(2 * math.pi))
 
 
+def kernel_log_posterior(matrix, y, mean, signal_variance, noise_variance):
+    """Add the log of a prior, exp(-0.003 v / noise_variance), where v is the variance of f over the rows."""
+    n = len(y)
+    centre = np.eye(n) - np.ones((n, n)) / n
+    spread = signal_variance * np.trace(centre @ matrix @ centre) / n
+    value = kernel_log_likelihood(matrix, y, mean, signal_variance, noise_variance)
+    return value - 0.003 * spread / noise_variance
+
+
 def kernel_posterior(kernel, y, cross, new, mean, signal_variance, noise_variance):
     """Mean and covariance of f from K of the rows, of new rows with them and of new rows, eqs. 2.25, 2.26."""
     covariance = signal_variance * kernel + noise_variance * np.eye(len(y))
