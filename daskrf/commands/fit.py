@@ -712,11 +712,10 @@ class _Fit(Job[FitReport]):
 
     def _options_of(self, own: _Sums | _Solve) -> dict[str, Any]:
         """Return the options of some targets, with the noise that was found together with a metric."""
-        noise = self.found.noise if isinstance(self.found, MetricChoice) else ()
-        if not noise or self.fixed["noise_variance"] is not None:
+        if not isinstance(self.found, MetricChoice) or self.fixed["noise_variance"] is not None:
             return self.options
-        variances = [float(np.var(y)) for _, y in _values(self.joined)]
-        return {**self.options, "noise_variance": [noise[t] * variances[t] for t in own.targets]}
+        noise = self.found.noise_variances(y for _, y in _values(self.joined))
+        return {**self.options, "noise_variance": noise and [noise[t] for t in own.targets]}
 
     def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
         """Return what the model stores besides its arrays; see `Model`."""

@@ -383,7 +383,7 @@ class _SpaceFound(_Found):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """See `SuggestJob`: a space is no file of molecules."""
+        """See `SuggestJob`: a space is not a file of molecules."""
         return ()
 
     def finish(self, run: Run, made: int) -> Any:

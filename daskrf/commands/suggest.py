@@ -1109,7 +1109,7 @@ class SpaceSuggestJob(SuggestJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """See `SuggestJob`: a space is no file of molecules."""
+        """See `SuggestJob`: a space is not a file of molecules."""
         return ()
 
     def n_ranked(self, found: Found) -> int:

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.clearlybetter import clearly_better
+from daskrf.gp.clearlybetter import first_of_the_best
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
@@ -373,13 +373,15 @@ class _Search:
     def choice(self, labels: Double, n_rows: int, *, best: bool = False) -> KernelChoice:
         """Return the first kernel, or a later one that is clearly better; or simply the best one."""
         total = float(((labels - labels.mean()) ** 2).sum())
-        taken, trials = 0, []
-        for i, (kernel, name, score) in enumerate(self.found):
-            new, known = score.log_probability, self.found[taken][2].log_probability
-            if new.mean() > known.mean() if best else clearly_better(new, known):
-                taken = i
-            r2 = 1.0 - float(score.errors @ score.errors) / total
-            trials.append(Trial(kernel, name, score.mean, r2))
+        scores = [score for _, _, score in self.found]
+        if best:
+            taken = max(range(len(scores)), key=lambda i: scores[i].log_probability.mean())
+        else:
+            taken = first_of_the_best([score.log_probability for score in scores])
+        trials = [
+            Trial(kernel, name, score.mean, 1.0 - float(score.errors @ score.errors) / total)
+            for kernel, name, score in self.found
+        ]
         return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
 
 

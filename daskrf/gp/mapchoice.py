@@ -19,7 +19,7 @@ from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.clearlybetter import clearly_better
+from daskrf.gp.clearlybetter import first_of_the_best
 from daskrf.gp.lengthscale import (
     choose_length_scale,
     typical_distance,
@@ -203,7 +203,7 @@ def choose_map(
     Raises
     ------
     InputError
-        If there is no map, or rows and labels do not match.
+        If no maps are given, or the numbers of rows and labels differ.
 
     Examples
     --------
@@ -237,10 +237,7 @@ def choose_map(
         log_probability, r2 = parts.score(used(_small(one)))
         trials.append(MapTrial(one, float(log_probability.mean()), r2))
         scores.append(log_probability)
-    taken = 0
-    for i, score in enumerate(scores):
-        if clearly_better(score, scores[taken]):
-            taken = i
+    taken = first_of_the_best(scores)
     return MapChoice(trials[taken].feature_map, tuple(trials), n, n_out)
 
 

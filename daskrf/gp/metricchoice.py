@@ -8,7 +8,7 @@ gradient of its mean, is the next metric; and so on. Radhakrishnan, Beaglehole, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.clearlybetter import clearly_better
+from daskrf.gp.clearlybetter import first_of_the_best
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
@@ -91,6 +91,12 @@ class MetricChoice:
             shares = ", ".join(f"{100.0 * share:.2g} %" for share in self.noise)
             lines.append(f"  noise by the labels left out: {shares} of the variance of the labels")
         return "\n".join(lines)
+
+    def noise_variances(self, labels: Iterable[Double]) -> list[float] | None:
+        """Return the noise variance of each target, from its labels; None if the evidence has to find it."""
+        if not self.noise:
+            return None
+        return [share * float(np.var(y)) for share, y in zip(self.noise, labels, strict=True)]
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
@@ -190,10 +196,7 @@ def choose_metric(
         score, r2 = learner.score(fitted, n_out)
         trials.append(MetricTrial(rounds, float(score.mean()), r2))
         scores.append(score)
-    taken = 0
-    for i, score in enumerate(scores):
-        if clearly_better(score, scores[taken]):
-            taken = i
+    taken = first_of_the_best(scores)
     *_, last = learner.rounds(taken, told)
     noise = np.empty(0)
     if taken:

@@ -201,8 +201,8 @@ class FeaturesHeldOut(Process):
         X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
         found = choose_metric(X, y, random_state=seed)
         learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
-        if found.noise and options["noise_variance"] is None:
-            options["noise_variance"] = found.noise[0] * float(np.var(y))
+        if options["noise_variance"] is None:
+            options["noise_variance"] = found.noise_variances([y])
         own = replace(self, feature_map=learned, options=options, learns_metric=False)
         return own.fitted(name, known, rows)
 

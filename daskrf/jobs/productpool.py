@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.jobs.productscores import Scored
+from daskrf.jobs.spacehits import Candidates
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
 
@@ -36,20 +37,28 @@ class Pool:
 
     Attributes
     ----------
+    cut : CutSpace
     predicted : callable
         Takes numbers of products; returns what the model says of them.
+    per_block : int or None
+        At most so many hits have the same block.
     excluded : frozenset of str
         Canonical SMILES of molecules that are no hits.
     row : int64 array
         Numbers of the products.
     scores : Scored
         What the model says of them, in this order.
+    settled : bool
+        Whether the last climb ended because it found nothing better.
     """
 
+    cut: CutSpace
     predicted: Callable[[Integers], Scored]
+    per_block: int | None = None
     excluded: frozenset[str] = frozenset()
     row: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     scores: Scored = field(default_factory=Scored)
+    settled: bool = True
     _tried: set[int] = field(default_factory=set)
 
     def add(self, numbers: Integers) -> int:
@@ -61,35 +70,29 @@ class Pool:
             self.row = np.concatenate([self.row, new])
         return len(new)
 
-    def best(self) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Return places of distinct molecules, best first, ties by number, and which of them may be hits."""
-        order = np.lexsort((self.row, -self.scores.columns["score"]))
-        texts = np.array(self.scores.smiles, object)[order]
-        order = order[np.sort(np.unique(texts, return_index=True)[1])]
-        return order, np.array([self.scores.smiles[i] not in self.excluded for i in order.tolist()], bool)
+    def hits(self) -> Candidates:
+        """Return the products that may be hits, best first."""
+        return Candidates.of(self.cut, self.row, self.scores, self.per_block, self.excluded)
 
     def bar(self, k: int) -> float:
-        """Return the score of the last of the best k; minus infinity if there are fewer."""
-        order, free = self.best()
-        hits = order[free]
-        return float(self.scores.columns["score"][hits[k - 1]]) if len(hits) >= k else -math.inf
+        """Return the score of the last of k hits; minus infinity if there are fewer."""
+        score = self.hits().columns["score"]
+        return float(score[k - 1]) if len(score) >= k else -math.inf
 
     def climb(
         self,
-        cut: CutSpace,
         k: int,
         wanted: Callable[[Integers], npt.NDArray[np.bool_]],
         rank: Callable[[Integers], npt.NDArray[np.float64]],
     ) -> int:
         """Score products that differ in one block from the best ones, and from the best of these, and so on.
 
-        It ends when no new product is among the best k, or the best 100 if that is more.
+        It ends when no new product is better than the last of k hits, or of 100 if that is more, and after
+        eight turns in any case.
 
         Parameters
         ----------
-        cut : CutSpace
         k : int
-            How many are the best.
         wanted : callable
             Takes numbers of products; returns which of them count.
         rank : callable
@@ -100,15 +103,16 @@ class Pool:
         int
             How many products it has scored.
         """
-        before, k = len(self.row), max(k, _FEWEST)
+        before, k, self.settled = len(self.row), max(k, _FEWEST), False
         for turn in range(_TURNS):
-            best = self.row[self.best()[0]]
+            best = Candidates.of(self.cut, self.row, self.scores, None).row  # whether they may be hits or not
             parents = [n for n in best[:k].tolist() if n not in self._tried][:_PARENTS]
             self._tried.update(parents)
-            new = neighbours(cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)
+            new = neighbours(self.cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)
             new = np.setdiff1d(new[wanted(new)], self.row)
             bar = self.bar(k)
             n = self.add(new[np.lexsort((new, -rank(new)))][:_SCORED])
             if not (self.scores.columns["score"][len(self.row) - n :] > bar).any():
+                self.settled = True
                 break
         return len(self.row) - before

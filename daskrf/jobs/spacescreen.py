@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -535,25 +536,28 @@ class SpaceScreen(Job[Any]):
         (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
-        pool = Pool(lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist())), self.excluded)
+        pool = Pool(
+            *(self.cut, lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist()))),
+            *(self.per_block, self.excluded),
+        )
         size, climbed = 0, 0
         while True:
             size = min(len(row), 2 * size or self.first)
             pool.add(row[:size])
             if there and size == len(top):
-                return self._candidates(pool.row, pool.scores), True, ("the model has ranked every product",)
-            climbed += pool.climb(
-                self.cut, self.k, lambda numbers: inside(self.cut, numbers, self.limits), self._ranked_roughly
-            )
+                return pool.hits(), True, ("the model has ranked every product",)
+            within = functools.partial(inside, self.cut, limits=self.limits)
+            climbed += pool.climb(self.k, within, self._ranked_roughly)
             below = self._below(run, row, size, pool)
             whole = there and len(row) == len(top)
             missed = Missed.of(self.k, size, pool.bar(self.k), below, whole=whole)
             if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
-                found = self._candidates(pool.row, pool.scores)
+                found = pool.hits()
                 n_near = int((~np.isin(found.best(self.k).row, row[:size])).sum())
                 near = (
                     f"besides, it has ranked {amount(climbed, 'products')} that differ in one block from the "
                     f"best so far: {n_near:,} of the hits are from these"
+                    f"{'' if pool.settled else '; the last of them were still better than some hits'}"
                 )
                 return found, False, (str(missed), near, *self._deep(found, top.row, whole=there))
 

@@ -32,6 +32,7 @@ from daskrf.jobs.productscores import ProductScores, Scored
 from daskrf.jobs.spacescreen import Missed
 from daskrf.molecules import Fingerprinter
 from daskrf.spaces import cut, ranking, read_space
+from daskrf.spaces.families import decoded
 from tests.naive.spaces import Made, best_products, every_product
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
@@ -267,7 +268,7 @@ def test_better_products_are_found_near_the_best(
     assert none.endswith("0 of the hits are from these")
 
 
-def test_a_pool_scores_each_product_once_and_goes_up() -> None:
+def test_a_pool_scores_each_product_once(space: Path) -> None:
     asked: list[int] = []
 
     def predicted(numbers: npt.NDArray[np.int64]) -> Scored:
@@ -275,17 +276,40 @@ def test_a_pool_scores_each_product_once_and_goes_up() -> None:
         score = -np.abs(numbers - 50.0)
         return Scored([f"m{n // 2}" for n in numbers.tolist()], {"score": score, "key": numbers})
 
-    pool = Pool(predicted, frozenset({"m25"}))
+    read = cut(read_space(space / "space"), FingerprintSpec("morgan"))
+    pool = Pool(read, predicted, excluded=frozenset({"m25"}))
     assert pool.add(np.array([3, 1, 2])) == 3
     assert pool.add(np.array([2, 3, 9, 8])) == 2
     assert asked == [3, 1, 2, 9, 8] == pool.row.tolist()
-    order, free = pool.best()
-    assert pool.row[order].tolist() == [9, 3, 1]  # one of each molecule
-    assert free.all()
+    assert pool.hits().row.tolist() == [9, 3, 1]  # one of each molecule
     assert pool.bar(2) == -47.0
     assert pool.bar(4) == -np.inf
     pool.add(np.array([50]))
     assert pool.bar(1) == -41.0  # the best molecule is no hit
+    capped = Pool(read, predicted, per_block=1)
+    capped.add(pool.row)
+    blocks = [block for p in decoded(read, capped.hits().row.tolist()) for block in set(p.blocks)]
+    assert len(blocks) == len(set(blocks)) > 0
+    assert capped.bar(len(capped.hits())) == capped.hits().columns["score"].min()
+
+
+def test_the_estimate_is_of_the_hits_that_a_cap_leaves(space: Path, tmp_path: Path) -> None:
+    """Random products below the shortlist are compared with the last hit, not with the last of the best k."""
+    model = space / "capped"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    bars = []
+    of = Missed.of
+
+    def seen(k: int, size: int, bar: float, *rest: Any, **settings: Any) -> Missed:
+        bars.append(bar)
+        return of(k, size, bar, *rest, **settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Missed, "of", seen)
+        report = screen(
+            *(model, space / "space", tmp_path / "h.parquet"), k=8, shortlist=300, maximize=True, per_block=2
+        )
+    assert bars == [pytest.approx(report.table["acquisition"].to_pylist()[-1])]
 
 
 def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
