@@ -10,7 +10,8 @@ Published there (mean and standard deviation of 5): random forest greedy 59.1 (2
 74.8 (1.1), message-passing network greedy 72.9 (1.3) and ucb 72.7.
 
     python benchmarks/campaign.py [--seeds 0 1 2] [--rules default greedy ucb thompson]
-                                  [--kinds morgan:1 morgan:2 torsion] [--batch 503] [--rounds 5] [--found]
+                                  [--kinds morgan:1 morgan:2 torsion]
+                                  [--batch 503] [--rounds 5] [--first 503] [--found]
 
 Rules are those of `daskrf suggest --acquisition`, a rule and its kappa ("ucb:1"), "believer" for ucb one by
 one, or "default". With --found, `daskrf found` estimates
@@ -84,7 +85,7 @@ def campaign(
     """Return the share of the best found after each round, the random one first, and estimates of it."""
     oracle.asked = []
     labels, unscored, model = work / "labels.csv", work / "unscored.smi", work / "model"
-    first = np.random.default_rng(seed).choice(len(oracle.library), settings.batch, replace=False)
+    first = np.random.default_rng(seed).choice(len(oracle.library), settings.first, replace=False)
     oracle.score([oracle.library[i] for i in first.tolist()], labels, unscored)
     daskrf.fit(library, labels, model, key="smiles", direction="minimize")
     shares, estimates = [oracle.found], []
@@ -134,6 +135,7 @@ def main() -> None:
     options.add_argument("--kinds", nargs="+", default=None, help="kinds of fingerprints (default: daskrf's)")
     options.add_argument("--batch", type=int, default=503)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--first", type=int, default=503, help="random molecules to begin with")
     options.add_argument("--found", action="store_true", help="also estimate what has been found")
     options.add_argument("--output", type=Path, default=RESULTS, help="folder of the results (%(default)s)")
     settings: argparse.Namespace = options.parse_args()
@@ -162,7 +164,8 @@ def main() -> None:
         spread = float(own[:, -1].std(ddof=1)) if len(own) > 1 else None
         lines.append({"rule": rule, **shares, "sd": spread, "seconds": seconds})
     rounds = {f"round {number}": ".1f" for number in range(settings.rounds + 1)}
-    print(table(lines, {"rule": "s", **rounds, "sd": ".1f", "seconds": ".0f"}))
+    shown = dict(list(rounds.items())[:: max(1, settings.rounds // 10)] + list(rounds.items())[-1:])
+    print(table(lines, {"rule": "s", **shown, "sd": ".1f", "seconds": ".0f"}))
     if settings.found:
         print(coverage_words(rows))
 

@@ -275,7 +275,10 @@ class Plan:
 
 
 def campaign(oracle: Oracle, model: str, plan: Plan, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield, after each round, evaluations, how many of the best were found, and seconds."""
+    """Yield, after each round, evaluations, how many of the best were found, and seconds.
+
+    It ends early if all of them have been found.
+    """
     space, start = oracle.blocks.folder, time.perf_counter()
     products = daskrf.sample(space, folder / "first.csv", n=plan.first, seed=seed).table.to_pydict()
     smiles: list[str] = []
@@ -284,7 +287,7 @@ def campaign(oracle: Oracle, model: str, plan: Plan, seed: int, folder: Path) ->
         smiles += products["smiles"]
         scores += oracle.scores(oracle.blocks.places(products)).tolist()
         yield {"evaluations": oracle.n, "found": len(oracle.found), "s": time.perf_counter() - start}
-        if oracle.n >= plan.most:
+        if oracle.n >= plan.most or len(oracle.found) == BEST:
             return
         name = folder / f"{oracle.n}"
         lines = (f"{text},{score!r}" for text, score in zip(smiles, scores, strict=True))
@@ -385,9 +388,12 @@ def summary(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     lines = []
     for score, way in dict.fromkeys((row["score"], row["way"]) for row in rows):
         own = [row["rounds"] for row in rows if (row["score"], row["way"]) == (score, way)]
-        for at in sorted({told["evaluations"] for told in own[0] if told["evaluations"] >= most // 5}):
-            found = [told["found"] for rounds in own for told in rounds if told["evaluations"] == at]
-            seconds = [told["s"] for rounds in own for told in rounds if told["evaluations"] == at]
+        for at in sorted({told["evaluations"] for rounds in own for told in rounds}):
+            if at < most // 5:
+                continue
+            # A search that has found all has ended before.
+            last = [[told for told in rounds if told["evaluations"] <= at][-1] for rounds in own]
+            found, seconds = ([told[name] for told in last] for name in ("found", "s"))
             lines.append(
                 {
                     "score": score,

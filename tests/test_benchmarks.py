@@ -327,6 +327,18 @@ def test_a_space_is_learned(script, tmp_path, capsys):
     assert "| similarity | daskrf, metric" in printed
 
 
+def test_searches_that_have_found_all_count_as_such_later_too(script):
+    rounds = [{"evaluations": 1000, "found": 40, "s": 1.0}, {"evaluations": 1500, "found": 100, "s": 2.0}]
+    longer = [rounds[0], {**rounds[1], "found": 90}, {"evaluations": 2000, "found": 95, "s": 4.0}]
+    rows = [{"score": "s", "way": "w", "seed": i, "rounds": r} for i, r in enumerate((rounds, longer))]
+    lines = script("space_learning").summary(rows, 5000)
+    assert [(own["evaluations"], own["found"], own["least"]) for own in lines] == [
+        (1000, 40.0, 40),
+        (1500, 95.0, 90),
+        (2000, 97.5, 95),
+    ]
+
+
 def test_thompson_sampling_over_reagents(script):
     """Distributions of blocks are those of Bayes' rule, and no product is taken twice."""
     learning, random = script("space_learning"), np.random.default_rng(0)
