@@ -6,7 +6,7 @@ import functools
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,17 @@ from daskrf.storage.lock import StoreLock
 from daskrf.storage.runlog import log_directory, read_log
 from daskrf.storage.store import CommitRecord
 
-__all__ = ["ComposeStage", "Job", "measure", "write_library", "write_smiles"]
+__all__ = [
+    "ComposeStage",
+    "Job",
+    "compose",
+    "library_file",
+    "measure",
+    "measured_cluster",
+    "timed",
+    "write_library",
+    "write_smiles",
+]
 
 _LABEL_ROWS = 100_000  # whose fingerprints are made at once for the labels
 NOISE = 0.3  # standard deviation of the labels' noise; the function's is 1
@@ -120,14 +130,19 @@ def measure(job: Job) -> dict[str, Any]:
     """Run all stages of one size on a fresh cluster; return seconds, tasks, bytes and memory by stage."""
     work = Path(job.work)
     work.mkdir(parents=True)
-    spill = ["--local-directory", str(work), "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    worker = ["-m", "distributed.cli.dask_worker", *spill, "--memory-limit", "4GiB", "--host", "127.0.0.1"]
-    with start_cluster(work, [worker] * job.workers, job.workers) as cluster:
+    with measured_cluster(work, job.workers) as cluster:
         # As tasks, so that the scheduler too has loaded what tasks refer to.
         client = cluster.client
         for address in client.nthreads():
             client.submit(_warm, job.composer, job.components, workers=[address], pure=False).result()
         return _stages(job, work, cluster)
+
+
+def measured_cluster(work: Path, workers: int) -> AbstractContextManager[Cluster]:
+    """Start a cluster whose workers are processes of one thread each."""
+    spill = ["--local-directory", str(work), "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    worker = ["-m", "distributed.cli.dask_worker", *spill, "--memory-limit", "4GiB", "--host", "127.0.0.1"]
+    return start_cluster(work, [worker] * workers, workers)
 
 
 def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
@@ -138,9 +153,12 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
     features = TanimotoMinMaxFeatures(job.components, random_state=job.seed)
 
     def stage(name: str, unit: int, call: Callable[[Times], Any]) -> None:
-        found["stages"][name] = _timed(cluster, unit, call)
+        found["stages"][name] = timed(cluster, unit, call)
 
-    stage("fingerprint", job.rows, lambda times: _fingerprint(job, store, cluster, times))
+    files = [library_file(Path(job.files_folder), i) for i in range(job.files)]
+    per = job.rows_per_partition
+    stage("fingerprint", job.rows, lambda times: compose(files, store, job.composer, per, cluster, times))
+    assert FingerprintStore.open(store).counts()["kept"] == job.rows
     if job.featurize:
         stage(
             "featurize",
@@ -175,7 +193,7 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
     return found
 
 
-def _timed(cluster: Cluster, unit: int, call: Callable[[Times], Any]) -> dict[str, Any]:
+def timed(cluster: Cluster, unit: int, call: Callable[[Times], Any]) -> dict[str, Any]:
     """Return seconds of a stage in all and by step, its tasks, CPU seconds and peak MiB by process."""
     times, tasks = Times(), tasks_counted(cluster.client)["finished"]
     with cluster.measured() as costs:
@@ -192,16 +210,17 @@ def _timed(cluster: Cluster, unit: int, call: Callable[[Times], Any]) -> dict[st
     }
 
 
-def _fingerprint(job: Job, path: Path, cluster: Cluster, times: Times) -> None:
-    """Do what `daskrf.fingerprint` does, with `ComposeStage` in place of its own stage."""
-    files = [library_file(Path(job.files_folder), i) for i in range(job.files)]
-    library = scan_inputs(files, None, job.rows_per_partition, None, times, accept_rejects=False)
+def compose(
+    files: list[Path], path: Path, composer: str, rows_per_partition: int, cluster: Cluster, times: Times
+) -> int:
+    """Do what `daskrf.fingerprint` does, with `ComposeStage` in place of its own stage; return the rows."""
+    library = scan_inputs(files, None, rows_per_partition, None, times, accept_rejects=False)
     store = create_store(path, library, FingerprintSpec("morgan"), "keep")
-    stage = ComposeStage(str(store.path.resolve()), store.spec_hash, job.composer)
+    stage = ComposeStage(str(store.path.resolve()), store.spec_hash, composer)
     rows = [p.stop - p.start for p in library.partitions]
     with StoreLock(store.path, "scale.py"):
         Partitions(stage, store, rows).make(client=cluster.client, progress=times)
-    assert store.counts()["kept"] == job.rows
+    return int(store.counts()["kept"])
 
 
 def _write_labels(path: Path, job: Job) -> None:

@@ -353,6 +353,27 @@ def test_thompson_sampling_over_reagents(script):
     assert len(seen) == 12
 
 
+def test_a_campaign_over_a_large_library_in_small(script, monkeypatch, tmp_path, capfd):
+    common, large = script("common"), script("campaign_large")
+    here = lambda function, *arguments: (function(*arguments), common.Cost(0.0, 0.0, 0.0))  # noqa: E731
+    monkeypatch.setattr(large, "run_fresh", here)
+    large.main(["--small", "--output", str(tmp_path), "--work", str(tmp_path)])
+    content = json.loads((tmp_path / "campaign_large.json").read_text())
+    first, *rounds = content["results"]["rounds"]
+    assert len(rounds) == 2
+    assert all(told["mean"] < first["mean"] - 1 for told in rounds)  # batches are better than chance
+    assert rounds[-1]["best"] < first["best"]
+    stages = content["results"]["stages"]
+    assert list(stages) == ["fingerprint", "fit", "suggest 1", "add 1", "suggest 2", "add 2"]
+    processes = {"driver", "scheduler", "worker 0", "worker 1"}
+    for stage in stages.values():
+        assert set(stage["cpu_s"]) == set(stage["peak_mib"]) == processes
+    assert str(tmp_path) not in json.dumps(content)
+    printed = capfd.readouterr().out
+    assert "batch of 50 molecules from 5,000" in printed
+    assert "| add 2 " in printed
+
+
 def test_a_fresh_process_is_measured(script):
     common = script("common")
     result, cost = common.run_fresh(abs, -1)
