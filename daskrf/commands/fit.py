@@ -156,6 +156,11 @@ _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet eno
 _STRIP_BYTES = STRIP_BYTES
 _PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
+_UNKNOWN = (
+    "the SMILES of the labelled molecules were not stored, since too much of the library would have to be "
+    "read for them, so that copies of these molecules cannot be left out of hits and batches; to have them, "
+    "fit to a file of labels with SMILES, without the library"
+)
 _FEATURES = 4096  # for a named kernel where an exact process would cost too much
 _DECADES = 4.0  # quantities measured on a linear scale do not span more
 _FEW_DECADES, _SKEWNESS = 1.5, 1.5  # together they hint at a quantity that is best seen as a logarithm
@@ -756,6 +761,8 @@ class _Fit(Job[FitReport]):
             for t, (name, (_, y)) in enumerate(zip(names, _values(joined), strict=True))
             if (advice := _advice(name, y, joined.scales[t] if joined.scales else None))
         ]
+        if SMILES not in load_model(self.output, ()).entries:
+            warnings.append(_UNKNOWN)
         if getattr(gp, "jitter_", 0.0):
             warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
         return FitReport(

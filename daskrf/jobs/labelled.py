@@ -31,7 +31,7 @@ __all__ = [
 SMILES = "labelled_smiles"
 """Array of a model that holds the SMILES of its labels, as bytes joined by line breaks."""
 
-_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, read for their SMILES
+_MOST_ROWS = 100_000_000  # of partitions with labelled molecules, read for their SMILES: one or two minutes
 
 
 def smiles_array(smiles: Sequence[str]) -> npt.NDArray[np.uint8]:

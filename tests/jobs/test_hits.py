@@ -14,7 +14,7 @@ import pytest
 from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs import duplicates
+from daskrf.jobs import duplicates, labelled
 from daskrf.jobs.models import read_model
 from tests.jobs.job import FEATURES, data_digests
 
@@ -218,6 +218,18 @@ def test_copies_are_counted(
     assert counts(twice, k=64)[2].endswith(reason)
     monkeypatch.undo()
     assert counts(twice)[1] == counts_before  # the model has the SMILES of its labels
+
+
+def test_fit_says_if_it_does_not_know_the_labelled_molecules(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "the SMILES of the labelled molecules were not stored"
+    known = fit(made / "fp", inputs[1], tmp_path / "known", feature_map=FEATURES)
+    assert not any(told in warning for warning in known.warnings)
+    monkeypatch.setattr(labelled, "_MOST_ROWS", 599)  # of 600
+    for _ in range(2):  # the second time the model is there
+        unknown = fit(made / "fp", inputs[1], tmp_path / "unknown", feature_map=FEATURES)
+        assert sum(told in warning for warning in unknown.warnings) == 1
 
 
 def test_a_damaged_library_does_not_cost_the_hits(
