@@ -645,7 +645,8 @@ class SuggestJob(ScreenJob):
 
     def ranked_words(self) -> list[str]:
         """Return what was ranked, if it was not all."""
-        return [f"chosen from the {self.k:,} best means that pass"] if self.shortlisted else []
+        best = f"the {self.k:,} molecules with the best means that pass"
+        return [f"chosen by {self.words[0]} from {best}"] if self.shortlisted else []
 
     def deepen(self, found: Found) -> bool:
         """Ask for more candidates, and return True, unless there are no more."""
