@@ -18,7 +18,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
-from daskrf.jobs.sources import Block, Source, feature_blocks, positions
+from daskrf.jobs.sources import Block, Source, feature_blocks
 from daskrf.molecules import (
     FingerprintBlock,
     Fingerprinter,
@@ -71,10 +71,17 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
 
 
 def fingerprints_of(
-    library: Library, partition: int, fingerprinter: Fingerprinter, spool: PurePath | None
+    library: Library,
+    partition: int,
+    fingerprinter: Fingerprinter,
+    spool: PurePath | None,
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
-    """Yield the fingerprints, the table of kept rows and the rejects of each batch of a partition."""
-    for batch in read_partition(library, partition, spool=spool):
+    """Yield the fingerprints, the table of kept rows and the rejects of each batch of a partition.
+
+    If `rows` are given, only these get fingerprints.
+    """
+    for batch in read_partition(library, partition, spool, rows):
         yield _fingerprint_batch(batch, library, fingerprinter)
 
 
@@ -184,10 +191,13 @@ class SmilesSource(Source):
         return as_path(self.path) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
-        """See `Source`; once all blocks have been consumed, the rejects of the partition are on disk."""
+        """See `Source`; once all blocks have been consumed, the rejects of the partition are on disk.
+
+        Of some rows only these get fingerprints, and rejects stay as they are.
+        """
         library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
-        for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
+        for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool, rows):
             rejects.extend(rejected)
             kept = table["row"].to_numpy()
             yield from feature_blocks(
@@ -199,12 +209,13 @@ class SmilesSource(Source):
                 predicts=True,  # SMILES files are used for nothing else
                 describe=functools.partial(self.describe, partition),
             )
-        self._write_rejects(partition, rejects, library)
+        if rows is None:
+            self._write_rejects(partition, rejects, library)
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`: the files are read again, without RDKit."""
-        batches = read_partition(self.library, partition, spool=self.spool)
-        return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
+        batches = read_partition(self.library, partition, self.spool, rows)
+        return pa.concat_tables([rows_table(b, self.library, range(len(b.smiles))) for b in batches])
 
     def _rejects_path(self, partition: int) -> PurePath:
         return as_path(self.path) / "rejects" / f"{partition:06d}"

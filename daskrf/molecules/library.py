@@ -223,6 +223,19 @@ class RowBatch:
         """Number of rows read, rejected ones included."""
         return len(self.smiles) + len(self.rejects)
 
+    def of(self, positions: npt.NDArray[np.intp]) -> RowBatch:
+        """Return the rows at some positions, without rejects."""
+        at = positions.tolist()
+        return RowBatch(
+            self.row[positions],
+            self.line[positions],
+            self.source[positions],
+            [self.id[i] for i in at],
+            [self.smiles[i] for i in at],
+            {name: [values[i] for i in at] for name, values in self.extra.items()},
+            [],
+        )
+
 
 def given_words(path: str | os.PathLike[str]) -> str:
     """Return what stands in a file that was written for data in the place of a file; "" for any other file.

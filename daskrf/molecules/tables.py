@@ -203,7 +203,9 @@ def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segm
     return Segment(source, first_row, n_rows, index[entry], first_row - entry * INDEX_STEP)
 
 
-def read_partition(library: Library, p: int, spool: PurePath | None = None) -> Iterator[RowBatch]:
+def read_partition(
+    library: Library, p: int, spool: PurePath | None = None, rows: npt.NDArray[np.int64] | None = None
+) -> Iterator[RowBatch]:
     """Yield the rows of partition `p` in order, in batches of at most 10,000 rows of one file.
 
     Parameters
@@ -213,6 +215,8 @@ def read_partition(library: Library, p: int, spool: PurePath | None = None) -> I
         Number of the partition.
     spool : Path, optional
         The directory that :func:`scan` was given.
+    rows : int64 array, optional
+        Ascending numbers of the rows that are wanted. There are no others, and no rejects, in the batches.
 
     Raises
     ------
@@ -220,13 +224,16 @@ def read_partition(library: Library, p: int, spool: PurePath | None = None) -> I
         As `read_rows`.
     """
     for segment in library.partitions[p].segments:
-        yield from read_rows(library, [segment], spool)
+        yield from read_rows(library, [segment], spool, rows)
 
 
 def read_rows(
-    library: Library, segments: Sequence[Segment], spool: PurePath | None = None
+    library: Library,
+    segments: Sequence[Segment],
+    spool: PurePath | None = None,
+    wanted: npt.NDArray[np.int64] | None = None,
 ) -> Iterator[RowBatch]:
-    """Yield the rows of ascending segments of one file in batches of at most 10,000.
+    """Yield the rows of ascending segments of one file in batches of at most 10,000, or those wanted.
 
     Without the folder `spool`, a compressed file is decompressed once for all segments.
 
@@ -247,10 +254,13 @@ def read_rows(
         ) from None
     left = sum(segment.n_rows for segment in segments)
     place = Spool(spool, source.sha256) if spool else None
-    for rows in _read(as_path(source.path), source.layout, segments, place):
+    start = library.starts[index]
+    own = None if wanted is None else wanted - start
+    for rows in _read(as_path(source.path), source.layout, segments, place, own):
         left -= rows.n_read
-        yield _batch(index, library.starts[index], source.layout, rows)
-    if left:
+        batch = _batch(index, start, source.layout, rows)
+        yield batch if wanted is None else batch.of(np.flatnonzero(np.isin(batch.row, wanted)))
+    if left and wanted is None:
         raise _changed(source)
 
 
@@ -261,10 +271,14 @@ def first_rows(path: PurePath, layout: Layout, n_rows: int) -> RowBatch | None:
 
 
 def _read(
-    path: PurePath, layout: Layout, segments: Iterable[Segment], spool: Spool | None = None
+    path: PurePath,
+    layout: Layout,
+    segments: Iterable[Segment],
+    spool: Spool | None = None,
+    wanted: npt.NDArray[np.int64] | None = None,
 ) -> Iterator[Rows]:
     columns = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
-    return reader_of(layout).read(View(path, layout, columns, molecules()), segments, spool)
+    return reader_of(layout).read(View(path, layout, columns, molecules(), wanted), segments, spool)
 
 
 def _changed(source: Source) -> InputError:

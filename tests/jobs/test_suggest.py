@@ -21,8 +21,10 @@ from daskrf.commands import screen as screening
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
+from daskrf.jobs import smiles as reading
 from daskrf.jobs.models import read_model
 from daskrf.jobs.passing import Passing
+from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
 from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES
@@ -418,6 +420,25 @@ def test_a_model_whose_library_is_gone(made: Path, inputs: tuple[Path, Path], tm
     report = suggest(tmp_path / "model", made / "library.csv", tmp_path / "batch.csv", n=10)
     assert report.left_out["a labelled molecule"] > 0
     assert "similarity_to_labelled" in report.table.column_names
+
+
+def test_candidates_from_a_file_alone_get_fingerprints_again(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    class Counting(Fingerprinter):
+        def __call__(self, smiles: Any) -> Any:
+            counted.append(len(smiles))
+            return super().__call__(smiles)
+
+    monkeypatch.setattr(reading, "Fingerprinter", Counting)
+    n_rows = len(pd.read_csv(made / "library.csv"))
+    stored = suggest(made / "exact", made / "fp", tmp_path / "stored.csv", n=5)
+    found = suggest(made / "exact", made / "library.csv", tmp_path / "found.csv", n=5)
+    assert sum(counted) == n_rows + 50  # ten candidates a pick
+    assert found.table["smiles"].equals(stored.table["smiles"])
+    assert found.table["mean"].to_pylist() == pytest.approx(stored.table["mean"].to_pylist())
 
 
 def test_one_process_and_two_workers_choose_the_same(made: Path, client: Any, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from daskrf.molecules import (
     scan,
     table_words,
 )
+from daskrf.molecules.formats import sdf
+from daskrf.molecules.isolation import each
 from daskrf.molecules.measurements import label_words, read_labels
 from daskrf.molecules.streams import RecordStream
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
@@ -74,6 +77,28 @@ def test_any_range_of_records_is_read(ending: str, tmp_path: Path) -> None:
     assert table_words(lay_out(path)) == (
         f"{path}: SD file{with_what}; SMILES in 'structure', IDs in 'title'",
     )
+
+
+def test_rdkit_sees_only_the_records_that_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = records(60)
+    parts[7] = BROKEN["element"][0](parts[7])
+    first, second = (write(tmp_path / f"{k}.sdf", "".join(parts)) for k in range(2))
+    library = scan([first, second], rows_per_partition=80)  # the second partition begins within a file
+    seen: list[str] = []
+
+    def counted(name: str, given: tuple[object, ...], texts: list[str]) -> list[object]:
+        seen.extend(texts)
+        return each(name, given, texts)
+
+    monkeypatch.setattr(sdf, "each", counted)
+    wanted = np.array([3, 59, 60, 79])
+    batches = list(read_partition(library, 0, rows=wanted))
+    found = [(row, line) for batch in batches for row, line in zip(batch.row, batch.line, strict=True)]
+    assert found == [(3, 4), (59, 60), (60, 1), (79, 20)]
+    assert [name for batch in batches for name in batch.id] == ["Z3", "Z59", "Z0", "Z19"]
+    assert not any(batch.rejects for batch in batches)
+    assert len(seen) == len(wanted)
+    assert [batch.row.tolist() for batch in read_partition(library, 1, rows=np.array([119]))][-1] == [119]
 
 
 @pytest.mark.parametrize("fault", BROKEN)

@@ -278,12 +278,17 @@ class Segment:
 
 @dataclass(frozen=True)
 class View:
-    """What to read from a file: columns by position, of which the first is required in every row."""
+    """What to read from a file: columns by position, of which the first is required in every row.
+
+    Of `rows`, ascending numbers in the file, all are read; readers may leave out others whose reading takes
+    long.
+    """
 
     path: PurePath
     table: Table
     columns: Sequence[int]
     purpose: Purpose
+    rows: npt.NDArray[np.int64] | None = None
 
 
 def whole(table: Table, n_rows: int = _ALL) -> Segment:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from daskrf.molecules.formats import HEAD_ROWS, Head, Purpose, Table, View
+import numpy as np
+
+from daskrf.molecules.formats import HEAD_ROWS, Head, Purpose, Rows, Table, View
 from daskrf.molecules.formats.streamed import BOM, Fields, Streamed
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.streams import LineStream, RecordStream
@@ -83,6 +85,14 @@ class SdfReader(Streamed):
             structure=_STRUCTURE,
             title=_TITLE,
         )
+
+    def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
+        """See `Streamed`; RDKit sees only the records that are wanted."""
+        lines = self.split(buffer)
+        at = np.arange(len(lines))
+        wanted = (at if view.rows is None else at[np.isin(first + at, view.rows)]).tolist()
+        found = self.records([lines[k] for k in wanted], view)
+        return self.collected(lines, ((wanted[k], fields) for k, fields in found), first, view)
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """See `Streamed`; RDKit is asked only if the structure is."""
