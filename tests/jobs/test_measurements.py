@@ -126,7 +126,10 @@ def test_a_mean_of_r_measurements_has_an_rth_of_the_noise(name: str, store: Path
     means = np.array([y[rows == row].mean() for row in measured])
     K = 2.0 * own @ own.T + np.diag(noise / times)
     expected = 0.5 + 2.0 * phi @ own.T @ np.linalg.solve(K, means - 0.5)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    # 300 measurements of one molecule make the last digits of float features count: 1e-3 of the spread is
+    # what sums in single precision are held to. Bits are exact.
+    tolerance = 1e-4 if fitted.one_bit else 1e-3 * float(expected.std())
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=tolerance)
 
 
 def test_noise_is_learned_from_measurements_of_the_same_molecule(store: Path, tmp_path: Path) -> None:
