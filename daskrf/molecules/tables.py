@@ -252,16 +252,26 @@ def read_rows(
         raise InputError(
             f"{source.path} cannot be read ({error.strerror}); it was there at the scan.", errno=error.errno
         ) from None
-    left = sum(segment.n_rows for segment in segments)
-    place = Spool(spool, source.sha256) if spool else None
     start = library.starts[index]
     own = None if wanted is None else wanted - start
+    left = sum(_rows_in(segment, own) for segment in segments)
+    place = Spool(spool, source.sha256) if spool else None
     for rows in _read(as_path(source.path), source.layout, segments, place, own):
-        left -= rows.n_read
         batch = _batch(index, start, source.layout, rows)
-        yield batch if wanted is None else batch.of(np.flatnonzero(np.isin(batch.row, wanted)))
-    if left and wanted is None:
+        if wanted is not None:
+            batch = batch.of(np.flatnonzero(np.isin(batch.row, wanted)))
+        left -= rows.n_read if wanted is None else len(batch.row)
+        yield batch
+    if left:
         raise _changed(source)
+
+
+def _rows_in(segment: Segment, wanted: npt.NDArray[np.int64] | None) -> int:
+    """Return how many rows a segment has, or how many of those wanted, which are numbers in the file."""
+    if wanted is None:
+        return segment.n_rows
+    first, last = np.searchsorted(wanted, [segment.first_row, segment.first_row + segment.n_rows])
+    return int(last - first)
 
 
 def first_rows(path: PurePath, layout: Layout, n_rows: int) -> RowBatch | None:

@@ -99,6 +99,8 @@ def test_rdkit_sees_only_the_records_that_are_wanted(tmp_path: Path, monkeypatch
     assert not any(batch.rejects for batch in batches)
     assert len(seen) == len(wanted)
     assert [batch.row.tolist() for batch in read_partition(library, 1, rows=np.array([119]))][-1] == [119]
+    with pytest.raises(InputError, match="has changed since it was scanned"):  # record 7 is none
+        list(read_partition(library, 0, rows=np.array([3, 7])))
 
 
 @pytest.mark.parametrize("fault", BROKEN)
