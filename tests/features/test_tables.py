@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import tracemalloc
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -26,10 +26,10 @@ from daskrf.features import (
 )
 from daskrf.kernels import Exponential, Gaussian, Polynomial
 from tests.jit import jit_disabled
+from tests.memory import TIMES, least_peak
 
 D = 20_000
 ROW = sp.csr_matrix(([1.0], [5], [0, 1]), shape=(1, D))
-TIMES = 3
 SLACK = 2**17  # bytes of the row itself, its features, and what is made for them
 MAPS: dict[str, Callable[[int, int], FeatureMap]] = {
     "orthogonal": lambda M, seed: FastfoodFeatures(Gaussian(2.0), M, random_state=seed),
@@ -53,17 +53,11 @@ pytestmark = pytest.mark.skipif(jit_disabled(), reason="compiled code takes no m
 def taken(make: Callable[[int], FeatureMap], row: sp.csr_matrix = ROW) -> tuple[int, int]:
     """Return the most bytes that a map takes to be made and to transform a row, measured and predicted.
 
-    The least of some times, since what is compiled at first, and what other threads of the process allocate
-    meanwhile, is counted, too. `make` gets the number of the time, and returns a map without tables.
+    `make` gets the number of the call, and returns a map without tables.
     """
-    peaks = []
-    for time in range(TIMES):
-        tracemalloc.start()
-        feature_map = make(time)
-        feature_map.transform(row)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    return min(peaks), feature_map.table_bytes(row.shape[1])
+    number = itertools.count()
+    peak = least_peak(lambda: make(next(number)).transform(row))
+    return peak, make(0).table_bytes(row.shape[1])
 
 
 def copies(fitted: FeatureMap) -> Callable[[int], FeatureMap]:
@@ -129,10 +123,8 @@ def test_features_take_little_besides_the_block_of_them(monkeypatch: pytest.Monk
         whole = fitted.transform(X)
         for module in ("composed", "gaussianmaclaurin"):
             monkeypatch.setattr(f"daskrf.features.{module}._ENTRIES", 2**16)
-        tracemalloc.start()
+        peak = least_peak(lambda fitted=fitted: fitted.transform(X))
         Phi = fitted.transform(X)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
         monkeypatch.undo()
         assert Phi.tobytes() == whole.tobytes()
         assert peak < 1.4 * whole.nbytes
