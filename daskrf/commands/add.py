@@ -89,6 +89,8 @@ class AddReport(Shown):
     warnings : tuple of str
     inputs : tuple of str
         How the labels were read.
+    choices : tuple of (str, KernelChoice)
+        Targets whose kernel was chosen again, since their labels had doubled, and what was tried.
     """
 
     model: PurePath
@@ -106,6 +108,7 @@ class AddReport(Shown):
     seconds: float
     warnings: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    choices: tuple[tuple[str, KernelChoice], ...] = ()
 
     def __str__(self) -> str:
         if not self.added:
@@ -128,6 +131,9 @@ class AddReport(Shown):
                 lines.append(f"  {shown}: best so far {after[t]:.6g}, before {before[t]:.6g}")
             if (found := self.agreement[t]) is not None:
                 lines.append(f"  {shown}: {found}")
+        for name, choice in self.choices:
+            lines.append(f"  {printable(name, 60)}: its labels have doubled, and its kernel was chosen again")
+            lines += [f"    {line}" for line in str(choice).splitlines()]
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
@@ -248,6 +254,7 @@ class _Add(Job[AddReport]):
     words: str = ""
     given: list[int] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
+    choices: list[tuple[str, KernelChoice]] = field(default_factory=list)
     done: bool = False
 
     name = "add"
@@ -504,10 +511,10 @@ class _Add(Job[AddReport]):
             if isinstance(gp, SeparateGP)
             else [(gp, tuple(range(len(self.old.targets))))]
         )
-        solved = [self._solved_part(run, *part, number) for number, part in enumerate(parts)]
+        solved = [self._solved_part(run, *part) for part in parts]
         return SeparateGP(solved, gp.targets) if isinstance(gp, SeparateGP) else solved[0]
 
-    def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...], number: int) -> Any:
+    def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Any:
         """Return one process with the new labels of its targets."""
         y = self.new.y[:, list(targets)]
         there = np.isfinite(y).all(axis=1)
@@ -522,7 +529,7 @@ class _Add(Job[AddReport]):
             return process
         X, y = self.new.X[there], y[there]
         if isinstance(process, ExactGP):
-            return self._solved_exactly(run, process, X, y[:, 0], number)
+            return self._solved_exactly(run, process, X, y[:, 0], targets[0])
         run.progress.start("solve", 1, "models")
         process.feature_map_ = feature_map_of(self.old)
         try:
@@ -536,7 +543,7 @@ class _Add(Job[AddReport]):
         return process
 
     def _solved_exactly(
-        self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], number: int
+        self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], target: int
     ) -> ExactGP:
         """Return an exact process with more labels; its kernel is chosen anew if they have doubled."""
         whole = sparse.vstack([process.X_train_, X], format="csr", dtype=process.X_train_.dtype)
@@ -550,10 +557,12 @@ class _Add(Job[AddReport]):
                 "chosen again."
             )
         run.progress.start("solve", 1, "models")
-        folder, start = run.work / f"target-{number}", None if columns is not None else process
+        folder, start = run.work / f"target-{target}", None if columns is not None else process
         (gp,) = solve_exact(run, asked, [Equations(whole, values, folder, start)], columns=columns)
         if columns is None:
             gp.kernel_choice_ = choice
+        elif gp.kernel_choice_ is not None:
+            self.choices.append((self.old.targets[target], gp.kernel_choice_))
         return gp
 
     def _report(self, run: Run, found: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
@@ -578,6 +587,7 @@ class _Add(Job[AddReport]):
             run.seconds,
             tuple(warnings),
             (self.words,),
+            tuple(self.choices),
         )
 
 

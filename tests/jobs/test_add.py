@@ -309,12 +309,17 @@ def test_the_kernel_is_chosen_again_when_labels_have_doubled(
 ) -> None:
     model = fitted(made, tmp_path / "model", quick=False)
     first = read_model(model).gp.kernel_choice_  # type: ignore[union-attr]
-    add(model, made / "new.csv", output=tmp_path / "same")
+    report = add(model, made / "new.csv", output=tmp_path / "same")
+    assert not report.choices
+    assert "chosen again" not in str(report)
     same = read_model(tmp_path / "same").gp
     assert same.kernel_choice_ == first  # type: ignore[union-attr]
     monkeypatch.setattr(adding, "_CHOOSE_AGAIN", 1.5)
-    add(model, made / "new.csv")
-    assert read_model(model).gp.kernel_choice_.n_rows == 250  # type: ignore[union-attr]
+    report = add(model, made / "new.csv")
+    chosen = read_model(model).gp.kernel_choice_  # type: ignore[union-attr]
+    assert chosen.n_rows == 250
+    assert report.choices == (("score", chosen),)
+    assert "score: its labels have doubled, and its kernel was chosen again\n    kernels" in str(report)
 
 
 def test_the_transform_and_the_unit_of_the_fit_apply(made: Path, tmp_path: Path) -> None:
