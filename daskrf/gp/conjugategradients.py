@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ __all__ = ["BlockSystem", "Solution", "solve"]
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 Operator = Callable[[Single], Single]
+Product = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 _SAFETY = 0.8  # times the tolerance: rounding makes the true residual slightly larger than the updated one
 _BLOCK = 64  # right-hand sides that share directions: beyond, these cost more than they save
@@ -38,13 +39,13 @@ class Solution(NamedTuple):
     `residuals` are |b - A x| / |b| for each column, with b - A x recomputed at the end.
     """
 
-    x: Single
+    x: Double
     residuals: Double
     n_iterations: int
 
 
 def solve(
-    multiply: Operator,
+    multiply: Product,
     right: Single,
     precondition: Operator,
     *,
@@ -57,7 +58,7 @@ def solve(
     Parameters
     ----------
     multiply : callable
-        Returns A times vectors, float32 of shape (n, m).
+        Returns A times vectors of shape (n, m), float32, or float64 where residuals are computed.
     right : float32 array, shape (n, m)
     precondition : callable
         Returns an approximation of A^-1, symmetric and positive definite, times vectors.
@@ -87,12 +88,12 @@ def solve(
 class BlockSystem:
     """(K + ratio I) x = b for each column b of `right`, with a solution that can be improved and moved.
 
-    Vectors are float32; inner products, and what follows from them, float64.
+    Vectors are float32; the solution, inner products, and what follows from them, float64.
 
     Parameters
     ----------
     multiply : callable
-        Returns K times vectors, float32 of shape (n, any).
+        Returns K times vectors of shape (n, any), float32, or float64 where residuals are computed.
     precondition : callable
         Returns an approximation of (K + ratio I)^-1 times vectors; it may change with the ratio.
     right : float32 array, shape (n, m)
@@ -102,19 +103,19 @@ class BlockSystem:
 
     Attributes
     ----------
-    x : float32 array, shape (n, m)
+    x : float64 array, shape (n, m)
     """
 
     def __init__(
         self,
-        multiply: Operator,
+        multiply: Product,
         precondition: Operator,
         right: Single,
         ratio: float = 0.0,
         *,
         start: Single | None = None,
     ) -> None:
-        self.x = np.zeros_like(right) if start is None else start.copy()
+        self.x = np.zeros(right.shape) if start is None else start.astype(np.float64)
         self._multiply, self._precondition = multiply, precondition
         self._right, self._ratio = right, ratio
         self._residual = right.copy() if start is None else None
@@ -127,7 +128,7 @@ class BlockSystem:
         shift = np.float32(ratio - self._ratio)
         if self._residual is not None:
             self._residual += right - self._right
-            self._residual -= shift * self.x
+            self._residual -= shift * self.x.astype(np.float32)
         for block in self._blocks:
             block.move(shift)
         self._right, self._ratio, self._true = right, ratio, False
@@ -146,7 +147,7 @@ class BlockSystem:
         norms = np.maximum(_norms(self._right), _TINY)
         n, before, reserved = 0, np.inf, int(check)  # for the residual at the end
         if self._residual is None:
-            self._residual, n = self._right - self._times(self.x), 1
+            self._residual, n = self._true_residual(), 1
         while True:
             found = _norms(self._residual) / norms
             excess = float((found / tolerance).max(initial=0.0))
@@ -155,10 +156,10 @@ class BlockSystem:
             if ended and (self._true or not check):
                 return Solution(self.x, found, n)
             if not ended:
-                before, self._true = excess, False
+                before, self._true = excess if self._true else np.inf, False
                 n += self._improve(self._residual, _SAFETY * tolerance * norms, max_products - n - reserved)
             if check:
-                self._residual, self._true = self._right - self._times(self.x), True
+                self._residual, self._true = self._true_residual(), True
                 n += 1
 
     def _improve(self, residual: Single, targets: Double, max_products: int) -> int:
@@ -176,6 +177,13 @@ class BlockSystem:
             if (_norms(residual) <= targets).all():
                 return n
         return max_products
+
+    def _true_residual(self) -> Single:
+        """Return b - A x, summed in double precision: its terms may be far larger than it is."""
+        residual = self._right - self._multiply(self.x)
+        if self._ratio:
+            residual -= self._ratio * self.x
+        return residual.astype(np.float32)
 
     def _times(self, vectors: Single) -> Single:
         product = self._multiply(np.ascontiguousarray(vectors))
@@ -203,7 +211,7 @@ class _Block:
         self.directions = _orthonormal(new)
         return self.directions.shape[1]
 
-    def step(self, products: Single, x: Single, residual: Single) -> None:
+    def step(self, products: Single, x: Double, residual: Single) -> None:
         """Go to the best solution in the space of x and the directions."""
         self._products = products
         if self.directions.size:

@@ -50,7 +50,7 @@ _DOUBT = 3e-3  # of noise far below that part of the variance of f over the rows
 _FEW_MORE = 1.1  # times the labels: up to there the variances of a fit to start from are kept
 _FACTOR_LOCK = threading.Lock()
 
-_VECTORS = 14  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
+_VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
 _USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
 _STATE_VERSION = 2
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")

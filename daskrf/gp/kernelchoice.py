@@ -602,16 +602,16 @@ class _Folds:
             ratio = size * math.exp(log_ratio)
             preconditioner.set_ratio(ratio)
 
-            def multiply(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+            def multiply(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
                 product = matrix.product(vectors)
-                product += np.float32(ratio) * vectors
+                product += ratio * vectors
                 return product
 
             options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _MOST_PRODUCTS}
             known = solve(multiply, right, preconditioner, start=known, **options).x
-            sums = known.sum(axis=0, dtype=np.float64)
+            sums = known.sum(axis=0)
             mean = float(sums[0] / sums[1])
-            alpha = np.ascontiguousarray(known[:, :1] - np.float32(mean) * known[:, 1:])
+            alpha = (known[:, :1] - mean * known[:, 1:]).astype(np.float32)
             return self.y[fold] - shift - mean - matrix.cross_product(self.X[fold], alpha)[:, 0]
 
         return errors_of

@@ -1,4 +1,7 @@
-"""Products of a large kernel matrix with blocks of vectors, tile by tile, in single precision."""
+"""Products of a large kernel matrix with blocks of vectors, tile by tile.
+
+Kernel values are in single precision, products in that of the vectors.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from daskrf.kernels.kernel import Kernel, Prepared
 __all__ = ["KernelMatrix", "Products", "Squares", "Terms"]
 
 Single = npt.NDArray[np.float32]
+Floats = npt.NDArray[Any]
 
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
@@ -103,15 +107,15 @@ class KernelMatrix:
         self._kept.clear()
         self._chosen.clear()
 
-    def product(self, vectors: Single) -> Single:
-        """Return k(X, X) times vectors, float32 of shape (n, any)."""
+    def product(self, vectors: Floats) -> Floats:
+        """Return k(X, X) times vectors, in their precision, float32 or float64: shape (n, any)."""
         return self.total(Products(vectors))
 
     def own_squares(self, scales: Single) -> Single:
         """Return the largest and the sum of (scales_j k(x_i, x_j))^2 over j != i, float32 of shape (2, n)."""
         return self.total(Squares(scales))
 
-    def total(self, terms: Terms) -> Single:
+    def total(self, terms: Terms) -> Floats:
         """Return the total of what all tiles add to each row.
 
         Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. In each round
@@ -127,7 +131,7 @@ class KernelMatrix:
             n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
             pairs = [(p, (p + apart) % self.n_panels) for p in range(n_pairs)]
 
-            def both(pair: tuple[int, int]) -> tuple[Single, Single]:
+            def both(pair: tuple[int, int]) -> tuple[Floats, Floats]:
                 return self._both(terms, self._tile(*pair), *pair)
 
             for (p, q), (own, other) in zip(pairs, self._each(both, pairs), strict=True):
@@ -136,7 +140,7 @@ class KernelMatrix:
                     terms.add(terms.rows_of(found, self._slices[q]), other)
         return found
 
-    def between(self, terms: Terms, left: range, right: range) -> tuple[Single, Single]:
+    def between(self, terms: Terms, left: range, right: range) -> tuple[Floats, Floats]:
         """Return what the tiles of some panels with others add to the rows of both.
 
         If `left` and `right` are the same, each tile of two of them counts once for both, and the second
@@ -161,7 +165,7 @@ class KernelMatrix:
     def _rows_of(self, panels: range) -> slice:
         return slice(self._slices[panels[0]].start, self._slices[panels[-1]].stop)
 
-    def _both(self, terms: Terms, tile: Single, p: int, q: int) -> tuple[Single, Single]:
+    def _both(self, terms: Terms, tile: Single, p: int, q: int) -> tuple[Floats, Floats]:
         """Return what a tile adds to the rows of p, and to those of q unless they are the same."""
         rows, columns = self._slices[p], self._slices[q]
         if p == q:
@@ -242,49 +246,49 @@ class KernelMatrix:
 class Terms(ABC):
     """What each tile of a kernel matrix adds to the totals of its rows, from numbers for each row."""
 
-    vectors: Single
+    vectors: Floats
 
     @abstractmethod
-    def zero(self, n_rows: int) -> Single:
+    def zero(self, n_rows: int) -> Floats:
         """Return the totals of no tiles."""
 
     @abstractmethod
-    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
+    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Floats:
         """Return what kernel values of some rows with some of the own rows add to totals of the former.
 
         `diagonal`: the rows are the same.
         """
 
     @abstractmethod
-    def add(self, total: Single, term: Single) -> None:
+    def add(self, total: Floats, term: Floats) -> None:
         """Add a term to the totals of the same rows."""
 
     @abstractmethod
-    def rows_of(self, total: Single, rows: slice) -> Single:
+    def rows_of(self, total: Floats, rows: slice) -> Floats:
         """Return a view of the totals of some rows."""
 
     @abstractmethod
-    def n_rows(self, total: Single) -> int:
+    def n_rows(self, total: Floats) -> int:
         """Return the number of rows of totals."""
 
 
 @dataclass(frozen=True)
 class Products(Terms):
-    """Kernel values times vectors, float32 of shape (n, any)."""
+    """Kernel values times vectors, of shape (n, any), in the precision of these."""
 
-    def zero(self, n_rows: int) -> Single:
-        return np.zeros((n_rows, self.vectors.shape[1]), np.float32)
+    def zero(self, n_rows: int) -> Floats:
+        return np.zeros((n_rows, self.vectors.shape[1]), self.vectors.dtype)
 
-    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
-        return tile @ self.vectors[columns]
+    def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Floats:
+        return tile.astype(self.vectors.dtype, copy=False) @ self.vectors[columns]
 
-    def add(self, total: Single, term: Single) -> None:
+    def add(self, total: Floats, term: Floats) -> None:
         total += term
 
-    def rows_of(self, total: Single, rows: slice) -> Single:
+    def rows_of(self, total: Floats, rows: slice) -> Floats:
         return total[rows]
 
-    def n_rows(self, total: Single) -> int:
+    def n_rows(self, total: Floats) -> int:
         return len(total)
 
 

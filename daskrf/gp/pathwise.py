@@ -32,7 +32,14 @@ from daskrf.gp.priordraws import PriorDraws
 from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["KernelSum", "PathwisePosterior", "ProcessParameters", "fit_pathwise", "prior_of_fit"]
+__all__ = [
+    "LEAST_RATIO",
+    "KernelSum",
+    "PathwisePosterior",
+    "ProcessParameters",
+    "fit_pathwise",
+    "prior_of_fit",
+]
 
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
@@ -48,9 +55,8 @@ _LANDMARKS_OF_SOME = 1000
 _STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
 _KNOWN_STEP = 0.5  # the same for the first step with all rows, where some rows have told how far to go
 _LARGEST_STEP = 1.5
-_RANGE = (1e-3, 1e6)
-"""Search range of lambda, relative to the mean of k(x, x): single precision does not resolve smaller values
-added to K."""
+LEAST_RATIO = 1e-3  # of lambda to k(x, x): single precision does not resolve smaller values added to K
+_RANGE = (LEAST_RATIO, 1e6)  # search range of lambda, relative to the mean of k(x, x)
 
 _FIRST = 0.1
 """Smallest starting value of the search, on the same scale: a few rows may show no noise where all rows do,
@@ -316,7 +322,7 @@ def fit_pathwise(
         prior,
         found,
         alpha,
-        system.solution.x[:, 1].copy(),
+        system.solution.x[:, 1].astype(np.float32),
         variances,
         system.scale,
         at_bound,
@@ -356,11 +362,11 @@ def _search_some(
     search.begin_again()
 
 
-def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Single) -> VarianceModel:
+def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Double) -> VarianceModel:
     """Fit the variance model to the solutions for the draws."""
     diagonal = matrix.kernel.diag(matrix.X)
     largest, total = matrix.own_squares(correlation_scales(matrix, found))
-    squares = np.einsum("ij,ij->i", beta, beta, dtype=np.float64) / beta.shape[1]
+    squares = np.einsum("ij,ij->i", beta, beta) / beta.shape[1]
     some = diagonal > 0
     return fit_variances(
         largest[some] / diagonal[some],
@@ -459,12 +465,12 @@ class _System:
         """The given mean, or the optimal one for the current lambda."""
         if self.given[0] is not None:
             return self.given[0]
-        labels, ones = self.solution.x[:, :2].astype(np.float64).T
+        labels, ones = self.solution.x[:, :2].T
         return self.shift + self.scale * float(labels.sum() / ones.sum())
 
     def alpha(self) -> Double:
         """Return C^-1 (y - mean)."""
-        labels, ones = self.solution.x[:, :2].astype(np.float64).T
+        labels, ones = self.solution.x[:, :2].T
         labels = labels * self.scale
         return labels - (self.mean - self.shift) * ones
 
@@ -487,7 +493,7 @@ class _System:
         alpha, n = self.alpha(), len(self.y)
         residual = self.y - (self.mean - self.shift)
         beta = self.solution.x[:, 2:]
-        trace = float(np.einsum("ij,ij->", beta, beta, dtype=np.float64)) / beta.shape[1]
+        trace = float(np.einsum("ij,ij->", beta, beta)) / beta.shape[1]
         _, signal, noise = self.given
         tiny = float(np.finfo(np.float64).tiny)
         if noise is not None:

@@ -56,9 +56,9 @@ def fit_together(
     def fitting(gp: ExactGP, labels: npt.ArrayLike) -> Callable[[Ask], ExactGP]:
         return lambda ask: gp.fit(X, labels, matrix=_Shared(matrix, ask))
 
-    def totals(questions: list[Terms]) -> list[Single]:
+    def totals(questions: list[Terms]) -> list[Any]:
         asked = [terms.vectors for terms in questions if isinstance(terms, Products)]
-        found = matrix.total(Products(np.hstack(asked))) if asked else None
+        found = matrix.total(Products(np.hstack(asked))) if asked else None  # double, if one of them is
         ends = iter(np.cumsum([0, *(vectors.shape[1] for vectors in asked)]).tolist())
         start, answers = next(ends), []
         for terms in questions:
@@ -66,7 +66,7 @@ def fit_together(
                 answers.append(matrix.total(terms))
             else:
                 stop = next(ends)
-                answers.append(np.ascontiguousarray(found[:, start:stop]))
+                answers.append(np.ascontiguousarray(found[:, start:stop], terms.vectors.dtype))
                 start = stop
         return answers
 

@@ -103,6 +103,26 @@ def test_more_right_hand_sides_than_share_directions_and_repeated_ones() -> None
     assert found.residuals.max() <= 1e-4
 
 
+@pytest.mark.parametrize(("size", "ratio"), [(2, 1e-2), (2, 1e-3), (4, 1e-3)])
+def test_terms_far_larger_than_their_sum_do_not_limit_the_residual(size: int, ratio: float) -> None:
+    """A solution of up to 1000 times the right-hand side, and eigenvalues of up to 1000."""
+    n, rng = 1000, np.random.default_rng(0)
+    vectors, _ = np.linalg.qr(np.hstack([np.ones((n, 1)), rng.standard_normal((n, size - 1))]))
+    values = np.geomspace(n, n / 10, size)
+    a = ((vectors * values) @ vectors.T + ratio * np.eye(n)).astype(np.float32)
+    b = rng.standard_normal((n, 8)).astype(np.float32)
+
+    def inverse(v: np.ndarray) -> np.ndarray:
+        inside = vectors.T @ v
+        found = (v - vectors @ inside) / ratio + vectors @ (inside / (values + ratio)[:, None])
+        return found.astype(np.float32)
+
+    found = solve(lambda v: a @ v, b, inverse, tolerance=1e-4, max_iterations=30)
+    residuals = np.linalg.norm(b - a.astype(np.float64) @ found.x, axis=0) / np.linalg.norm(b, axis=0)
+    assert residuals.max() <= 1e-4
+    np.testing.assert_allclose(found.residuals, residuals, rtol=1e-3)
+
+
 @pytest.mark.parametrize("check", [True, False])
 def test_a_solution_is_moved_to_other_labels_and_another_ratio(check: bool) -> None:
     a, b = system(300, 4, 6, 1e-3)

@@ -32,6 +32,9 @@ def test_products_are_those_of_the_whole_matrix(kernel, kept) -> None:
     X, vectors = rows(), np.random.default_rng(1).standard_normal((N, 5)).astype(np.float32)
     matrix = KernelMatrix(kernel, X, keep_bytes=int(kept * KernelMatrix.bytes_of(N)))
     np.testing.assert_allclose(matrix.product(vectors), kernel(X) @ vectors, atol=2e-5)
+    whole = matrix.product(np.eye(N, dtype=np.float32)).astype(np.float64)
+    large = 1e8 * vectors.astype(np.float64)
+    np.testing.assert_allclose(matrix.product(large), whole @ large, rtol=0, atol=1e-6)  # in double precision
     others, found = rows(37, 2), np.full((37, 5), np.nan)
 
     def use(part: slice, values: np.ndarray) -> None:
