@@ -551,7 +551,8 @@ class _Add(Job[AddReport]):
         choice, asked, columns = process.kernel_choice_, _unfitted(process), None
         if choice is not None and _is_outgrown(choice, len(values)):
             columns = FingerprintSpec.from_state(self.old.metadata["fingerprint"]).columns
-            asked.set_params(kernel=choice.asked or asked.kernel)
+            chosen = {name: None for name, v in choice.variances.items() if getattr(asked, name) == v}
+            asked.set_params(kernel=choice.asked or asked.kernel, **chosen)
             run.progress.note(
                 f"The kernel was chosen with {amount(choice.n_rows, 'labels')}; with {len(values):,} it is "
                 "chosen again."

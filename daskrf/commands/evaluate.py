@@ -35,7 +35,7 @@ from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.metricchoice import learns_metric
 from daskrf.jobs.exactsolve import need_of_gathering
 from daskrf.jobs.given import Data
-from daskrf.jobs.heldout import FEW_LABELS, ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
+from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
@@ -419,7 +419,8 @@ class _Target:
         process = f"an exact process with {kernel}"
         if not self.job.fit.searches:
             return process, f"the kernel was given; {in_fold}"
-        if max(len(known) for known, _ in self.rows) <= FEW_LABELS:
+        assert isinstance(self.process, ExactHeldOut)
+        if self.process.chooses_for(max(len(known) for known, _ in self.rows)):
             return process, "kernel, mean and variances were found in each fold"
         return process, f"the kernel was chosen on all labels; {in_fold}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +22,13 @@ from scipy.optimize import minimize
 from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.clearlybetter import first_of_the_best
+from daskrf.gp.clearlybetter import clearly_better, first_of_the_best
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.metricchoice import choose_metric
 from daskrf.kernels.kernel import AUTO, Kernel, from_state
+from daskrf.kernels.metric import MetricGaussian
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
@@ -46,6 +49,7 @@ _RATIO = 0.1  # noise to signal variance, from which the first search starts
 _RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
 _LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
 _LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
+_TURNS = 2  # of the search for length scale and noise in a metric, one after the other
 _FAR = 12  # steps of a given kernel, whose best length scale may be anywhere
 _PAIRS = 2000
 _LIMITS = math.log(1e-6), math.log(1e9)
@@ -53,6 +57,8 @@ _SOME = 200  # rows whose kernel values tell which length scale is usual
 _USUAL = math.exp(-0.5 / _LENGTH**2)  # mean kernel value there: that of a Gaussian kernel in the first search
 _WEIGHED, _FEWEST_WEIGHED = 1000, 50  # rows whose evidence finds weights, and how many it takes at least
 _LEAST = 0.01  # part of the differences that makes a term worth its time
+_FEWEST_LEARN = 200  # labels that a metric learns from: half of those that are left out one by one
+_METRIC_RATIOS = 1e-4, 1e3  # where equations are factorized: a metric may tell labels without noise well
 _STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
 _HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
@@ -93,6 +99,12 @@ class KernelChoice:
         time.
     asked : Kernel or None
         The kernel whose length scale was chosen, if that was all.
+    n_learned : int
+        Labels that the metric of the last kernel was learned from; 0 if none was tried.
+    variances : dict of str to float
+        "signal_variance" and "noise_variance" that go with a kernel in a learned metric, by labels that it
+        has not seen: those that it was learned from look less noisy than they are. Else empty, since the
+        evidence of all labels finds them.
     """
 
     kernel: Kernel
@@ -100,6 +112,8 @@ class KernelChoice:
     n_rows: int = 0
     n_left_out: int = 0
     asked: Kernel | None = None
+    n_learned: int = 0
+    variances: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.trials:
@@ -114,8 +128,13 @@ class KernelChoice:
         for trial in self.trials:
             taken = "  taken" if trial.kernel == self.kernel else ""
             lines.append(f"  {trial.name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
-        best = max(self.trials, key=lambda trial: trial.log_probability)
-        if best.kernel != self.kernel:
+        if self.n_learned:
+            lines.append(
+                f"  The metric was learned from {self.n_learned:,} of the labels; its figures are of others, "
+                "left out then."
+            )
+        best = max(self.trials[: len(self.trials) - bool(self.n_learned)], key=lambda t: t.log_probability)
+        if not self.variances and best.kernel != self.kernel:
             lines.append(
                 "  A kernel further down is taken if it is clearly better: by 0.01 and a standard error."
             )
@@ -123,32 +142,42 @@ class KernelChoice:
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
-        trials = [{**vars(trial), "kernel": trial.kernel.state()} for trial in self.trials]
+        trials = [
+            {**vars(trial), "kernel": None if trial.kernel == self.kernel else trial.kernel.state()}
+            for trial in self.trials  # a metric is long
+        ]
         return {
             "kernel": self.kernel.state(),
             "trials": trials,
             "n_rows": self.n_rows,
             "n_left_out": self.n_left_out,
             **({} if self.asked is None else {"asked": self.asked.state()}),
+            **({"n_learned": self.n_learned, "variances": self.variances} if self.n_learned else {}),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> KernelChoice:
         """Rebuild a choice from its `state`."""
         names = ("name", "log_probability", "r2")
+        kernel = from_state(state["kernel"])
         trials = tuple(
-            Trial(from_state(trial["kernel"]), **{name: trial[name] for name in names})
+            Trial(from_state(trial["kernel"]) if trial["kernel"] else kernel, **{n: trial[n] for n in names})
             for trial in state["trials"]
         )
         asked = from_state(state["asked"]) if "asked" in state else None
-        return cls(from_state(state["kernel"]), trials, state["n_rows"], state["n_left_out"], asked)
+        learned = state.get("n_learned", 0), state.get("variances", {})
+        return cls(kernel, trials, state["n_rows"], state["n_left_out"], asked, *learned)
 
 
 class _Score(NamedTuple):
-    """Log probabilities of labels left out, one each, and the errors of their predictions."""
+    """Log probabilities of labels left out, one each, the errors of their predictions, and variances.
+
+    The variance of the signal, and that of the noise, are NaN where errors are taken to have one size.
+    """
 
     log_probability: Double
     errors: Double
+    variances: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def mean(self) -> float:
@@ -178,8 +207,11 @@ def choose_kernel(
     Tanimoto kernels of all kinds and the best Gaussian one, in this order. Columns of "descriptors" are left
     out of these; tried is then the best of them beside a Gaussian kernel of the descriptors, with its best
     length scale and weight. One is taken in place of an earlier one if its mean log probability is better by
-    more than 0.01 and the standard error. With a kernel whose length scale is "auto", only its length scales
-    are tried, and the best is taken.
+    more than 0.01 and the standard error. Last, with 400 labels and more, a Gaussian kernel in a metric that
+    half of them (2,000 at most) have learned, if that predicts left-out ones of this half better than usual
+    distances do (`choose_metric`): it is taken if it is clearly better for the other labels, with variances
+    by these. With a kernel whose length scale is "auto", only its length scales are tried, and the best is
+    taken.
 
     Parameters
     ----------
@@ -224,8 +256,8 @@ def choose_kernel(
     """
     if kernel is not None and kernel.parameters().get("metric") == AUTO:
         raise InputError(
-            "An exact process learns no metric; take Fourier features (--map fourier --kernel metric), or "
-            "give a metric that was learned."
+            "An exact process compares a metric with other kernels: leave the kernel out. To have one in any "
+            "case, take Fourier features (--map fourier --kernel metric), or give a metric that was learned."
         )
     X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
     if y.shape != (X.shape[0],):
@@ -251,7 +283,8 @@ def choose_kernel(
     search = _Search(scorer, some, on_trial or (lambda words: None), _Evidence(X[few], y[few]))
     if kernel is None:
         search.run(columns or {})
-        return search.choice(y[out], len(order))
+        choice = search.choice(y[out], len(order))
+        return search.with_metric(choice, X, y, order, next(_parts(columns or {})))
     search.run_scales(kernel)
     return replace(search.choice(y[out], len(order), best=True), asked=kernel)
 
@@ -363,6 +396,55 @@ class _Search:
         self.found.append((kernel, _words(kernel, name), score))
         return score
 
+    def with_metric(
+        self,
+        choice: KernelChoice,
+        X: Any,
+        y: Double,
+        order: npt.NDArray[np.int64],
+        columns: tuple[str, Range | None],
+    ) -> KernelChoice:
+        """Return the choice, or a Gaussian kernel in a learned metric if that is clearly better.
+
+        It is judged by other labels than those that it learns from, and has its variances from them.
+
+        Parameters
+        ----------
+        choice : KernelChoice
+            Among the kernels found so far.
+        X, y : rows and labels
+        order : int64 array
+            Rows to use, in random order.
+        columns : (str, (int, int) or None)
+            Columns that the kernel sees, and their name.
+        """
+        name, part = columns
+        some = order[:_ONE_BY_ONE]
+        unseen, seen = np.array_split(some, 2)
+        if len(seen) < _FEWEST_LEARN:
+            return choice
+        own = X if part is None else X[:, part[0] : part[1]]
+        learned = choose_metric(own[seen], y[seen], on_trial=self.on_trial)
+        if not learned.rounds:
+            return choice
+        self.on_trial(_words(learned.kernel, name))
+        scorer = _OneByOne(X[some], y[some], len(unseen), np.float64)
+        many = isinstance(self.scorer, _Folds)  # rows, of which those left out are the unseen ones
+        kernel, score = _best_in_metric(scorer, learned.kernel, part, _RATIOS if many else _METRIC_RATIOS)
+        known = next(each for one, _, each in self.found if one == choice.kernel).log_probability
+        if many:
+            new = self.scored(kernel).log_probability
+        else:
+            new, known = score.log_probability, known[unseen]
+        labels = y[unseen]
+        r2 = 1.0 - float(score.errors @ score.errors / np.square(labels - labels.mean()).sum())
+        trial = Trial(kernel, _words(kernel, name), float(new.mean()), r2)
+        found = replace(choice, trials=(*choice.trials, trial), n_learned=len(seen))
+        if not clearly_better(new, known):
+            return found
+        variances = dict(zip(("signal_variance", "noise_variance"), score.variances, strict=True))
+        return replace(found, kernel=kernel, variances=variances)
+
     def scored(self, kernel: Kernel) -> _Score:
         """Return the score of a kernel with its best ratio of noise to signal variance."""
         limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
@@ -383,6 +465,26 @@ class _Search:
             for kernel, name, score in self.found
         ]
         return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def _best_in_metric(
+    scorer: _OneByOne, kernel: MetricGaussian, part: Range | None, ratios: tuple[float, float]
+) -> tuple[Kernel, _Score]:
+    """Return a kernel with the length scale and the noise that suit the labels, and its score."""
+    noise, length = math.log(_RATIO), math.log(kernel.length_scale)
+    lengths = length - _LENGTH_STEPS * _LENGTH_STEP, length + _LENGTH_STEPS * _LENGTH_STEP
+    limits = math.log(ratios[0]), math.log(ratios[1])
+
+    def kernel_at(log_length: float) -> Kernel:
+        return _on(kernel.with_length_scale(_rounded(math.exp(log_length))), part)
+
+    def score_at(log_length: float, log_ratio: float) -> _Score:
+        return scorer(kernel_at(log_length))(log_ratio)
+
+    for _ in range(_TURNS):
+        length, _ = _climb(partial(score_at, log_ratio=noise), length, _LENGTH_STEP, lengths)
+        noise, score = _climb(scorer(kernel_at(length)), noise, _RATIO_STEP, limits)
+    return kernel_at(length), score
 
 
 def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
@@ -538,32 +640,39 @@ class _Evidence:
 
 @dataclass(frozen=True)
 class _OneByOne:
-    """Leaves out one label at a time."""
+    """Leaves out one label at a time; the first `n_judged` count, or all.
+
+    Single precision is enough where labels have noise far above its rounding.
+    """
 
     X: Any
     y: Double
+    n_judged: int | None = None
+    dtype: type[np.floating[Any]] = np.float32
 
     def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
-        # Single precision is enough: labels are left out with noise far above its rounding.
-        matrix, n, y = kernel(self.X).astype(np.float32), len(self.y), self.y
-        size, ones = float(matrix.diagonal().mean()), np.ones(n, np.float32)
-        failed = _Score(np.full(n, -math.inf), y - y.mean())
+        matrix: npt.NDArray[Any] = kernel(self.X).astype(self.dtype)
+        n, y, judged = len(self.y), self.y, slice(self.n_judged)
+        size, ones = float(matrix.diagonal().mean()), np.ones(n).astype(self.dtype)
+        failed = _Score(np.full(len(y[judged]), -math.inf), (y - y.mean())[judged])
+        invert, multiply = lapack.get_lapack_funcs("potri", (matrix,)), blas.get_blas_funcs("symv", (matrix,))
 
         def score(log_ratio: float) -> _Score:
+            ratio = size * math.exp(log_ratio)
             shifted = np.array(matrix, order="F")
-            shifted.flat[:: n + 1] += np.float32(size * math.exp(log_ratio))
+            shifted.flat[:: n + 1] += self.dtype(ratio)
             try:
                 root = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
             except np.linalg.LinAlgError:  # not positive definite
                 return failed
-            inverse, _ = lapack.spotri(root, lower=1, overwrite_c=1)
-            one = blas.ssymv(1.0, inverse, ones, lower=1).astype(np.float64)
+            inverse, _ = invert(root, lower=1, overwrite_c=1)
+            one = multiply(1.0, inverse, ones, lower=1).astype(np.float64)
             mean = float(one @ y / one.sum())
-            alpha = blas.ssymv(1.0, inverse, (y - mean).astype(np.float32), lower=1).astype(np.float64)
-            precision = inverse.diagonal().astype(np.float64)
+            alpha = multiply(1.0, inverse, (y - mean).astype(self.dtype), lower=1).astype(np.float64)[judged]
+            precision = inverse.diagonal().astype(np.float64)[judged]
             errors = alpha / precision
-            variances = float(np.mean(alpha * errors)) / precision
-            return _Score(_log_density(errors, variances), errors)
+            signal = float(np.mean(alpha * errors))
+            return _Score(_log_density(errors, signal / precision), errors, (signal, signal * ratio))
 
         return score
 

@@ -33,7 +33,6 @@ from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
 __all__ = [
-    "LEAST_RATIO",
     "KernelSum",
     "PathwisePosterior",
     "ProcessParameters",
@@ -55,8 +54,9 @@ _LANDMARKS_OF_SOME = 1000
 _STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
 _KNOWN_STEP = 0.5  # the same for the first step with all rows, where some rows have told how far to go
 _LARGEST_STEP = 1.5
-LEAST_RATIO = 1e-3  # of lambda to k(x, x): single precision does not resolve smaller values added to K
-_RANGE = (LEAST_RATIO, 1e6)  # search range of lambda, relative to the mean of k(x, x)
+_RANGE = (1e-3, 1e6)
+"""Search range of lambda, relative to the mean of k(x, x): kernel values in single precision do not resolve
+much smaller ones."""
 
 _FIRST = 0.1
 """Smallest starting value of the search, on the same scale: a few rows may show no noise where all rows do,

@@ -316,6 +316,7 @@ def solve_exact(
             else:
                 choice = start.kernel_choice_
             gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
+            gp.set_params(**_variances(gp, choice))
         fitted.append(gp)
         choices.append(choice)
         begins = start is not None and gp.begins_from(start)
@@ -329,6 +330,12 @@ def solve_exact(
     for gp, choice in zip(fitted, choices, strict=True):
         gp.kernel_choice_ = choice
     return fitted
+
+
+def _variances(gp: ExactGP, choice: KernelChoice | None) -> dict[str, float]:
+    """Return the variances that go with a chosen kernel, but for those that were given."""
+    found = {} if choice is None else choice.variances
+    return {name: value for name, value in found.items() if getattr(gp, name) is None}
 
 
 def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations]) -> None:

@@ -145,7 +145,8 @@ class ExactHeldOut(Process):
     """An exact process.
 
     With `columns`, those of each kind of fingerprint, labels determine its kernel: those that a fit knows if
-    they are at most `FEW_LABELS`, and else all, because that takes long and makes next to no difference.
+    they are at most `FEW_LABELS`, and else all, because that takes long and makes next to no difference. But
+    a metric that was learned from all labels would know those left out, so that each fit learns its own.
     """
 
     run: Run
@@ -158,19 +159,25 @@ class ExactHeldOut(Process):
         return {**self.gp.get_params(deep=False), "kernel": self.gp.kernel.state(), "columns": self.columns}
 
     @cached_property
-    def with_kernel(self) -> ExactGP:
-        """The process with its given kernel, or with the one that is chosen on all labels."""
+    def for_all(self) -> tuple[ExactGP, Mapping[str, tuple[int, int]] | None]:
+        """The process with the kernel for all fits; or the one given, and columns to choose one for each."""
         gp: ExactGP = clone(self.gp)
         if self.columns is not None:
             choice = kernel_choice(self.run, gp, self.X, self.y, self.columns, self.folder)
+            if choice.variances:
+                return self.gp, self.columns
             gp.set_params(kernel=choice.kernel)
-        return gp
+        return gp, None
+
+    def chooses_for(self, n_known: int) -> bool:
+        """Return whether a fit to so many labels chooses its own kernel."""
+        return self.columns is not None and (n_known <= FEW_LABELS or self.for_all[1] is not None)
 
     def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
-        few = self.columns is not None and len(known) <= FEW_LABELS
-        process, columns = (self.gp, self.columns) if few else (self.with_kernel, None)
+        process, columns = (self.gp, self.columns) if self.chooses_for(len(known)) else self.for_all
         own = Equations(self.X[known], self.y[known], self.folder / name)
-        run = replace(self.run, progress=Progress()) if few else self.run  # the folds are the stage
+        quiet = columns is not None  # the folds are the stage
+        run = replace(self.run, progress=Progress()) if quiet else self.run
         (gp,) = solve_exact(run, process, [own], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel)
 

@@ -87,7 +87,7 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     place = _of_page(model, target)
     name = model.name_of(place)
     process, _ = process_of(model.gp, place)
-    if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
+    if not isinstance(process, ExactGP) or process.solver_ != "cholesky" or _in_metric(process):
         return b"", "To see how good the model is, predict labels that are left out: daskrf evaluate."
     if process.n_rows_ < _FEWEST_SHOWN:
         return b"", f"There are too few labels to tell, {process.n_rows_:,}."
@@ -107,6 +107,11 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     picture = io.BytesIO()
     plot_evaluation(picture, [Panels(held_out, share, name, what="labels, each left out of the fit")])
     return picture.getvalue(), text
+
+
+def _in_metric(process: ExactGP) -> bool:
+    """Return whether the kernel was learned from labels, which it then fits too well to tell."""
+    return process.kernel_choice_ is not None and bool(process.kernel_choice_.variances)
 
 
 def _of_page(model: Model, target: str) -> Target:

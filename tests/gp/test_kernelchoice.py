@@ -14,7 +14,16 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
 from daskrf.gp.kernelchoice import _climb, _distance, _Evidence, _Folds, _OneByOne, _Score, usual_kernel
-from daskrf.kernels import Gaussian, Kernel, Matern, Mean, Polynomial, TanimotoMinMax, UnitBalls
+from daskrf.kernels import (
+    Gaussian,
+    Kernel,
+    Matern,
+    Mean,
+    MetricGaussian,
+    Polynomial,
+    TanimotoMinMax,
+    UnitBalls,
+)
 
 COLUMNS = {"first": (0, 30), "second": (30, 60)}
 
@@ -93,6 +102,72 @@ def test_a_later_kernel_has_to_be_better_by_a_standard_error() -> None:
     choice = choose_kernel(X, np.random.default_rng(1).standard_normal(400), COLUMNS)
     assert choice.kernel == TanimotoMinMax()
     assert len(choice.trials) == 6
+
+
+def _sum_of_few(n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, noisy labels that depend on one sum over them, and what these are without noise."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.poisson(0.6, (n, 60)), np.random.default_rng(4).standard_normal(60)
+    w[::3] = 0.0
+    truth = np.sin(X @ w / 6.0)
+    return X, truth + 0.05 * rng.standard_normal(n), truth
+
+
+@pytest.mark.parametrize("n", [400, 1500])
+def test_a_metric_is_learned_where_labels_depend_on_a_sum(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.kernelchoice._ONE_BY_ONE", 400)
+    monkeypatch.setattr("daskrf.gp.kernelchoice._LEFT_OUT", 200)
+    X, y, _ = _sum_of_few(n)
+    choice = choose_kernel(X, y)
+    *others, last = choice.trials
+    assert isinstance(last.kernel, MetricGaussian)
+    assert choice.kernel == last.kernel
+    assert choice.n_learned == 200
+    assert last.r2 > max(trial.r2 for trial in others) + 0.03
+    assert "The metric was learned from 200 of the labels; its figures are of others" in str(choice)
+    assert "clearly better" not in str(choice)
+    again = KernelChoice.from_state(json.loads(json.dumps(choice.state())))
+    assert again == choice
+    # New rows, which neither the metric nor the choice has seen, are predicted better, too, and honestly.
+    new, labels, truth = _sum_of_few(2000, seed=9)
+    best = max(others, key=lambda trial: trial.log_probability).kernel
+    gp, usual = ExactGP(choice.kernel, **choice.variances).fit(X, y), ExactGP(best).fit(X, y)
+    error = [float(np.mean((one.predict(new) - truth) ** 2)) for one in (gp, usual)]
+    assert error[0] < 0.8 * error[1]
+    mean, std = gp.predict(new, return_std=True)
+    assert 0.6 < np.mean(np.square((labels - mean) / std)) < 1.5
+
+
+def test_what_a_metric_has_seen_looks_less_noisy_than_it_is() -> None:
+    """So the variances are not those of the evidence of all labels."""
+    X, y, _ = _sum_of_few(400)
+    choice = choose_kernel(X, y)
+    new, labels, _ = _sum_of_few(2000, seed=9)
+    squares = []
+    for variances in (choice.variances, {}):
+        mean, std = ExactGP(choice.kernel, **variances).fit(X, y).predict(new, return_std=True)
+        squares.append(np.mean(np.square((labels - mean) / std)))
+    assert 1.15 * squares[0] < squares[1]
+
+
+def test_a_metric_does_not_judge_itself_by_labels_that_it_has_seen() -> None:
+    """Labels that a few rows explain by chance: a metric fits them, and is not taken."""
+    X, _ = _data(400)
+    for seed in range(5):
+        choice = choose_kernel(X, np.random.default_rng(seed).standard_normal(400))
+        assert not choice.variances
+        assert not isinstance(choice.kernel, MetricGaussian)
+
+
+def test_a_metric_sees_no_descriptors() -> None:
+    X, y, _ = _sum_of_few(400)
+    whole = np.column_stack([X, np.random.default_rng(2).integers(0, 400, (400, 14))])
+    choice = choose_kernel(whole, y, {"morgan:2": (0, 60), "descriptors": (60, 74)})
+    assert isinstance(choice.kernel, Mean)
+    assert choice.kernel.columns == ((0, 60),)
+    (kernel,) = choice.kernel.kernels
+    assert isinstance(kernel, MetricGaussian)
+    assert ExactGP(choice.kernel, **choice.variances).fit(whole, y).predict(whole[:3]).shape == (3,)
 
 
 def test_the_best_length_scale_is_taken() -> None:

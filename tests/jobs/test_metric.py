@@ -209,7 +209,7 @@ def test_several_targets_share_a_metric(made: Path, tmp_path: Path) -> None:
         ),
         ("--map fourier --kernel metric --orthogonal", "not orthogonal; leave out orthogonal"),
         ("--map fastfood --kernel metric", "take RandomFourierFeatures"),
-        ("--process exact --kernel metric", "An exact process learns no metric"),
+        ("--process exact --kernel metric", "An exact process compares a metric with other kernels"),
     ],
 )
 def test_what_learns_no_metric_refuses_it(
