@@ -25,7 +25,7 @@ _COLUMNS = {  # as they are called, by what they hold
     "reaction": ("reaction_id", "reaction"),
 }
 _ELEMENTS = ("U", "Np", "Pu", "Am")  # for attachment points 1 to 4, in tables that avoid dummy atoms
-_POINT = re.compile(r"\[(?:(\d+)\*|\*:(\d+)|(U|Np|Pu|Am))\]")
+_POINT = re.compile(r"\[(?:(\d+)\*(?::\d+)?|\*:(\d+)|(U|Np|Pu|Am))\]")
 
 
 def is_synthon_table(header: Sequence[str]) -> bool:
@@ -96,6 +96,8 @@ def attachment_points(smiles: str) -> tuple[int, ...]:
     --------
     >>> attachment_points("O=C([1*])N[*:2]"), attachment_points("[U]c1ccccc1[Np]")
     ((1, 2), (1, 2))
+    >>> attachment_points("Fc1cc([1*:1])ccn1")
+    (1,)
     """
     found = _POINT.findall(smiles)
     return tuple(

@@ -45,6 +45,9 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 class TextTable:
     """A table with a header, between tabs, commas or, where the header has neither, spaces.
 
+    Lines before the header that begin with ``#`` are comments. A row with more fields than the header has
+    separators that stand for one: its empty fields are left out.
+
     Attributes
     ----------
     path : path
@@ -71,17 +74,21 @@ class TextTable:
         places = [header.index(column) for column in columns]
         for line, record in records:
             if record:
+                if len(record) > len(header) and len(filled := [f for f in record if f]) == len(header):
+                    record = filled
                 if len(record) <= max(places):
                     raise InputError(f"Line {line} of {self.path} has {amount(len(record), 'fields')} only.")
                 yield [record[place] for place in places]
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        text = self.data.decode("utf-8-sig", "replace")
+        text, comments = self.data.decode("utf-8-sig", "replace"), 0
+        while text.startswith("#"):
+            text, comments = text.partition("\n")[2], comments + 1
         first = text.partition("\n")[0]
         delimiter = next((mark for mark in "\t," if mark in first), None)
         if delimiter is None:
-            yield from enumerate(map(str.split, text.splitlines()), 1)
+            yield from enumerate(map(str.split, text.splitlines()), comments + 1)
             return
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         for record in reader:
-            yield reader.line_num, [field.strip() for field in record]
+            yield comments + reader.line_num, [field.strip() for field in record]

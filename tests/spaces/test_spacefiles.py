@@ -69,9 +69,9 @@ def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: Fingerprin
         start += len(own)
 
 
-def test_points_may_be_written_in_three_ways(tmp_path: Path) -> None:
+def test_points_may_be_written_in_four_ways(tmp_path: Path) -> None:
     expected = cut(read_space(write_table(tmp_path / "a.tsv", {"three": THREE})), MORGAN)
-    for one, two in (("[*:1]", "[*:2]"), ("[U]", "[Np]")):
+    for one, two in (("[*:1]", "[*:2]"), ("[1*:1]", "[2*:2]"), ("[U]", "[Np]")):
         other = {
             slot: [text.replace("[1*]", one).replace("[2*]", two) for text in synthons]
             for slot, synthons in THREE.items()
@@ -93,6 +93,29 @@ def test_tables_between_spaces_compressed_and_with_other_names(tmp_path: Path) -
     assert found.smiles == expected.smiles
     assert found.reactions == expected.reactions == (Coupling("amide", ((1,), (1,))),)
     assert found.slots.keys() == expected.slots.keys()
+
+
+def test_comments_before_the_header_are_passed_over(tmp_path: Path) -> None:
+    text = write_table(tmp_path / "a.tsv", {"amide": TWO}, ",").read_text()
+    (tmp_path / "b.csv").write_text("#\n# Copyright, of whom it may concern\n" + text)
+    assert is_space(tmp_path / "b.csv")
+    assert read_space(tmp_path / "b.csv").smiles == read_space(tmp_path / "a.tsv").smiles
+    (tmp_path / "c.csv").write_text("# one line\n" + text + "CC\n")
+    with pytest.raises(InputError, match="Line 10 of .*c.csv has 1 field only"):
+        read_space(tmp_path / "c.csv")
+
+
+def test_doubled_separators_are_one(tmp_path: Path) -> None:
+    expected = read_space(write_table(tmp_path / "a.tsv", {"amide": TWO}))
+    lines = (tmp_path / "a.tsv").read_text().splitlines()
+    lines[2:5] = [line.replace("\t", "\t\t", 1) for line in lines[2:5]]
+    (tmp_path / "b.tsv").write_text("\n".join(lines) + "\n")
+    found = read_space(tmp_path / "b.tsv")
+    assert (found.smiles, found.blocks, found.reactions) == (
+        expected.smiles,
+        expected.blocks,
+        expected.reactions,
+    )
 
 
 def test_ten_slots_are_in_the_order_of_numbers(tmp_path: Path) -> None:
