@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdChemReactions
@@ -21,17 +24,31 @@ class Half:
     Attributes
     ----------
     smarts : str
-        A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch.
-        Empty where the blocks are synthons already.
+        A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch, and
+        all atoms of a ring that it makes to one slot. Empty where the blocks are synthons already.
     hydrogens : bool
         Whether the template names hydrogen atoms, so that blocks need theirs.
     cuts : tuple of int
         The numbers of the new bonds, which are the isotopes of the dummy atoms.
+    given : tuple of (int, int), default ()
+        Atoms that the block gives to the ring of another slot: the number of each in `smarts`, and that of
+        the bond which it is behind.
     """
 
     smarts: str
     hydrogens: bool
     cuts: tuple[int, ...]
+    given: tuple[tuple[int, int], ...] = ()
+
+
+class _Cut(NamedTuple):
+    """A new bond between slots: the atom of the product and its slot at each end, and whether it is single.
+
+    The atom is None where the template does not name it.
+    """
+
+    ends: tuple[tuple[int | None, int], tuple[int | None, int]]
+    single: bool
 
 
 @dataclass(frozen=True)
@@ -103,18 +120,20 @@ class Reaction:
             return "an atom number stands in two slots"
         if -1 in owners.values():
             return "a part of the product is bound to no slot"
-        lost = [s for s in range(len(self.slots)) if s not in owners.values()]
-        if lost:
-            return f"the product has no atom of slot {lost[0]}"
-        links: dict[tuple[int, ...], int] = {}
-        for bond in self._cuts:
-            ends = tuple(sorted((owners[bond.GetBeginAtomIdx()], owners[bond.GetEndAtomIdx()])))
-            links[ends] = links.get(ends, 0) + 1
+        joined = {slot for cut in self._cuts for _, slot in cut.ends}
+        for slot in set(range(len(self.slots))).difference(joined, owners.values()):
+            if self._given(slot):
+                return f"slot {slot} gives all its numbered atoms to a ring; number one that it keeps, too"
+            return f"the product has no atom of slot {slot}"
+        for slot in range(len(self.slots)):
+            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in self._given(slot)):
+                return f"slot {slot} gives an atom of any element to a ring"
+        links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
         if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
             return "it closes a ring between slots, which changes the atoms of both"
         if len(links) < len(self.slots) - 1:
             return "its slots are not all joined"
-        if any(b.GetBondType() not in (Chem.BondType.SINGLE, Chem.BondType.UNSPECIFIED) for b in self._cuts):
+        if not all(cut.single for cut in self._cuts):
             return "it joins slots by a bond that is not single"
         return ""
 
@@ -130,43 +149,93 @@ class Reaction:
         return self.rdkit.GetProductTemplate(0)
 
     @cached_property
-    def _owners(self) -> dict[int, int]:
-        """The slot of each atom of the product: where it comes from, or the first slot that it touches."""
+    def _homes(self) -> dict[int, int]:
+        """The slot that each atom of the product comes from; -1 if the reaction adds it."""
         home = {atom.GetAtomMapNum(): s for s, slot in enumerate(self.slots) for atom in slot.GetAtoms()}
         home.pop(0, None)
-        owners = {atom.GetIdx(): home.get(atom.GetAtomMapNum(), -1) for atom in self._product.GetAtoms()}
+        return {atom.GetIdx(): home.get(atom.GetAtomMapNum(), -1) for atom in self._product.GetAtoms()}
+
+    @cached_property
+    def _owners(self) -> dict[int, int]:
+        """The slot that each atom of the product belongs to: where it comes from, or the first it touches.
+
+        Rings that the reaction makes are whole of one slot.
+        """
+        owners, rings = dict(self._homes), _ring_systems(self._product)
         while True:
+            for ring in rings:
+                if any(owners[atom] >= 0 for atom in ring):
+                    owners |= dict.fromkeys(ring, self._owner(ring, owners))
             found = {}
-            for atom in (self._product.GetAtomWithIdx(i) for i, owner in owners.items() if owner < 0):
-                around = [owners[neighbour.GetIdx()] for neighbour in atom.GetNeighbors()]
-                if owned := [owner for owner in around if owner >= 0]:
-                    found[atom.GetIdx()] = min(owned)
+            for atom in (atom for atom, owner in owners.items() if owner < 0):
+                if owned := [owners[n] for n in self._touched[atom] if owners[n] >= 0]:
+                    found[atom] = min(owned)
             if not found:
                 return owners
             owners |= found
 
-    @property
-    def _cuts(self) -> list[Chem.Bond]:
-        """The bonds of the product between slots."""
-        bonds, owners = self._product.GetBonds(), self._owners
-        return [b for b in bonds if owners[b.GetBeginAtomIdx()] != owners[b.GetEndAtomIdx()]]
+    def _owner(self, ring: set[int], owners: Mapping[int, int]) -> int:
+        """Return the slot that a ring belongs to, of those that its atoms have so far.
+
+        That of most atoms, if the others can give theirs: one of these is bound to what their blocks keep.
+        """
+        atoms = Counter(owners[atom] for atom in ring if owners[atom] >= 0)
+        exits = Counter(
+            owners[atom] for atom in ring for n in self._touched[atom] - ring if owners[n] == owners[atom]
+        )
+        order = sorted(atoms, key=lambda slot: (-atoms[slot], slot))
+        for slot in order:
+            others = atoms.keys() - {slot}
+            if all(exits[other] == 1 or (not exits[other] and atoms[other] == 1) for other in others):
+                return slot
+        return order[0]
+
+    @cached_property
+    def _touched(self) -> list[set[int]]:
+        """The neighbours of each atom of the product."""
+        return [{n.GetIdx() for n in atom.GetNeighbors()} for atom in self._product.GetAtoms()]
+
+    def _given(self, slot: int) -> list[int]:
+        """Return the atoms of a slot that belong to the ring of another."""
+        return [atom for atom, home in self._homes.items() if home == slot != self._owners[atom]]
+
+    @cached_property
+    def _cuts(self) -> list[_Cut]:
+        """The new bonds between slots."""
+        owners, cuts = self._owners, []
+        for bond in self._product.GetBonds():
+            ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+            if owners[ends[0]] != owners[ends[1]]:
+                single = bond.GetBondType() in (Chem.BondType.SINGLE, Chem.BondType.UNSPECIFIED)
+                cuts.append(_Cut(((ends[0], owners[ends[0]]), (ends[1], owners[ends[1]])), single))
+        for slot in range(len(self.slots)):
+            given = self._given(slot)
+            if slot not in owners.values() and len(given) == 1:  # the block keeps what is bound to this atom
+                cuts += [_Cut(((given[0], owners[given[0]]), (None, slot)), True)]
+        return cuts
 
     def _half(self, slot: int) -> Half:
         """Return the part of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
-        for number, bond in enumerate(self._cuts, 1):
-            for here, there in (
-                (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()),
-                (bond.GetEndAtomIdx(), bond.GetBeginAtomIdx()),
-            ):
-                if owners[here] == slot:
-                    dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
-                    edited.AddBond(here, dummy, Chem.BondType.SINGLE)
-                    edited.RemoveBond(here, there)
-                    cuts.append(number)
+        given = dict.fromkeys(self._given(slot), 0)
         edited.BeginBatchEdit()
+        for number, cut in enumerate(self._cuts, 1):
+            for (here, owner), (there, _) in (cut.ends, cut.ends[::-1]):
+                if owner == slot:
+                    cuts.append(number)
+                    if there in given:
+                        given |= {atom: number for atom in given if owners[atom] == owners[there]}
+                    elif here is not None:
+                        dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
+                        edited.AddBond(here, dummy, Chem.BondType.SINGLE)
+        for atom in given:
+            edited.ReplaceAtom(atom, _any_element(self._product.GetAtomWithIdx(atom)))
+        for bond in self._product.GetBonds():
+            ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+            if set(ends) <= given.keys():
+                edited.RemoveBond(*ends)
         for atom, owner in owners.items():
-            if owner != slot:
+            if owner != slot and atom not in given:
                 edited.RemoveAtom(atom)
         edited.CommitBatchEdit()
         block, order = Chem.Mol(self.slots[slot]), dict[int, int]()
@@ -181,7 +250,26 @@ class Reaction:
             edited, sorted(range(len(numbers)), key=lambda i: (not numbers[i], numbers[i]))
         )
         smarts = f"({Chem.MolToSmarts(block)})>>({Chem.MolToSmarts(left)})"
-        return Half(smarts, self.hydrogens[slot], tuple(cuts))
+        behind = [
+            (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in given.items()
+        ]
+        return Half(smarts, self.hydrogens[slot], tuple(cuts), tuple(sorted(behind)))
+
+
+def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
+    """Return the atoms of each ring system of a template: rings that share atoms are one system."""
+    systems: list[set[int]] = []
+    for ring in map(set, Chem.GetSSSR(Chem.Mol(molecule))):
+        apart = [own for own in systems if own.isdisjoint(ring)]
+        systems = [*apart, ring.union(*(own for own in systems if own not in apart))]
+    return systems
+
+
+def _any_element(atom: Chem.Atom) -> Chem.Atom:
+    """Return a template's atom without its element, so that RDKit keeps that of the block."""
+    # RDKit keeps the charge of the block, too, unless the template has one.
+    charge = "+0" if set(atom.GetSmarts()) & {"+", "-"} else ""
+    return Chem.AtomFromSmarts(f"[*{charge}:{atom.GetAtomMapNum()}]")
 
 
 def _is_hydrogen(atom: Chem.Atom) -> bool:

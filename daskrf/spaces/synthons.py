@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rdkit import Chem, rdBase
@@ -127,8 +128,10 @@ class Cutter:
         if any(atom.GetAtomicNum() == 0 for atom in _atoms(block)):
             return "it has a dummy atom"
         found: dict[str, Chem.Mol] = {}
-        left = products(self._reaction, [block], [self._half.hydrogens])
+        left = products(self._reaction, [block], [self._half.hydrogens], dict(self._half.given))
         for smiles in left:
+            if not smiles:
+                return "what it gives to a ring has a charge, isotope or stereocentre, or not one other bond"
             found.setdefault(smiles, Chem.MolFromSmiles(smiles))
         if not found:
             return "it does not match its slot"
@@ -204,9 +207,16 @@ class Reactor:
 
 
 def products(
-    reaction: rdChemReactions.ChemicalReaction, blocks: list[Chem.Mol], hydrogens: list[bool]
+    reaction: rdChemReactions.ChemicalReaction,
+    blocks: list[Chem.Mol],
+    hydrogens: list[bool],
+    given: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Yield the canonical SMILES of each product that RDKit makes of some blocks."""
+    """Yield the canonical SMILES of each product that RDKit makes of some blocks.
+
+    Of one block, a dummy atom stands for the atoms that are given to another slot, by their numbers; the text
+    is empty if these are not what every other block gives.
+    """
     molecules = [Chem.AddHs(b) if asked else b for b, asked in zip(blocks, hydrogens, strict=True)]
     met = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=0):
@@ -215,11 +225,54 @@ def products(
             if kept in met:
                 continue
             met.add(kept)
+        if given:
+            product = Chem.RWMol(product)
+            if not _cut_off(product, given, molecules[0]):
+                yield ""
+                continue
         try:
             Chem.SanitizeMol(product)
             yield canonical(Chem.RemoveHs(product))
         except (ValueError, RuntimeError):
             continue  # an outcome that is no molecule, as of an atom with too many bonds
+
+
+def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> bool:
+    """Put a dummy atom in place of the atoms that a block gives to another slot.
+
+    Return whether they are the same for every block, but for the one single bond to the rest of it.
+    """
+    cuts, removed = set(), []
+    for atom in _atoms(product):
+        source, number = _origin(atom)
+        if number not in given:
+            continue
+        of_block = block.GetAtomWithIdx(source)
+        if of_block.GetIsotope() or of_block.GetChiralTag() or atom.GetFormalCharge():
+            return False
+        bonds = []
+        for bond in atom.GetBonds():
+            other = bond.GetOtherAtom(atom)
+            if other.GetAtomicNum() == 1 and not other.GetIsotope():
+                removed.append(other.GetIdx())
+            else:
+                bonds.append((bond.GetBondType(), _origin(other)[1] in given))
+        if not bonds:
+            removed.append(atom.GetIdx())
+        elif bonds == [(Chem.BondType.SINGLE, False)] and given[number] not in cuts:
+            cuts.add(given[number])
+            atom.SetAtomicNum(0)
+            atom.SetIsotope(given[number])
+            atom.SetIsAromatic(False)
+            atom.SetNumExplicitHs(0)
+            atom.SetNoImplicit(False)
+        else:
+            return False
+    product.BeginBatchEdit()
+    for index in removed:
+        product.RemoveAtom(index)
+    product.CommitBatchEdit()
+    return cuts == set(given.values())
 
 
 def _origin(atom: Chem.Atom) -> tuple[int, int]:

@@ -23,6 +23,21 @@ IMIDE = (  # two cuts at one atom
     "[N:1]([H])([H])[*:2].[OH1][C:3]([*:4])=[O:5].[OH1][C:6]([*:7])=[O:8]"
     ">>[N:1]([C:3]([*:4])=[O:5])([C:6]([*:7])=[O:8])[*:2]"
 )
+QUINAZOLINONE = (  # the first block has the ring that the reaction makes; its other atoms are new
+    "N[c:4][c:3]C(O)=O.[#6:1][NH2].[#6:2]C(=O)[OH]>>[C:2]c1n[c:4][c:3]c(=O)n1[C:1]"
+)
+BENZIMIDAZOLE = (  # the second block gives an atom to the ring
+    "[NH:1]([#6:7])[c:2][c:3][NH2:4].[C;X3:5](=O)([OH])[#6:6]>>[c:2]1[c:3][n:4][c:5]([#6:6])[n:1]1[#6:7]"
+)
+TRIAZOLE = (  # the second block gives two, and one of them has no other bond
+    "[#6:1][N:2]=[N+:3]=[N-:4].[*:5][C:6]#[C;H1:7]>>[#6:1][n:2]1[n+0:3][n+0:4][c:6]([*:5])[cH:7]1"
+)
+BENZOTHIAZOLE = (  # what the second block keeps is not named
+    "[NH2:1][c:2][c:3][SH:4].[H][C:5]=O>>[c:2]1[c:3][s:4][c:5][n:1]1"
+)
+THIAZOLE = (  # and what the second block gives has a substituent
+    "[#6:6][C:1](=O)[C;H1,H2:5]([*:7])[Cl,Br].[NH2:2][C:3](=[S:4])[*:8]>>[c:1]1([#6:6])[n:2][c:3]([*:8])[s:4][c:5]1[*:7]"
+)
 
 AMINES = [
     *(
@@ -67,6 +82,27 @@ CORES = [
     *("CC(C)(C)OC(=O)N1CC1N", "CC(C)(C)OC(=O)NCCNC(=O)OC(C)(C)C", "CC(C)(C)OC(=O)N1CC2(C1)CNC2"),
     "CC(C)(C)OC(=O)N[C@@H](C)CNC",
 ]
+ANTHRANILIC = ["Nc1ccccc1C(=O)O", "Nc1cc(C(O)=O)c(N)cc1C(=O)O", "Nc1sccc1C(O)=O", "OC(=O)c1cccnc1N"]
+DIAMINES = ["CNc1ccccc1N", "CCNc1cc(C)ccc1N", "Nc1cccnc1NC1CC1", "CNc1cc(N)c(NC)cc1N", "C[C@H](F)Nc1ccccc1N"]
+AZIDES = [
+    "C[N-][N+]#N",
+    "CN=[N+]=[N-]",
+    "[N-]=[N+]=NCc1ccccc1",
+    "[N-]=[N+]=NCCN=[N+]=[N-]",
+    "FCN=[N+]=[N-]",
+    "C[C@H](F)N=[N+]=[N-]",
+]
+ALKYNES = ["CC#C", "C#C", "C#CC1CC1", "C#CCC#C", "C#CC#C", "C#Cc1ccccc1", "C#C[Si](C)(C)C", "C#C[C@@H](C)O"]
+THIOLS = ["Nc1ccccc1S", "Nc1cnccc1S", "Nc1cc(F)ccc1S", "Nc1cc(N)c(S)cc1S", "CNc1cc(N)c(S)cn1"]
+ALDEHYDES = ["CC=O", "C[CH]=O", "[2H]C(C)=O", "O=CC=O", "O=Cc1ccccc1", "C/C=C/C=O", "OC=O"]
+KETONES = [
+    "CC(=O)C(C)Br",
+    "O=C(c1ccccc1)C(Cl)CC",
+    "CC(=O)C(Br)C(=O)OC",
+    "CC(=O)C(Br)C(=O)C(F)Br",
+    "CC(=O)CBr",
+]
+THIOAMIDES = ["NC(=S)NC", "NC(N)=S", "CC(N)=S", "NC(=S)c1ccccc1", "NC(=S)CC(N)=S", "NC(=S)[C@H](C)O", "NC=S"]
 BROMIDES = ["NCCCBr", "NC(C)CCBr", "NCC(CN)CBr", "NC1CCC1CBr"]
 
 SPACES = {
@@ -79,6 +115,11 @@ SPACES = {
     "amine": (AMINE, [AMINES, HALIDES]),
     "azetidine": (AZETIDINE, [BROMIDES, ACIDS]),
     "imide": (IMIDE, [PRIMARY, ACIDS[:7], ACIDS[2:9]]),
+    "quinazolinone": (QUINAZOLINONE, [ANTHRANILIC, PRIMARY, ACIDS]),
+    "benzimidazole": (BENZIMIDAZOLE, [DIAMINES, ACIDS]),
+    "triazole": (TRIAZOLE, [AZIDES, ALKYNES]),
+    "thiazole": (THIAZOLE, [KETONES, THIOAMIDES]),
+    "benzothiazole": (BENZOTHIAZOLE, [THIOLS, ALDEHYDES]),
 }
 
 

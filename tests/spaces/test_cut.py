@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +62,31 @@ def test_joined_synthons_are_rdkit_s_products(whole: CutSpace, name: str) -> Non
         assert joined == run_reactants(name, [space.smiles[block] for block in blocks])
         made += len(joined)
     assert made > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "slot", "block"),
+    [
+        ("benzimidazole", 1, "C[13C](=O)O"),
+        ("benzothiazole", 1, "C[14CH]=O"),
+        ("benzothiazole", 1, "C=O"),  # nothing would be left of it
+        ("triazole", 1, "CC#[13CH]"),
+        ("triazole", 1, "CC#CC"),  # the other end is bound to the rest, too
+    ],
+)
+def test_blocks_that_give_a_ring_something_else_are_left_out(
+    tmp_path: Path, name: str, slot: int, block: str
+) -> None:
+    smarts, slots = SPACES[name][0].replace("[C;H1:7]", "[C:7]"), SPACES[name][1]
+    given = [[*own, block] if s == slot else own for s, own in enumerate(slots)]
+    space = cut(read_space(write_space(tmp_path / "s", {name: (smarts, given)})), SPEC)
+    ((reason, left_out),) = (
+        (reason, own)
+        for reason, own in space.entries[0][slot].refused.items()
+        if reason.startswith("what it")
+    )
+    assert block in [space.space.smiles[number] for number in left_out]
+    assert reason.endswith("a charge, isotope or stereocentre, or not one other bond")
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -30,9 +30,22 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
         (f"{AMINE}.{ACID}>>[C:3]=[O:4]", "the product has no atom of slot 0"),
         (f"{AMINE}.{ACID}>>([*:2][N:1][C:3]=[O:4].Cl)", "a part of the product is bound to no slot"),
         ("[C:1]=O.[N:2]([H])[H]>>[C:1]=[N:2]", "it joins slots by a bond that is not single"),
-        (
-            "[NH2:1][c:2][c:3][SH:4].[OH][C:5](=O)[*:6]>>[c:2]1[c:3][S:4][C:5]([*:6])=[N:1]1",
+        (  # of the diamine all but four atoms stay with its block, and of the diketone both sides
+            "[NH2:1][c:2][c:3][NH2:4].[*:5][C:6](=O)[C:7](=O)[*:8]"
+            ">>[c:2]1[c:3][n:4][c:6]([*:5])[c:7]([*:8])[n:1]1",
             "it closes a ring between slots",
+        ),
+        (
+            "[NH2:1][c:2][c:3][NH2:4].O=[C:5]([*:6])[*:7]>>[c:2]1[c:3][N:4][C:5]([*:6])([*:7])[N:1]1",
+            "it closes a ring between slots",
+        ),
+        (  # either nitrogen may be bound to the rest of the block
+            "[c:2]([OH:1])[c:3][OH:4].[N:5]=[N:6]>>[c:2]1[c:3][O:4][N:5][N:6][O:1]1",
+            "slot 1 gives all its numbered atoms to a ring; number one that it keeps, too",
+        ),
+        (
+            "[c:2]([OH:1])[c:3][OH:4].Cl[*:5]>>[c:2]1[c:3][O:4][*:5][O:1]1",
+            "slot 1 gives an atom of any element to a ring",
         ),
         (f"{AMINE}.[OH][C:3]=[O:1]>>[*:2][N:1][C:3]", "an atom number stands in two slots"),
     ],
@@ -41,6 +54,37 @@ def test_what_does_not_compose_is_refused(smarts, reason):
     reaction = Reaction("odd", smarts)
     assert reaction.refusal.startswith(reason)
     assert reaction.halves == []
+
+
+@pytest.mark.parametrize(
+    ("smarts", "owner"),
+    [
+        (SPACES["triazole"][0], 0),
+        (  # both ends of the alkyne are bound to what its block keeps, so that the azide gives its nitrogens
+            "[*:1][C:2]#[C:3][*:4].[*:5][N:6]=[N+:7]=[N-:8]"
+            ">>[*:5][n:6]1[n+0:7][n+0:8][c:2]([*:1])[c:3]1[*:4]",
+            0,
+        ),
+        ("[C:2]#[C:3].[*:5][N:6]=[N+:7]=[N-:8]>>[*:5][n:6]1[n+0:7][n+0:8][c:2][c:3]1", 0),
+        ("[*:5][N:6]=[N+:7]=[N-:8].[C:2]#[C:3]>>[*:5][n:6]1[n+0:7][n+0:8][c:2][c:3]1", 1),
+    ],
+)
+def test_a_ring_is_of_the_slot_that_the_others_can_give_their_atoms_to(smarts, owner):
+    assert [bool(half.given) for half in Reaction("ring", smarts).halves] == [owner != 0, owner != 1]
+
+
+def test_a_block_gives_atoms_to_a_ring():
+    halves = Reaction("triazole", SPACES["triazole"][0]).halves
+    assert [half.given for half in halves] == [(), ((2, 1), (3, 1))]
+    assert [half.smarts.partition(">>")[2] for half in halves] == [
+        "([#6:1][n:2]1[n&+0:3][n&+0:4]c([c&H1]1)-[1*])",
+        "([*:1][*:2].[*:3])",
+    ]
+
+
+def test_reactions_by_rings_of_one_slot_are_cut_as_before():
+    halves = Reaction("azetidine", SPACES["azetidine"][0]).halves
+    assert [half.given for half in halves] == [(), ()]
 
 
 def test_nonsense_is_an_input_error():
