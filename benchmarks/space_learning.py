@@ -42,7 +42,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -198,6 +198,18 @@ class Similarity:
 SCORES = {"properties": Properties, "similarity": Similarity}
 
 
+class Scores(Protocol):
+    """What a campaign needs of scores: the space, and how many have been scored and which of the best."""
+
+    found: set[str]
+    n: int
+
+    @property
+    def folder(self) -> Path: ...
+
+    def scores_of(self, products: dict[str, list[Any]]) -> Array: ...
+
+
 class Oracle:
     """Scores products, and knows the best molecules of all.
 
@@ -241,6 +253,15 @@ class Oracle:
             top, at = top[order], at[order]
         return at, top
 
+    @property
+    def folder(self) -> Path:
+        """The space."""
+        return self.blocks.folder
+
+    def scores_of(self, products: dict[str, list[Any]]) -> Array:
+        """Return the scores of products by the columns of a sample or a batch, and count them."""
+        return self.scores(self.blocks.places(products))
+
     def scores(self, places: npt.NDArray[np.int64]) -> Array:
         """Return the scores of products, and count them."""
         self.n += len(places)
@@ -274,18 +295,18 @@ class Plan:
     radius: int
 
 
-def campaign(oracle: Oracle, model: str, plan: Plan, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
+def campaign(oracle: Scores, model: str, plan: Plan, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield, after each round, evaluations, how many of the best were found, and seconds.
 
     It ends early if all of them have been found.
     """
-    space, start = oracle.blocks.folder, time.perf_counter()
+    space, start = oracle.folder, time.perf_counter()
     products = daskrf.sample(space, folder / "first.csv", n=plan.first, seed=seed).table.to_pydict()
     smiles: list[str] = []
     scores: list[float] = []
     while True:
         smiles += products["smiles"]
-        scores += oracle.scores(oracle.blocks.places(products)).tolist()
+        scores += oracle.scores_of(products).tolist()
         yield {"evaluations": oracle.n, "found": len(oracle.found), "s": time.perf_counter() - start}
         if oracle.n >= plan.most or len(oracle.found) == BEST:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,9 @@ from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fit
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.features.featuremap import known_maps
+from daskrf.spaces import cut, read_space
 from tests.jit import jit_disabled
-from tests.spaces.helpers import ACIDS, AMINES, SPACES, write_space
+from tests.spaces.helpers import ACIDS, AMINES, PRIMARY, QUINAZOLINONE, SPACES, write_space
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
@@ -325,6 +327,34 @@ def test_a_space_is_learned(script, tmp_path, capsys):
     assert "10,000 products of 16 x 25 x 25 blocks" in printed
     assert "| similarity | daskrf, default" in printed
     assert "| similarity | daskrf, metric" in printed
+
+
+def test_the_published_space_is_learned(script, tmp_path, capsys):
+    """A small space of the same reaction, and the best of all its products."""
+    reagents = {"1": ["Nc1ccccc1C(=O)O", "Nc1sccc1C(O)=O", "Nc1cc(C)ccc1C(=O)O"], "2": PRIMARY, "3": ACIDS}
+    (tmp_path / "space").mkdir()
+    (tmp_path / "space" / "one.smarts").write_text(QUINAZOLINONE)
+    for slot, blocks in reagents.items():
+        lines = [f"{text} {slot}-{i}" for i, text in enumerate(blocks)]
+        (tmp_path / "space" / f"{slot}.smi").write_text("\n".join(lines))
+    space = cut(read_space(tmp_path / "space"), FingerprintSpec("morgan:1"))
+    slots = [own.synthon.tolist() for own in space.entries[0]]
+    smiles = sorted(set(space.product_smiles(np.array(list(itertools.product(*slots))))))
+    own = script("space_published")
+    (tmp_path / "best.csv").write_text("SMILES,score\n")
+    scores = own.Similarity(tmp_path / "space", tmp_path / "best.csv", smiles[0])
+    best = sorted(smiles, key=scores.score, reverse=True)[:10]
+    lines = [f"{text},{scores.score(text)!r}\n" for text in best]
+    (tmp_path / "best.csv").write_text("SMILES,score\n" + "".join(lines))
+    files = ["--space", tmp_path / "space", "--best", tmp_path / "best.csv", "--output", tmp_path / "out"]
+    plan = ["--first", "60", "--batch", "30", "--most", "120", "--seeds", "0", "--models", "default"]
+    own.main([*map(str, files), "--query", smiles[0], *plan])
+    (result,) = json.loads((tmp_path / "out" / "space_published.json").read_text())["results"]
+    assert result["rounds"][-1]["found"] >= 9
+    assert "| similarity | daskrf, default | 60" in capsys.readouterr().out
+    (tmp_path / "best.csv").write_text(f"SMILES,score\n{smiles[0]},0.5\n")
+    with pytest.raises(SystemExit, match=r"has the score 1.0, and 0.5 in "):
+        own.main([*map(str, files), "--query", smiles[0], *plan])
 
 
 def test_searches_that_have_found_all_count_as_such_later_too(script):

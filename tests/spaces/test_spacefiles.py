@@ -101,7 +101,7 @@ def test_comments_before_the_header_are_passed_over(tmp_path: Path) -> None:
     assert is_space(tmp_path / "b.csv")
     assert read_space(tmp_path / "b.csv").smiles == read_space(tmp_path / "a.tsv").smiles
     (tmp_path / "c.csv").write_text("# one line\n" + text + "CC\n")
-    with pytest.raises(InputError, match="Line 10 of .*c.csv has 1 field only"):
+    with pytest.raises(InputError, match=r"Line 10 of .*c\.csv has 1 field only"):
         read_space(tmp_path / "c.csv")
 
 
