@@ -32,7 +32,7 @@ class Half:
         The numbers of the new bonds, which are the isotopes of the dummy atoms.
     given : tuple of (int, int), default ()
         Atoms that the block gives to the ring of another slot: the number of each in `smarts`, and that of
-        the bond which it is behind.
+        the new bond which what the block keeps is bound to it by, or 0.
     """
 
     smarts: str
@@ -128,6 +128,10 @@ class Reaction:
         for slot in range(len(self.slots)):
             if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in self._given(slot)):
                 return f"slot {slot} gives an atom of any element to a ring"
+        bearing = {(self._homes[atom], self._owners[atom]) for atom in self._bearing}
+        for slot in range(len(self.slots)):
+            if {(slot, owners[atom]) for atom in self._given(slot)} - bearing:
+                return f"slot {slot} gives atoms to a ring that the rest of it is not bound to"
         links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
         if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
             return "it closes a ring between slots, which changes the atoms of both"
@@ -214,18 +218,27 @@ class Reaction:
                 cuts += [_Cut(((given[0], owners[given[0]]), (None, slot)), True)]
         return cuts
 
+    @cached_property
+    def _bearing(self) -> dict[int, int]:
+        """Atoms that a block gives and that what it keeps is bound to, and the number of that cut."""
+        ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
+        ends += [(own[::-1], number) for own, number in ends]
+        return {
+            atom: number
+            for ((atom, _), (_, slot)), number in ends
+            if atom is not None and self._homes[atom] == slot
+        }
+
     def _half(self, slot: int) -> Half:
         """Return the part of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
-        given = dict.fromkeys(self._given(slot), 0)
+        given = {atom: self._bearing.get(atom, 0) for atom in self._given(slot)}
         edited.BeginBatchEdit()
         for number, cut in enumerate(self._cuts, 1):
             for (here, owner), (there, _) in (cut.ends, cut.ends[::-1]):
                 if owner == slot:
                     cuts.append(number)
-                    if there in given:
-                        given |= {atom: number for atom in given if owners[atom] == owners[there]}
-                    elif here is not None:
+                    if here is not None and there not in given:
                         dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
                         edited.AddBond(here, dummy, Chem.BondType.SINGLE)
         for atom in given:

@@ -227,7 +227,7 @@ def products(
             met.add(kept)
         if given:
             product = Chem.RWMol(product)
-            if not _cut_off(product, given, molecules[0]):
+            if not _cut_off(product, given, blocks[0]):
                 yield ""
                 continue
         try:
@@ -242,37 +242,40 @@ def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> 
 
     Return whether they are the same for every block, but for the one single bond to the rest of it.
     """
-    cuts, removed = set(), []
+    removed = []
     for atom in _atoms(product):
         source, number = _origin(atom)
         if number not in given:
             continue
-        of_block = block.GetAtomWithIdx(source)
-        if of_block.GetIsotope() or of_block.GetChiralTag() or atom.GetFormalCharge():
+        of_block, cut = block.GetAtomWithIdx(source), given[number]
+        # RDKit may keep hydrogens that are written, as in [CH2], or that the template leaves.
+        if (
+            of_block.GetNoImplicit()
+            or of_block.GetIsotope()
+            or of_block.GetChiralTag()
+            or atom.GetFormalCharge()
+        ):
             return False
-        bonds = []
-        for bond in atom.GetBonds():
-            other = bond.GetOtherAtom(atom)
-            if other.GetAtomicNum() == 1 and not other.GetIsotope():
-                removed.append(other.GetIdx())
-            else:
-                bonds.append((bond.GetBondType(), _origin(other)[1] in given))
-        if not bonds:
+        bonds = [
+            (bond.GetBondType(), _origin(bond.GetOtherAtom(atom))[1] in given) for bond in atom.GetBonds()
+        ]
+        if bonds != ([(Chem.BondType.SINGLE, False)] if cut else []):
+            return False
+        if not cut:
             removed.append(atom.GetIdx())
-        elif bonds == [(Chem.BondType.SINGLE, False)] and given[number] not in cuts:
-            cuts.add(given[number])
-            atom.SetAtomicNum(0)
-            atom.SetIsotope(given[number])
-            atom.SetIsAromatic(False)
-            atom.SetNumExplicitHs(0)
-            atom.SetNoImplicit(False)
-        else:
-            return False
+            continue
+        if atom.GetBonds()[0].GetOtherAtom(atom).GetAtomicNum() == 1:
+            return False  # nothing is left of the block
+        atom.SetAtomicNum(0)
+        atom.SetIsotope(cut)
+        atom.SetIsAromatic(False)
+        atom.SetNumExplicitHs(0)
+        atom.SetNoImplicit(False)
     product.BeginBatchEdit()
     for index in removed:
         product.RemoveAtom(index)
     product.CommitBatchEdit()
-    return cuts == set(given.values())
+    return True
 
 
 def _origin(atom: Chem.Atom) -> tuple[int, int]:

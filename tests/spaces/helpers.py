@@ -94,7 +94,7 @@ AZIDES = [
 ]
 ALKYNES = ["CC#C", "C#C", "C#CC1CC1", "C#CCC#C", "C#CC#C", "C#Cc1ccccc1", "C#C[Si](C)(C)C", "C#C[C@@H](C)O"]
 THIOLS = ["Nc1ccccc1S", "Nc1cnccc1S", "Nc1cc(F)ccc1S", "Nc1cc(N)c(S)cc1S", "CNc1cc(N)c(S)cn1"]
-ALDEHYDES = ["CC=O", "C[CH]=O", "[2H]C(C)=O", "O=CC=O", "O=Cc1ccccc1", "C/C=C/C=O", "OC=O"]
+ALDEHYDES = ["CC=O", "O=CC1CC1", "[2H]C(C)=O", "O=CC=O", "O=Cc1ccccc1", "C/C=C/C=O", "OC=O"]
 KETONES = [
     "CC(=O)C(C)Br",
     "O=C(c1ccccc1)C(Cl)CC",

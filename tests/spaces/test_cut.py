@@ -69,6 +69,7 @@ def test_joined_synthons_are_rdkit_s_products(whole: CutSpace, name: str) -> Non
     [
         ("benzimidazole", 1, "C[13C](=O)O"),
         ("benzothiazole", 1, "C[14CH]=O"),
+        ("benzothiazole", 1, "C[CH]=O"),  # RDKit may keep hydrogens that are written
         ("benzothiazole", 1, "C=O"),  # nothing would be left of it
         ("triazole", 1, "CC#[13CH]"),
         ("triazole", 1, "CC#CC"),  # the other end is bound to the rest, too
