@@ -112,26 +112,22 @@ class Reaction:
         """Why products of this reaction do not compose of synthons, or an empty string."""
         if not 2 <= len(self.slots) <= 3:
             return f"it has {amount(len(self.slots), 'slots')}; two or three are supported"
-        if self.rdkit.GetNumProductTemplates() != 1:
-            return "it has several products; put the parts of one product in parentheses"
+        if (n_products := self.rdkit.GetNumProductTemplates()) != 1:
+            several = "several products; put the parts of one product in parentheses"
+            return f"it has {several if n_products else 'no product'}"
         owners = self._owners
         numbers = [{a.GetAtomMapNum() for a in slot.GetAtoms()} - {0} for slot in self.slots]
         if sum(map(len, numbers)) > len(set().union(*numbers)):
             return "an atom number stands in two slots"
         if -1 in owners.values():
             return "a part of the product is bound to no slot"
-        joined = {slot for cut in self._cuts for _, slot in cut.ends}
-        for slot in set(range(len(self.slots))).difference(joined, owners.values()):
-            if self._given(slot):
-                return f"slot {slot} gives all its numbered atoms to a ring; number one that it keeps, too"
-            return f"the product has no atom of slot {slot}"
-        for slot in range(len(self.slots)):
-            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in self._given(slot)):
+        for slot, given in enumerate(self._given):
+            if slot not in self._homes.values():
+                return f"the product has no atom of slot {slot}"
+            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in given):
                 return f"slot {slot} gives an atom of any element to a ring"
-        bearing = {(self._homes[atom], self._owners[atom]) for atom in self._bearing}
-        for slot in range(len(self.slots)):
-            if {(slot, owners[atom]) for atom in self._given(slot)} - bearing:
-                return f"slot {slot} gives atoms to a ring that the rest of it is not bound to"
+            if {owners[atom] for atom in given} - {owners[atom] for atom in given if atom in self._bearing}:
+                return f"slot {slot} gives atoms to a ring; number the atom it keeps that these are bound to"
         links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
         if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
             return "it closes a ring between slots, which changes the atoms of both"
@@ -139,6 +135,8 @@ class Reaction:
             return "its slots are not all joined"
         if not all(cut.single for cut in self._cuts):
             return "it joins slots by a bond that is not single"
+        if self._sets_stereo:
+            return "it sets the stereochemistry of an atom at a bond between slots; leave that open"
         return ""
 
     @cached_property
@@ -199,9 +197,11 @@ class Reaction:
         """The neighbours of each atom of the product."""
         return [{n.GetIdx() for n in atom.GetNeighbors()} for atom in self._product.GetAtoms()]
 
-    def _given(self, slot: int) -> list[int]:
-        """Return the atoms of a slot that belong to the ring of another."""
-        return [atom for atom, home in self._homes.items() if home == slot != self._owners[atom]]
+    @cached_property
+    def _given(self) -> list[list[int]]:
+        """For each slot, its atoms that belong to the ring of another."""
+        homes, owners = self._homes, self._owners
+        return [[a for a, home in homes.items() if home == s != owners[a]] for s in range(len(self.slots))]
 
     @cached_property
     def _cuts(self) -> list[_Cut]:
@@ -210,10 +210,9 @@ class Reaction:
         for bond in self._product.GetBonds():
             ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
             if owners[ends[0]] != owners[ends[1]]:
-                single = bond.GetBondType() in (Chem.BondType.SINGLE, Chem.BondType.UNSPECIFIED)
+                single = bond.GetBondType() == Chem.BondType.SINGLE
                 cuts.append(_Cut(((ends[0], owners[ends[0]]), (ends[1], owners[ends[1]])), single))
-        for slot in range(len(self.slots)):
-            given = self._given(slot)
+        for slot, given in enumerate(self._given):
             if slot not in owners.values() and len(given) == 1:  # the block keeps what is bound to this atom
                 cuts += [_Cut(((given[0], owners[given[0]]), (None, slot)), True)]
         return cuts
@@ -229,10 +228,18 @@ class Reaction:
             if atom is not None and self._homes[atom] == slot
         }
 
+    @property
+    def _sets_stereo(self) -> bool:
+        """Whether the product's template has stereochemistry that a cut or a given atom would change."""
+        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(*self._given)
+        atoms = [self._product.GetAtomWithIdx(atom) for atom in touched]
+        bonds = [bond for atom in atoms for bond in atom.GetBonds()]
+        return any(atom.GetChiralTag() for atom in atoms) or any(bond.GetBondDir() for bond in bonds)
+
     def _half(self, slot: int) -> Half:
         """Return the part of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
-        given = {atom: self._bearing.get(atom, 0) for atom in self._given(slot)}
+        given = {atom: self._bearing.get(atom, 0) for atom in self._given[slot]}
         edited.BeginBatchEdit()
         for number, cut in enumerate(self._cuts, 1):
             for (here, owner), (there, _) in (cut.ends, cut.ends[::-1]):
@@ -281,7 +288,7 @@ def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
 def _any_element(atom: Chem.Atom) -> Chem.Atom:
     """Return a template's atom without its element, so that RDKit keeps that of the block."""
     # RDKit keeps the charge of the block, too, unless the template has one.
-    charge = "+0" if set(atom.GetSmarts()) & {"+", "-"} else ""
+    charge = "+0" if atom.HasProp("_QueryFormalCharge") else ""
     return Chem.AtomFromSmarts(f"[*{charge}:{atom.GetAtomMapNum()}]")
 
 

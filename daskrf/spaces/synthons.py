@@ -18,7 +18,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rdkit import Chem, rdBase
@@ -128,11 +127,12 @@ class Cutter:
         if any(atom.GetAtomicNum() == 0 for atom in _atoms(block)):
             return "it has a dummy atom"
         found: dict[str, Chem.Mol] = {}
-        left = products(self._reaction, [block], [self._half.hydrogens], dict(self._half.given))
-        for smiles in left:
-            if not smiles:
-                return "what it gives to a ring has a charge, isotope or stereocentre, or not one other bond"
-            found.setdefault(smiles, Chem.MolFromSmiles(smiles))
+        for outcome in outcomes(self._reaction, [block], [self._half.hydrogens]):
+            left = Chem.RWMol(outcome)
+            if reason := _cut_off(left, dict(self._half.given), block):
+                return reason
+            if smiles := finished(left):
+                found.setdefault(smiles, Chem.MolFromSmiles(smiles))
         if not found:
             return "it does not match its slot"
         return [
@@ -203,79 +203,81 @@ class Reactor:
     def __call__(self, text: str) -> list[str]:
         """Return the products, each once."""
         blocks = [Chem.MolFromSmiles(block) for block in text.split()]
-        return sorted(set(products(self._reaction.rdkit, blocks, self._reaction.hydrogens)), reverse=True)
+        made = map(finished, outcomes(self._reaction.rdkit, blocks, self._reaction.hydrogens))
+        return sorted({smiles for smiles in made if smiles}, reverse=True)
 
 
-def products(
-    reaction: rdChemReactions.ChemicalReaction,
-    blocks: list[Chem.Mol],
-    hydrogens: list[bool],
-    given: Mapping[int, int] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Yield the canonical SMILES of each product that RDKit makes of some blocks.
-
-    Of one block, a dummy atom stands for the atoms that are given to another slot, by their numbers; the text
-    is empty if these are not what every other block gives.
-    """
+def outcomes(
+    reaction: rdChemReactions.ChemicalReaction, blocks: list[Chem.Mol], hydrogens: list[bool]
+) -> Iterator[Chem.Mol]:
+    """Yield what RDKit makes of some blocks, before it is known whether that is a molecule."""
     molecules = [Chem.AddHs(b) if asked else b for b, asked in zip(blocks, hydrogens, strict=True)]
     met = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=0):
         if len(blocks) == 1:  # hydrogen atoms that may stand for each other give the same product again
-            kept = frozenset(_origin(atom) for atom in _atoms(product) if atom.GetAtomicNum() != 1)
+            kept = frozenset(_origin(atom) for atom in _atoms(product) if not _is_plain_hydrogen(atom))
             if kept in met:
                 continue
             met.add(kept)
-        if given:
-            product = Chem.RWMol(product)
-            if not _cut_off(product, given, blocks[0]):
-                yield ""
-                continue
-        try:
-            Chem.SanitizeMol(product)
-            yield canonical(Chem.RemoveHs(product))
-        except (ValueError, RuntimeError):
-            continue  # an outcome that is no molecule, as of an atom with too many bonds
+        yield product
 
 
-def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> bool:
-    """Put a dummy atom in place of the atoms that a block gives to another slot.
+def finished(product: Chem.Mol) -> str:
+    """Return the canonical SMILES of an outcome; empty if it is no molecule, as with too many bonds."""
+    try:
+        Chem.SanitizeMol(product)
+        return canonical(Chem.RemoveHs(product))
+    except (ValueError, RuntimeError):
+        return ""
 
-    Return whether they are the same for every block, but for the one single bond to the rest of it.
+
+def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> str:
+    """Put dummy atoms in place of the atoms that a block gives to other slots.
+
+    Parameters
+    ----------
+    product : RWMol
+        An outcome of the block's half of a reaction.
+    given : mapping of int to int
+        As in `daskrf.spaces.reactions.Half`.
+    block : Mol
+
+    Returns
+    -------
+    str
+        Why these are not what every other block gives, or an empty string.
     """
-    removed = []
-    for atom in _atoms(product):
+    atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in given]
+    for atom in atoms:
         source, number = _origin(atom)
-        if number not in given:
-            continue
-        of_block, cut = block.GetAtomWithIdx(source), given[number]
-        # RDKit may keep hydrogens that are written, as in [CH2], or that the template leaves.
-        if (
-            of_block.GetNoImplicit()
-            or of_block.GetIsotope()
-            or of_block.GetChiralTag()
-            or atom.GetFormalCharge()
-        ):
-            return False
+        own = block.GetAtomWithIdx(source)
+        # RDKit copies these to the product. It may keep hydrogens that are written, as in [CH2].
+        if own.GetIsotope() or own.GetChiralTag() or own.GetNoImplicit() or atom.GetFormalCharge():
+            return "it gives a ring an atom with a charge, isotope, stereocentre or written hydrogens"
         bonds = [
             (bond.GetBondType(), _origin(bond.GetOtherAtom(atom))[1] in given) for bond in atom.GetBonds()
         ]
-        if bonds != ([(Chem.BondType.SINGLE, False)] if cut else []):
-            return False
-        if not cut:
-            removed.append(atom.GetIdx())
-            continue
-        if atom.GetBonds()[0].GetOtherAtom(atom).GetAtomicNum() == 1:
-            return False  # nothing is left of the block
-        atom.SetAtomicNum(0)
-        atom.SetIsotope(cut)
-        atom.SetIsAromatic(False)
-        atom.SetNumExplicitHs(0)
-        atom.SetNoImplicit(False)
+        if bonds != ([(Chem.BondType.SINGLE, False)] if given[number] else []):
+            return "it gives a ring an atom with other bonds than its template has"
+        if given[number] and _is_plain_hydrogen(atom.GetNeighbors()[0]):
+            return "it has a hydrogen atom where the ring should be bound to the rest of it"
     product.BeginBatchEdit()
-    for index in removed:
-        product.RemoveAtom(index)
+    for atom in atoms:
+        if cut := given[_origin(atom)[1]]:
+            atom.SetAtomicNum(0)
+            atom.SetIsotope(cut)
+            atom.SetIsAromatic(False)
+            atom.SetNumExplicitHs(0)
+            atom.SetNoImplicit(False)
+        else:
+            product.RemoveAtom(atom.GetIdx())
     product.CommitBatchEdit()
-    return True
+    return ""
+
+
+def _is_plain_hydrogen(atom: Chem.Atom) -> bool:
+    """Whether any other hydrogen atom may stand for this one."""
+    return atom.GetAtomicNum() == 1 and not atom.GetIsotope()
 
 
 def _origin(atom: Chem.Atom) -> tuple[int, int]:

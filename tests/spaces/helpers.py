@@ -103,10 +103,12 @@ KETONES = [
     "CC(=O)CBr",
 ]
 THIOAMIDES = ["NC(=S)NC", "NC(N)=S", "CC(N)=S", "NC(=S)c1ccccc1", "NC(=S)CC(N)=S", "NC(=S)[C@H](C)O", "NC=S"]
+ISOTOPES = ["[2H]NC", "[2H]N([2H])C", "[3H]NC", "[2H]NCCN", "[2H]N([3H])C(C)C", "CN"]
 BROMIDES = ["NCCCBr", "NC(C)CCBr", "NCC(CN)CBr", "NC1CCC1CBr"]
 
 SPACES = {
     "amide": (AMIDE, [AMINES, ACIDS]),
+    "isotopes": ("[N:1]([H])[*:2].[OH][C:3]=[O:4]>>[*:2][N:1][C:3]=[O:4]", [ISOTOPES, ACIDS]),
     "boc": (BOC, [CORES, ACIDS[:6], ACIDS[2:9]]),
     "urea": (UREA, [PRIMARY, AMINES]),
     "oxamide": (OXAMIDE, [AMINES, PRIMARY]),

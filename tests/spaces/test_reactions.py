@@ -27,9 +27,20 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
         (f"{AMINE}>>[*:2][N:1]C", "it has 1 slot; two or three are supported"),
         (f"{AMINE}.{ACID}>>[*:2][N:1].[C:3]=[O:4]", "it has several products"),
         (f"({AMINE}).({ACID})>>([*:2][N:1].[C:3]=[O:4])", "its slots are not all joined"),
+        (f"{AMINE}.{ACID}>>", "it has no product"),
         (f"{AMINE}.{ACID}>>[C:3]=[O:4]", "the product has no atom of slot 0"),
         (f"{AMINE}.{ACID}>>([*:2][N:1][C:3]=[O:4].Cl)", "a part of the product is bound to no slot"),
         ("[C:1]=O.[N:2]([H])[H]>>[C:1]=[N:2]", "it joins slots by a bond that is not single"),
+        (f"{AMINE}.{ACID}>>[*:2][N:1]~[C:3]=[O:4]", "it joins slots by a bond that is not single"),
+        (f"{AMINE}.{ACID}>>[*:2][N:1]!@[C:3]=[O:4]", "it joins slots by a bond that is not single"),
+        (
+            f"{AMINE}.[C:3](F)([*:4])[*:5]>>[*:2][N:1][C@:3](O)([*:4])[*:5]",
+            "it sets the stereochemistry of an atom at a bond between slots; leave that open",
+        ),
+        (
+            r"[N:1]([H])[*:2].Br[C:3]=[C:4][*:5]>>[*:2][N:1]/[C:3]=[C:4]/[*:5]",
+            "it sets the stereochemistry of an atom at a bond between slots; leave that open",
+        ),
         (  # of the diamine all but four atoms stay with its block, and of the diketone both sides
             "[NH2:1][c:2][c:3][NH2:4].[*:5][C:6](=O)[C:7](=O)[*:8]"
             ">>[c:2]1[c:3][n:4][c:6]([*:5])[c:7]([*:8])[n:1]1",
@@ -41,7 +52,7 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
         ),
         (  # either nitrogen may be bound to the rest of the block
             "[c:2]([OH:1])[c:3][OH:4].[N:5]=[N:6]>>[c:2]1[c:3][O:4][N:5][N:6][O:1]1",
-            "slot 1 gives all its numbered atoms to a ring; number one that it keeps, too",
+            "slot 1 gives atoms to a ring; number the atom it keeps that these are bound to",
         ),
         (
             "[c:2]([OH:1])[c:3][OH:4].Cl[*:5]>>[c:2]1[c:3][O:4][*:5][O:1]1",
@@ -49,7 +60,7 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
         ),
         (
             "([NH2:1][c:2][c:3]([SH:4]).[c:8]F).([C:5]=O.[NH2:6])>>([c:2]1[c:3][s:4][c:5][n:1]1.[c:8][N:6])",
-            "slot 1 gives atoms to a ring that the rest of it is not bound to",
+            "slot 1 gives atoms to a ring; number the atom it keeps that these are bound to",
         ),
         (f"{AMINE}.[OH][C:3]=[O:1]>>[*:2][N:1][C:3]", "an atom number stands in two slots"),
     ],
