@@ -36,11 +36,12 @@ and its published budget, a thousandth of the space; the warm-up counts.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -205,6 +206,9 @@ class Scores(Protocol):
     n: int
 
     @property
+    def n_best(self) -> int: ...
+
+    @property
     def folder(self) -> Path: ...
 
     def scores_of(self, products: dict[str, list[Any]]) -> Array: ...
@@ -254,6 +258,11 @@ class Oracle:
         return at, top
 
     @property
+    def n_best(self) -> int:
+        """Number of the best molecules."""
+        return len(set(self.best.values()))
+
+    @property
     def folder(self) -> Path:
         """The space."""
         return self.blocks.folder
@@ -294,6 +303,25 @@ class Plan:
     components: int
     radius: int
 
+    @classmethod
+    def of(cls, given: argparse.Namespace) -> Plan:
+        """Return the plan of a command line by `campaign_parser`."""
+        return cls(**{field.name: getattr(given, field.name) for field in fields(cls)})
+
+
+def campaign_parser(text: str | None, seeds: list[int]) -> argparse.ArgumentParser:
+    """Return a parser with the options that all campaigns have."""
+    options = parser(text)
+    options.add_argument("--seeds", type=int, nargs="+", default=seeds)
+    options.add_argument("--models", nargs="*", default=["default", "metric"], choices=NEW)
+    options.add_argument("--rule", default="default")
+    options.add_argument("--components", type=int, default=2048)
+    options.add_argument("--radius", type=int, default=1)
+    options.add_argument("--first", type=int, default=1000)
+    options.add_argument("--batch", type=int, default=500)
+    options.add_argument("--most", type=int, default=5000)
+    return options
+
 
 def campaign(oracle: Scores, model: str, plan: Plan, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield, after each round, evaluations, how many of the best were found, and seconds.
@@ -308,7 +336,7 @@ def campaign(oracle: Scores, model: str, plan: Plan, seed: int, folder: Path) ->
         smiles += products["smiles"]
         scores += oracle.scores_of(products).tolist()
         yield {"evaluations": oracle.n, "found": len(oracle.found), "s": time.perf_counter() - start}
-        if oracle.n >= plan.most or len(oracle.found) == BEST:
+        if oracle.n >= plan.most or len(oracle.found) == oracle.n_best:
             return
         name = folder / f"{oracle.n}"
         lines = (f"{text},{score!r}" for text, score in zip(smiles, scores, strict=True))
@@ -394,14 +422,18 @@ def searches(blocks: Blocks, given: Any, plan: Plan, name: str, seed: int) -> It
     for way, run in ways.items():
         truth.found, truth.n = set(), 0
         with tempfile.TemporaryDirectory() as folder:
-            rounds = []
-            for told in run():
-                rounds.append(told)
-                print(
-                    f"  {way}: {told['found']} of {BEST} by {told['evaluations']:,}, {told['s']:.0f} s",
-                    flush=True,
-                )
+            rounds = followed(run(), f"  {way}", truth.n_best)
         yield {"score": name, "way": way, "seed": seed, "rounds": rounds}
+
+
+def followed(rounds: Iterable[dict[str, Any]], what: str, n_best: int) -> list[dict[str, Any]]:
+    """Return the rounds of a search, and print each when it is over."""
+    told = []
+    for one in rounds:
+        told.append(one)
+        found = f"{one['found']} of {n_best} by {one['evaluations']:,}"
+        print(f"{what}: {found}, {one['s']:.0f} s", flush=True)
+    return told
 
 
 def summary(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
@@ -443,22 +475,14 @@ FORMATS = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = parser(__doc__)
-    options.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    options = campaign_parser(__doc__, seeds=[0, 1])
     options.add_argument("--scores", nargs="+", default=list(SCORES), choices=list(SCORES))
-    options.add_argument("--models", nargs="*", default=["default", "metric"], choices=NEW)
-    options.add_argument("--rule", default="default")
-    options.add_argument("--components", type=int, default=2048)
-    options.add_argument("--radius", type=int, default=1)
-    options.add_argument("--first", type=int, default=1000)
-    options.add_argument("--batch", type=int, default=500)
-    options.add_argument("--most", type=int, default=5000)
     options.add_argument("--small", action="store_true", help="a small space, and few evaluations")
     given = options.parse_args(arguments)
     if given.small:
         given.components, given.first, given.batch, given.most = 128, 200, 100, 300
     print_header(given.seeds)
-    plan = Plan(given.first, given.batch, given.most, given.rule, given.components, given.radius)
+    plan = Plan.of(given)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         blocks = blocks_of(Path(name), given.small)

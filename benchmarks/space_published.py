@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from common import parser, print_header, table, write_results
+from common import print_header, table, write_results
 from rdkit import Chem, DataStructs
 from rdkit.Chem import rdFingerprintGenerator
-from space_learning import FORMATS, NEW, Plan, campaign, summary
+from space_learning import FORMATS, Plan, campaign, campaign_parser, followed, summary
 
 QUERY = "CCc1cccc2c(=O)n(C3CNC3)c([C@@H](C)N)nc12"
 
@@ -42,6 +42,8 @@ class Similarity:
     ----------
     folder : Path
         The space.
+    n_best : int
+        Number of the best molecules.
     found : set of str
         The best molecules that have been scored.
     n : int
@@ -55,6 +57,7 @@ class Similarity:
         with best.open(newline="") as file:
             rows = [(Chem.CanonSmiles(row["SMILES"]), float(row["score"])) for row in csv.DictReader(file)]
         self.best = {smiles for smiles, _ in rows}
+        self.n_best = len(self.best)
         for smiles, score in rows:
             if abs(self.score(smiles) - score) > 1e-6:
                 raise SystemExit(f"{smiles} has the score {self.score(smiles)}, and {score} in {best}.")
@@ -75,31 +78,20 @@ class Similarity:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = parser(__doc__)
+    options = campaign_parser(__doc__, seeds=[0, 1, 2])
     options.add_argument("--space", type=Path, required=True, help="folder of the reaction and its reagents")
     options.add_argument("--best", type=Path, required=True, help="CSV file of the best: SMILES, score")
     options.add_argument("--query", default=QUERY, help="molecule that others are compared with")
-    options.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    options.add_argument("--models", nargs="+", default=["default", "metric"], choices=NEW)
-    options.add_argument("--rule", default="default")
-    options.add_argument("--components", type=int, default=2048)
-    options.add_argument("--radius", type=int, default=1)
-    options.add_argument("--first", type=int, default=1000)
-    options.add_argument("--batch", type=int, default=500)
-    options.add_argument("--most", type=int, default=5000)
     given = options.parse_args(arguments)
     print_header(given.seeds)
-    plan = Plan(given.first, given.batch, given.most, given.rule, given.components, given.radius)
     rows: list[dict[str, Any]] = []
     for seed in given.seeds:
         for model in given.models:
-            scores, rounds = Similarity(given.space, given.best, given.query), []
+            scores = Similarity(given.space, given.best, given.query)
             with tempfile.TemporaryDirectory() as folder:
-                for told in campaign(scores, model, plan, seed, Path(folder)):
-                    rounds.append(told)
-                    found = f"{told['found']} of {len(scores.best)} by {told['evaluations']:,}"
-                    print(f"{model}, seed {seed}: {found}, {told['s']:.0f} s", flush=True)
-            rows.append({"score": "similarity", "way": f"daskrf, {model}", "seed": seed, "rounds": rounds})
+                rounds = campaign(scores, model, Plan.of(given), seed, Path(folder))
+                told = followed(rounds, f"{model}, seed {seed}", scores.n_best)
+            rows.append({"score": "similarity", "way": f"daskrf, {model}", "seed": seed, "rounds": told})
     print(table(summary(rows, given.first), FORMATS))
     settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}
     settings |= {"space": given.space.name, "best": given.best.name}
