@@ -131,7 +131,8 @@ def explain(
     """Explain the prediction of one molecule.
 
     Shows the labelled molecules that are nearest by the kernel. For an exact process the mean is the sum of
-    their shares, k(x, x_i) alpha_i, without any approximation. Then shows what each atom does: the mean less
+    their shares, k(x, x_i) alpha_i, without any approximation. Smooth kernels, such as those in a learned
+    metric, have large shares that cancel; the report says so. Then shows what each atom does: the mean less
     what it would be without the features that the atom is in. Such features stand for no molecule, so this
     is a hint at what matters, and atoms do not add up to the mean.
 
@@ -242,9 +243,17 @@ def _with_labels(
         "smiles": chosen,
     }
     rest = float(shares.sum() - shares[order].sum())
-    constant = float(gp.mean_[0])
+    notes = report.notes
+    if (largest := float(np.abs(shares).max())) > float(np.ptp(y)):
+        cancel = f"shares reach {largest:.3g}, more than the labels differ, and cancel each other"
+        notes += (f"{cancel}: this kernel sees many labelled molecules as near; read none of them alone",)
     return replace(
-        report, constant=constant, labelled=pa.table(columns), rest=rest, n_rest=len(texts) - len(order)
+        report,
+        constant=float(gp.mean_[0]),
+        labelled=pa.table(columns),
+        rest=rest,
+        n_rest=len(texts) - len(order),
+        notes=notes,
     )
 
 

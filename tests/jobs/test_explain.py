@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daskrf import TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
+from daskrf import Gaussian, TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
 from daskrf.errors import InputError, OptionError
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
@@ -52,6 +52,16 @@ def test_shares_of_an_exact_process_add_up_to_its_mean(models: Path) -> None:
     known = explain(models / "exact", SMILES[3]).labelled.to_pylist()[0]
     assert known["smiles"] == SMILES[3]
     assert known["similarity"] == 1
+
+
+def test_shares_that_cancel_are_said_to(models: Path, tmp_path: Path) -> None:
+    assert "cancel" not in str(explain(models / "tanimoto", SMILES[70]))
+    data = {"smiles": SMILES[:60], "score": Y[:60].tolist()}
+    fit(data, output=tmp_path / "smooth", target="score", kernel=Gaussian(100.0), noise_variance=1e-4)
+    report = explain(tmp_path / "smooth", SMILES[70], n=60)
+    largest = np.abs(report.labelled["share"].to_numpy()).max()
+    assert largest > np.ptp(Y[:60])
+    assert f"shares reach {largest:.3g}, more than the labels differ, and cancel each other" in str(report)
 
 
 def test_atoms_are_differences_of_predictions(models: Path) -> None:
