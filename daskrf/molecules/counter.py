@@ -54,7 +54,7 @@ class Counter:
     """
 
     def __init__(self, spec: FingerprintSpec, fragments: str) -> None:
-        self._kinds = [str(kind.kind) for kind in spec.kinds]
+        self._kinds = [kind.family for kind in spec.kinds]
         self._fragments = fragments
         self._features = [_features(kind) for kind in spec.kinds]
         self._silence = rdBase.BlockLogs()
@@ -142,8 +142,8 @@ def generator_of(spec: FingerprintSpec) -> Any:
     if spec.kind == "rdkit":
         return rdFingerprintGenerator.GetRDKitFPGenerator(numBitsPerFeature=1, **options)
     options["includeChirality"] = spec.chirality
-    if spec.kind == "atompair":
-        return rdFingerprintGenerator.GetAtomPairGenerator(**options)
+    if spec.family == "atompair":
+        return rdFingerprintGenerator.GetAtomPairGenerator(maxDistance=spec.distance, **options)
     if spec.kind == "torsion":
         return rdFingerprintGenerator.GetTopologicalTorsionGenerator(**options)
     if spec.features:

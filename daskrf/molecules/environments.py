@@ -51,7 +51,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     >>> rows.shape[0], rows.sum(axis=1).ravel().tolist()
     (3, [[3, 1, 1]])
     """
-    unknown = [kind.name for kind in spec.kinds if kind.kind not in KINDS]
+    unknown = [kind.name for kind in spec.kinds if kind.family not in KINDS]
     if unknown:
         raise InputError(f"contributions of atoms are known for {', '.join(KINDS)}, not for {unknown[0]}.")
     block = Fingerprinter(spec, fragments)([smiles])
@@ -106,7 +106,7 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
             generator = generator_of(kind)
             count = generator.GetCountFingerprint if kind.size else generator.GetSparseCountFingerprint
             count(molecule, additionalOutput=output)
-            found.append(_occurrences(str(kind.kind), molecule, output))
+            found.append(_occurrences(kind.family, molecule, output))
         return molecule.GetNumAtoms(), found
 
     return find

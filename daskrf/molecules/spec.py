@@ -14,6 +14,7 @@ __all__ = ["DEFAULT_KINDS", "DESCRIPTORS", "FRAGMENTS", "KINDS", "FingerprintSpe
 
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
+_FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none is given
 FRAGMENTS = get_args(Fragments)
 DESCRIPTORS = "descriptors"
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
@@ -21,6 +22,7 @@ DEFAULT_KINDS = ("morgan:2", "morgan:2:features")
 """What is counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
+_PAIRS = 25  # atom pairs at each distance, as far as there are
 _USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50, DESCRIPTORS: 14}
 _NOT_HASHES = ("atompair", "lingo")
 _N_DESCRIPTORS = 14
@@ -34,7 +36,8 @@ class FingerprintSpec:
     Parameters
     ----------
     kind : str or sequence of str, optional
-        "morgan" (circular environments), "atompair" (pairs of atoms), "torsion" (topological torsions),
+        "morgan" (circular environments), "atompair" (pairs of atoms; "atompair:4" are those up to four bonds
+        apart, half as many), "torsion" (topological torsions),
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
         RDKit's canonical SMILES, see `daskrf.molecules.lingo`), or "descriptors" (weight, logP, polar surface
         and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they stand last
@@ -81,7 +84,7 @@ class FingerprintSpec:
 
     section: ClassVar[str] = "Fingerprints"
     options: ClassVar[Mapping[str, Option]] = {
-        "kind": Option(metavar="KIND[:RADIUS]"),
+        "kind": Option(metavar="KIND[:BONDS]"),
         "radius": Option(least=0),
         "size": Option(least=0),
         "counts": Option("--counts/--binary"),
@@ -156,6 +159,16 @@ class FingerprintSpec:
         return tuple(dataclasses.replace(self, kind=name) for name in self.kind)
 
     @property
+    def family(self) -> str:
+        """The kind without what stands behind it, one of `KINDS`; of several kinds, their names."""
+        return self.kind.partition(":")[0] if isinstance(self.kind, str) else self.name
+
+    @property
+    def distance(self) -> int:
+        """The largest number of bonds between the atoms of a pair."""
+        return int(self.name.partition(":")[2] or _FARTHEST) if self.family == "atompair" else 0
+
+    @property
     def name(self) -> str:
         """The name of the kind as in `kind`, with its radius."""
         if self.kind != "morgan":
@@ -182,14 +195,16 @@ class FingerprintSpec:
     @property
     def hashed(self) -> tuple[int, ...]:
         """Positions of the kinds whose unfolded identifiers are not hashes; see `daskrf.kernels.Folded`."""
-        return tuple(i for i, kind in enumerate(self.kinds) if kind.kind in _NOT_HASHES)
+        return tuple(i for i, kind in enumerate(self.kinds) if kind.family in _NOT_HASHES)
 
     @property
     def nonzeros(self) -> int:
         """Typical number of features of a drug-like molecule, used to predict memory and disk use."""
         if not isinstance(self.kind, str):
             return sum(kind.nonzeros for kind in self.kinds)
-        usual = _USUAL[self.kind] * (1 + self.radius if self.kind == "morgan" else 1)
+        usual = _USUAL[self.family] * (1 + self.radius if self.kind == "morgan" else 1)
+        if self.family == "atompair":
+            usual = min(usual, _PAIRS * self.distance)
         return min(usual, self.size or usual)
 
     @property
@@ -234,11 +249,16 @@ def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bo
     if words[-1:] == [_FEATURES]:
         features = bool(words.pop())
     if words:
-        if len(words) > 1 or not words[0].isdecimal() or int(words[0]) > _MOST or kind != "morgan":
+        limits = {"morgan": range(_MOST + 1), "atompair": range(1, _FARTHEST + 1)}
+        if len(words) > 1 or not words[0].isdecimal() or int(words[0]) not in limits.get(kind, ()):
             raise InputError(
-                f"fingerprint kind {text!r} is unknown; only a radius of Morgan environments, up to {_MOST}, "
-                "stands behind a kind, as in 'morgan:2', or the word 'features', as in 'morgan:2:features'."
+                f"fingerprint kind {text!r} is unknown; what may stand behind a kind is a radius of Morgan "
+                f"environments, up to {_MOST}, as in 'morgan:2', the word 'features', as in "
+                "'morgan:2:features', or how many bonds apart the atoms of a pair are at most, up to "
+                f"{_FARTHEST}, as in 'atompair:4'."
             )
+        if kind == "atompair":
+            return f"{kind}:{int(words[0])}", _RADIUS if radius is None else radius, features
         if radius not in (None, int(words[0])):
             raise InputError(
                 f"fingerprint radius is {radius}, but the kind is {text!r}; leave one of them out."

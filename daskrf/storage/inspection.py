@@ -533,9 +533,12 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     --------
     >>> fingerprint_words({"kind": "morgan", "radius": 1, "counts": True, "size": 0})
     'Morgan (circular) fingerprints of radius 1, counts, unfolded (32-bit identifiers)'
+    >>> fingerprint_words({"kind": "atompair:4", "counts": True, "size": 512})
+    'atom-pair fingerprints up to 4 bonds apart, counts, folded to 512 columns'
     """
-    kind = str(state.get("kind", "unknown"))
+    kind, _, distance = str(state.get("kind", "unknown")).partition(":")
     words = f"{_FINGERPRINTS.get(kind, kind)} fingerprints"
+    words += f" up to {amount(int(distance), 'bonds')} apart" if distance else ""
     if kind == "morgan":
         words += f" of radius {state.get('radius')}"
     words += ", counts" if state.get("counts") else ", presence only"

@@ -19,6 +19,7 @@ KINDS = [
     "morgan:2",
     "morgan:2:features",
     "atompair",
+    "atompair:3",
     "torsion",
     ("morgan:2", "torsion", "atompair"),
 ]

@@ -28,6 +28,7 @@ SPECS = [
     FingerprintSpec(chirality=True, features=True),
     FingerprintSpec("atompair"),
     FingerprintSpec("atompair", size=1),
+    FingerprintSpec("atompair:4"),
     FingerprintSpec("atompair", chirality=True, counts=False),
     FingerprintSpec("torsion"),
     FingerprintSpec("torsion", chirality=True, size=37),
@@ -37,6 +38,7 @@ SPECS = [
     FingerprintSpec("lingo", chirality=True, size=50),
     FingerprintSpec(["morgan:1", "torsion"]),
     FingerprintSpec(["torsion", "lingo", "morgan:2:features", "atompair"], chirality=True, counts=False),
+    FingerprintSpec(["morgan:2", "atompair:3"], size=100),
     FingerprintSpec(["rdkit", "lingo", "morgan"], radius=0, size=100),
 ]
 MOLECULES = [
@@ -283,6 +285,12 @@ def test_specification_goes_through_its_state(spec: FingerprintSpec) -> None:
         {"size": 10.5},
         {"kind": "torsion", "radius": 2},
         {"kind": "atompair", "features": True},
+        {"kind": "atompair:4", "features": True},
+        {"kind": "atompair:4", "radius": 2},
+        {"kind": "atompair:0"},
+        {"kind": "atompair:31"},
+        {"kind": "atompair:2:3"},
+        {"kind": ["atompair:4", "atompair:04"]},
         {"kind": "rdkit", "chirality": True},
         {"bits": 3},
         {"kind": 3},
@@ -317,6 +325,20 @@ def test_two_kinds_are_counted_unless_something_is_said_of_one() -> None:
     for kinds in ("morgan:2", ["morgan:2", "morgan:2:features"], ["morgan:2", "torsion"]):
         with pytest.raises(InputError, match="radius"):
             FingerprintSpec(kinds, radius=1)
+
+
+@pytest.mark.parametrize("farthest", [1, 3, 30])
+def test_atom_pairs_up_to_a_distance(farthest: int) -> None:
+    smiles = [text for text in MOLECULES if Chem.MolFromSmiles(text)]
+    rows = Fingerprinter(FingerprintSpec(f"atompair:{farthest}"))(smiles).fingerprints
+    all_rows = Fingerprinter(FingerprintSpec("atompair"))(smiles).fingerprints
+    for text, row, every in zip(smiles, rows, all_rows, strict=True):
+        distances = Chem.GetDistanceMatrix(Chem.MolFromSmiles(text))
+        near = np.triu((distances >= 1) & (distances <= farthest))
+        assert row.sum() == near.sum()
+        counts = dict(zip(every.indices, every.data, strict=True))
+        assert all(counts[c] == v for c, v in zip(row.indices, row.data, strict=True))
+    assert (rows != all_rows).nnz == 0 or farthest < 30
 
 
 def test_kinds_are_named_with_what_is_their_own() -> None:

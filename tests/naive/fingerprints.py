@@ -32,9 +32,13 @@ def generator(spec: FingerprintSpec) -> object:
             atomInvariantsGenerator=invariants,
             fpSize=size,
         )
-    if spec.kind == "atompair":
+    name, _, distance = str(spec.kind).partition(":")
+    if name == "atompair":
         return rdFingerprintGenerator.GetAtomPairGenerator(
-            includeChirality=spec.chirality, countSimulation=False, fpSize=size
+            maxDistance=int(distance or 30),
+            includeChirality=spec.chirality,
+            countSimulation=False,
+            fpSize=size,
         )
     if spec.kind == "torsion":
         return rdFingerprintGenerator.GetTopologicalTorsionGenerator(
