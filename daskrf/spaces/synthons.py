@@ -114,6 +114,7 @@ class Cutter:
     def __init__(self, half: Half, spec: FingerprintSpec) -> None:
         self._silence = rdBase.BlockLogs()
         self._half, self._environments = half, _Environments(spec)
+        self._given = dict(half.given)
         self._reaction = rdChemReactions.ReactionFromSmarts(half.smarts)
         self._reaction.Initialize()
 
@@ -128,8 +129,8 @@ class Cutter:
             return "it has a dummy atom"
         found: dict[str, Chem.Mol] = {}
         for outcome in outcomes(self._reaction, [block], [self._half.hydrogens]):
-            left = Chem.RWMol(outcome)
-            if reason := _cut_off(left, dict(self._half.given), block):
+            left = Chem.RWMol(outcome) if self._given else outcome
+            if self._given and (reason := _cut_off(left, self._given, block)):
                 return reason
             if smiles := finished(left):
                 found.setdefault(smiles, Chem.MolFromSmiles(smiles))
@@ -259,7 +260,7 @@ def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> 
         ]
         if bonds != ([(Chem.BondType.SINGLE, False)] if given[number] else []):
             return "it gives a ring an atom with other bonds than its template has"
-        if given[number] and _is_plain_hydrogen(atom.GetNeighbors()[0]):
+        if given[number] and atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which the ring atom would count
             return "it has a hydrogen atom where the ring should be bound to the rest of it"
     product.BeginBatchEdit()
     for atom in atoms:

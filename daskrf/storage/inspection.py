@@ -538,7 +538,7 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     """
     kind, _, distance = str(state.get("kind", "unknown")).partition(":")
     words = f"{_FINGERPRINTS.get(kind, kind)} fingerprints"
-    words += f" up to {amount(int(distance), 'bonds')} apart" if distance else ""
+    words += f" up to {amount(int(distance), 'bonds')} apart" if distance.isdecimal() else ""
     if kind == "morgan":
         words += f" of radius {state.get('radius')}"
     words += ", counts" if state.get("counts") else ", presence only"
