@@ -47,8 +47,8 @@ def plain_generator(spec: FingerprintSpec) -> object:
         return rdFingerprintGenerator.GetMorganGenerator(
             radius=spec.radius, atomInvariantsGenerator=invariants
         )
-    if spec.kind == "atompair":
-        return rdFingerprintGenerator.GetAtomPairGenerator()
+    if spec.family == "atompair":
+        return rdFingerprintGenerator.GetAtomPairGenerator(maxDistance=spec.distance)
     if spec.kind == "torsion":
         return rdFingerprintGenerator.GetTopologicalTorsionGenerator()
     return rdFingerprintGenerator.GetRDKitFPGenerator(numBitsPerFeature=1)

@@ -142,7 +142,7 @@ def fingerprint(
     output : path
         Directory of the store: a new one, or that of an earlier run with the same options.
     spec : FingerprintSpec, optional
-        Default: unfolded counts of two kinds, as `FingerprintSpec()`.
+        Default: unfolded counts of three kinds, as `FingerprintSpec()`.
     format : TableFormat, optional
         Columns and header. Default: detected.
     fragments : {"keep", "largest", "reject"}

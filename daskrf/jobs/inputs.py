@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.job import Run
@@ -29,7 +28,7 @@ from daskrf.molecules import (
 from daskrf.molecules.formats import EVERY
 from daskrf.storage.backend import as_list, as_path, size_of
 from daskrf.storage.differences import differences
-from daskrf.storage.inspection import fingerprint_words, kind_of, kinds_of
+from daskrf.storage.inspection import kind_of
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]
 
@@ -174,18 +173,12 @@ def source_for(
     source = open_source(path, feature_map, bits, predicts=True, raw=feature_map is None)
     store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
+        own, found = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))
         raise InputError(
-            f"The model was fitted to {_kinds_words(model.metadata['fingerprint'])}, and {store.path} "
-            f"holds {_kinds_words(store.spec['fingerprint'])}; make a store with the options of the "
-            "model's fingerprints."
+            f"{store.path} holds other fingerprints than the model was fitted to: {differences(own, found)}; "
+            "make a store with the options of the model's fingerprints."
         )
     return source
-
-
-def _kinds_words(state: dict[str, Any]) -> str:
-    """Describe fingerprints of one or several kinds, without the columns of each."""
-    kinds = ({name: value for name, value in kind.items() if name != "columns"} for kind in kinds_of(state))
-    return " and ".join(map(fingerprint_words, kinds))
 
 
 def inputs_of(source: Source) -> tuple[str, ...]:

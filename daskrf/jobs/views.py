@@ -124,7 +124,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
     ...     library = daskrf.open_library(f"{folder}/a.fp")
     ...     library.fingerprints.shape, library.rows.to_table()["id"].to_pylist()
-    ((2, 8589934592), ['ethanol', 'propane'])
+    ((2, 12884901888), ['ethanol', 'propane'])
     """
     store = FingerprintStore.open(path)
     kept = store.kept_rows()

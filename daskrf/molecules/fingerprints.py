@@ -69,7 +69,7 @@ class Fingerprinter:
     >>> from daskrf.molecules import Fingerprinter
     >>> block = Fingerprinter()(["CCO", "C1CC", "CC(=O)[O-].[Na+]"])
     >>> block.fingerprints.shape, block.kept.tolist()
-    ((2, 8589934592), [0, 2])
+    ((2, 12884901888), [0, 2])
     >>> block.rejects
     [(1, 'RDKit cannot parse: unclosed ring')]
     """

@@ -18,7 +18,7 @@ _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none 
 FRAGMENTS = get_args(Fragments)
 DESCRIPTORS = "descriptors"
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
-DEFAULT_KINDS = ("morgan:2", "morgan:2:features")
+DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
 """What is counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
@@ -43,8 +43,8 @@ class FingerprintSpec:
         and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they stand last
         in a row, see `daskrf.molecules.descriptors`). Morgan may have a radius of its own, as in
         "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several times)
-        are put side by side in a row, each in columns of its own. Default: "morgan:2" and
-        "morgan:2:features", or "morgan" if `radius` or `features` is given.
+        are put side by side in a row, each in columns of its own. Default: "morgan:2",
+        "morgan:2:features" and "atompair:4", or "morgan" if `radius` or `features` is given.
     radius : int, optional
         Radius of Morgan environments, unless the kind gives one. Default: 1. Other kinds have no radius.
     counts : bool, default True
@@ -74,7 +74,7 @@ class FingerprintSpec:
     --------
     >>> from daskrf.molecules import FingerprintSpec
     >>> FingerprintSpec().name, FingerprintSpec(radius=2).name
-    ('morgan:2 + morgan:2:features', 'morgan:2')
+    ('morgan:2 + morgan:2:features + atompair:4', 'morgan:2')
     >>> FingerprintSpec(radius=2, size=2048).n_columns
     2048
     >>> several = FingerprintSpec(["morgan:1", "torsion"])

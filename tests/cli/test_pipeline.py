@@ -67,7 +67,7 @@ def test_strict_stops_at_file_and_line(made, tmp_path, capsys):
 def test_changed_options_are_refused(made, capsys):
     options = ["--rows-per-partition", "100", "--radius", "2"]
     assert run(["fingerprint", str(made / "library.smi"), "-o", str(made / "fps"), *options, *HERE]) == 1
-    assert "--kind (was morgan:2 + morgan:2:features, now morgan:2)" in capsys.readouterr().err
+    assert "--kind (was morgan:2 + morgan:2:features + atompair:4, now morgan:2)" in capsys.readouterr().err
 
 
 def test_features_and_fingerprints_screen_alike(made, tmp_path, capsys):
@@ -301,7 +301,7 @@ def test_a_refused_command_leaves_nothing(case, made, tmp_path):
         (["fingerprint", "{made}/library.smi", "-o", "{made}/labels.csv"], "a file of that name is there"),
         (
             ["fingerprint", "{made}/library.smi", "-o", "{made}/fps", "--radius", "3"],
-            "--kind (was morgan:2 + morgan:2:features, now morgan:3)",
+            "--kind (was morgan:2 + morgan:2:features + atompair:4, now morgan:3)",
         ),
         (
             ["predict", "{made}/model", "{made}/library.smi", "-o", "{made}/fps"],

@@ -12,7 +12,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 
 import daskrf
-from daskrf import FingerprintSpec, add, evaluate, explain, fit, page, status, suggest
+from daskrf import FingerprintSpec, add, evaluate, explain, fingerprint, fit, page, status, suggest
 from daskrf.commands import add as adding
 from daskrf.gp import choose_kernel
 from daskrf.gp.exact import ExactGP
@@ -46,9 +46,9 @@ def process(model: Path) -> ExactGP:
     return gp
 
 
-def rows(*files: Path) -> tuple[Any, np.ndarray]:
+def rows(*files: Path, spec: FingerprintSpec = SPEC) -> tuple[Any, np.ndarray]:
     frame = pd.concat(map(pd.read_csv, files))
-    return Fingerprinter(SPEC)(list(frame.smiles)).fingerprints, frame.score.to_numpy()
+    return Fingerprinter(spec)(list(frame.smiles)).fingerprints, frame.score.to_numpy()
 
 
 def test_a_metric_is_taken_by_default_and_told(made: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_metric_is_taken_by_default_and_told(made: Path) -> None:
     assert np.mean((mean - truth) ** 2) < 0.8 * np.mean((usual.predict(new) - truth) ** 2)
     assert 0.4 < np.mean(((mean - truth) / std) ** 2) < 1.6
     words = str(status(made / "model"))
-    assert f"{gp.kernel.words()} on morgan:2 + morgan:2:features" in words
+    assert f"{gp.kernel.words()} on morgan:2 + morgan:2:features + atompair:4" in words
     assert "in a learned metric of" in words
     assert f"The metric was learned from {N // 2} of the labels" in words
     assert daskrf.load(made / "model").predict(pd.read_csv(made / "others.csv").smiles) == pytest.approx(mean)
@@ -90,16 +90,18 @@ def test_each_fold_learns_its_own_metric(made: Path, monkeypatch: pytest.MonkeyP
     """Also with more labels than those for which each fold chooses a kernel anyway."""
     monkeypatch.setattr(heldout, "FEW_LABELS", 10)
     (made / "all.csv").write_text((made / "y.csv").read_text() + (made / "new.csv").read_text()[13:])
-    report = evaluate(made / "all.csv", folds=5)
+    spec = FingerprintSpec(["morgan:2", "morgan:2:features"])  # in whose metrics logP is the better by far
+    fingerprint(made / "all.csv", made / "fp", spec=spec)
+    report = evaluate(made / "fp", made / "all.csv", key="smiles", folds=5)
     (target,) = report.targets
-    X, y = rows(made / "all.csv")
+    X, y = rows(made / "all.csv", spec=spec)
     fold = np.array(report.table["fold"].to_pylist())
     words = [found["kernel"] for found in target.hyperparameters]
     learned = [k for k, kernel in enumerate(words, start=1) if "in a learned metric of" in kernel]
     assert len(learned) >= 2
     for k in learned[:2]:
         known = fold != k
-        choice = choose_kernel(X[known], y[known], SPEC.columns)
+        choice = choose_kernel(X[known], y[known], spec.columns)
         assert words[k - 1] == choice.kernel.words()
         gp = ExactGP(choice.kernel, **choice.variances).fit(X[known], y[known])
         mean = report.table["mean"].to_numpy()[~known]

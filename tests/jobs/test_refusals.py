@@ -120,7 +120,7 @@ def test_unknown_column(tmp_path: Path) -> None:
 def test_other_options_are_refused_before_work(inputs: tuple[Path, Path], store: Path) -> None:
     before = data_digests(store)
     with pytest.raises(
-        StoreError, match=r"--kind \(was morgan:2 \+ morgan:2:features, now morgan:3\)"
+        StoreError, match=r"--kind \(was morgan:2 \+ morgan:2:features \+ atompair:4, now morgan:3\)"
     ) as error:
         fingerprint(inputs[0], store, spec=FingerprintSpec(radius=3), rows_per_partition=150)
     _one_sentence(error)
@@ -149,7 +149,7 @@ def test_too_many_columns_are_refused_before_an_output_is_begun(
             lambda: fit(store, inputs[1], tmp_path / "out", feature_map=feature_map),  # noqa: B023
             lambda: plan(inputs[0], feature_map=feature_map),  # noqa: B023
         ):
-            with pytest.raises(InputError, match=r"8,589,934,592 (columns|features).*fold the\b") as error:
+            with pytest.raises(InputError, match=r"12,884,901,888 (columns|features).*fold the\b") as error:
                 begin()
             _one_sentence(error)
     assert not (tmp_path / "out").exists()
@@ -158,7 +158,7 @@ def test_too_many_columns_are_refused_before_an_output_is_begun(
 BAD_MAPS: dict[str, FeatureMap] = {
     "9 terms need at least one feature each": TanimotoDotProductFeatures(8, n_terms=9),
     "degree_measure must be": RandomMaclaurinFeatures(Polynomial(2), degree_measure="even"),
-    r"takes 1 \+ 128 features": RandomMaclaurinFeatures(n_components=129, h01=True),
+    r"takes 1 \+ 192 features": RandomMaclaurinFeatures(n_components=193, h01=True),
     "n_landmarks must be": NystromFeatures(64, n_landmarks=9),
     "length_scale must be": GaussianMaclaurinFeatures(length_scale=-1.0),
     "is not a sum of powers": FastfoodDotProductFeatures(
@@ -235,7 +235,7 @@ def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path
         fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=TanimotoMinMaxFeatures(64))
     fit(tmp_path / "phi", inputs[1], tmp_path / "model", direction="minimize")
     fingerprint(inputs[0], tmp_path / "fp2", spec=FingerprintSpec(radius=2))
-    words = "The model was fitted to Morgan.* radius 2, .* and Morgan.* radius 2, .* classes, and .*fp2 holds"
+    words = r"fp2 holds other .* fitted to: --kind \(was morgan:2 \+ .* \+ atompair:4, now morgan:2\); make a"
     for function in (predict, screen):
         with pytest.raises(InputError, match=words) as error:
             function(tmp_path / "model", tmp_path / "fp2", tmp_path / "out.parquet")
@@ -444,7 +444,7 @@ def test_tables_of_a_map_are_counted(
         screen(model, source, tmp_path / f"{source.name}.parquet", maximize=False)
     predicted = plan(library, feature_map=large, spec=FingerprintSpec(size=64), sample=100).memory
     for stages in (needs, predicted):
-        counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(128)}
+        counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(192)}
         assert {"featurize", "fit", "screen", "standard deviations"} <= counted
     learning = LandmarkFeatures(64)
     for begin in (

@@ -170,9 +170,9 @@ def test_rows_without_feature_are_kept_and_counted() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     block = Fingerprinter()([])
-    assert block.fingerprints.shape == (0, 2**33)
+    assert block.fingerprints.shape == (0, 3 * 2**32)
     assert (len(block.kept), block.rejects, block.empty) == (0, [], 0)
-    assert Fingerprinter()(["CX"]).fingerprints.shape == (0, 2**33)
+    assert Fingerprinter()(["CX"]).fingerprints.shape == (0, 3 * 2**32)
 
 
 @pytest.mark.parametrize(
@@ -316,9 +316,13 @@ def test_specifications_that_cannot_be(state: dict) -> None:
         Fingerprinter(fragments="all")
 
 
-def test_two_kinds_are_counted_unless_something_is_said_of_one() -> None:
-    assert FingerprintSpec() == FingerprintSpec(["morgan:2", "morgan:2:features"])
-    assert FingerprintSpec(size=64).columns == {"morgan:2": (0, 64), "morgan:2:features": (64, 128)}
+def test_default_kinds_are_counted_unless_something_is_said_of_one() -> None:
+    assert FingerprintSpec() == FingerprintSpec(["morgan:2", "morgan:2:features", "atompair:4"])
+    assert FingerprintSpec(size=64).columns == {
+        "morgan:2": (0, 64),
+        "morgan:2:features": (64, 128),
+        "atompair:4": (128, 192),
+    }
     assert FingerprintSpec("morgan") == FingerprintSpec(radius=1) == FingerprintSpec("morgan:1")
     assert FingerprintSpec(features=True) == FingerprintSpec("morgan:1:features")
     assert FingerprintSpec(radius=2) == FingerprintSpec("morgan:2")
@@ -357,7 +361,7 @@ def test_kinds_are_named_with_what_is_their_own() -> None:
 
 def test_a_molecule_that_one_kind_cannot_count_is_rejected() -> None:
     peptide = "[2H]" + "C([2H])([2H])" * 700 + "[2H]"
-    assert not Fingerprinter()([peptide]).rejects
+    assert not Fingerprinter(FingerprintSpec("morgan"))([peptide]).rejects
     several = Fingerprinter(FingerprintSpec(["morgan", "atompair"]))([peptide, "CCO"])
     assert several.rejects[0][0] == 0
     assert "too many for atom pairs" in several.rejects[0][1]
