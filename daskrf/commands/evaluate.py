@@ -45,6 +45,7 @@ from daskrf.kernels import Kernel
 from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.measurements import Reading, read_column
 from daskrf.molecules.order import ordinals
+from daskrf.molecules.spec import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.report.evaluation import (
@@ -103,6 +104,7 @@ def evaluate(
     split: str = "random",
     baseline: Literal["forest"] | None = None,
     learning_curve: bool = False,
+    spec: FingerprintSpec | None = None,
     feature_map: FeatureMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
@@ -158,7 +160,7 @@ def evaluate(
         Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
     learning_curve : bool
         Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
-    feature_map, process, kernel, quick, key, key_column, target
+    spec, feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
     transform, unit, censored, drop_non_numbers, replicates, replicate_std, replicate_sem
         As in `fit`.
@@ -196,6 +198,7 @@ def evaluate(
             source,
             labels,
             work_folder(place) / "model",
+            spec=spec,
             **how,
             reading=Reading(
                 key or ("smiles" if labels is None else "id"),

@@ -167,15 +167,20 @@ def test_copies_are_left_out_together(tmp_path: Path) -> None:
     assert len({(m, f) for m, f in zip(molecule, fold, strict=True)}) == N
 
 
-def test_with_and_without_a_library_it_is_the_same(labels: Path, library: Path, tmp_path: Path) -> None:
-    alone = evaluate(labels, target="y", quick=True)
+@pytest.mark.parametrize("spec", [None, FingerprintSpec(["morgan:1", "torsion"])], ids=["default", "given"])
+def test_with_and_without_a_library_it_is_the_same(
+    spec: FingerprintSpec | None, labels: Path, tmp_path: Path
+) -> None:
+    alone = evaluate(labels, target="y", quick=True, spec=spec)
     (tmp_path / "lib.smi").write_text("".join(f"{s} M{k}\n" for k, s in enumerate(SMILES)))
-    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store", spec=spec)
     beside = evaluate(tmp_path / "store", labels, key="smiles", target="y", quick=True)
     for name in ("y", "fold", "mean", "std_y", "nearest"):
         np.testing.assert_array_equal(column(alone, name), column(beside, name))
     assert alone.targets == beside.targets
     assert "SMILES in 'smiles', target 'y'" in alone.inputs[0]
+    with pytest.raises(InputError, match="--kind"):
+        evaluate(tmp_path / "store", labels, key="smiles", target="y", spec=FingerprintSpec("morgan:1"))
 
 
 def test_a_kernel_is_chosen_in_each_fold_by_what_it_knows(library: Path, joined: Path) -> None:
