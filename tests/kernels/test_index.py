@@ -32,6 +32,21 @@ def test_the_layout_changes_nothing(
             assert (kernel(X, Y) == naive(X, Y)).all()
 
 
+@pytest.mark.parametrize("sparsest", [0, 4, 1000], ids=["all listed", "some", "all dense"])
+@pytest.mark.parametrize("largest", [1, 3, 85, 255, 256], ids=str)
+def test_sums_of_bytes_that_a_byte_cannot_hold(
+    monkeypatch: pytest.MonkeyPatch, sparsest: int, largest: int
+) -> None:
+    monkeypatch.setattr(sharedcolumns, "_SPARSEST", dict.fromkeys((1, 2, 8), sparsest))
+    rng = np.random.default_rng(largest)
+    X = rng.integers(0, largest + 1, (12, 240)) * (rng.random((12, 240)) < 0.7)
+    X[0] = largest
+    Y = np.vstack([X[:3], X[3:] * rng.integers(0, 3, (9, 240))])
+    found = TanimotoMinMax()(X, Y)
+    assert (found == tanimoto_minmax(X, Y)).all()
+    assert (np.diag(found)[:3] == 1.0).all()
+
+
 @pytest.mark.skipif(jit_disabled(), reason="too many pairs for plain Python")
 def test_many_rows_and_rare_columns() -> None:
     rng = np.random.default_rng(5)
