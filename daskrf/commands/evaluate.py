@@ -192,14 +192,14 @@ def evaluate(
     _check(source, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
-    how: dict[str, Any] = {"feature_map": feature_map, "process": process, "kernel": kernel, "quick": quick}
+    how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
     with _place(*files) as place:
         own = job_of_fit(
             source,
             labels,
             work_folder(place) / "model",
-            spec=spec,
             **how,
+            quick=quick,
             reading=Reading(
                 key or ("smiles" if labels is None else "id"),
                 *(key_column, targets, drop_non_numbers, censored, transform, unit),
@@ -212,8 +212,7 @@ def evaluate(
             model_options=model_options,
         )
         options = folds, split, baseline == "forest", learning_curve, seed, overwrite
-        job = _Evaluate(place, own, files, *options)
-        return cast(EvaluationReport, run(job, client, progress))
+        return cast(EvaluationReport, run(_Evaluate(place, own, files, *options), client, progress))
 
 
 def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: int) -> None:
