@@ -62,7 +62,7 @@ from daskrf.report.merit import MEASURES, is_class, measured, top_found
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.storage.backend import as_path
 from daskrf.storage.files import work_folder
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import kind_of, kinds_words
 from daskrf.storage.labels import match_labels
 from daskrf.storage.outputs import refuse_others, writing
 from daskrf.storage.tablefiles import check_ending, write_molecules
@@ -319,7 +319,7 @@ class _Evaluate(Job[EvaluationReport]):
             run.seconds,
             pa.table(columns),
             *self.files,
-            (self.fit.words,),
+            (self.fit.words, f"fingerprints: {kinds_words(self.fit.features.store.spec['fingerprint'])}"),
         )
         output, picture = self.files
         if output is not None:

@@ -178,7 +178,7 @@ class EvaluationReport(Shown):
     output, picture : Path or None
         Where the table and the picture are.
     inputs : tuple of str
-        How the labels were read.
+        How the labels were read, and of which fingerprints the model is.
     """
 
     targets: tuple[TargetEvaluation, ...]

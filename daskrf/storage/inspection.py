@@ -16,6 +16,7 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
+from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.values import scales_in
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.backend import as_path, backend, is_file
@@ -43,6 +44,7 @@ __all__ = [
     "check_output",
     "fingerprint_words",
     "kind_of",
+    "kinds_words",
     "map_words",
     "model_words",
     "status",
@@ -541,13 +543,30 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     words += f" up to {amount(int(distance), 'bonds')} apart" if distance.isdecimal() else ""
     if kind == "morgan":
         words += f" of radius {state.get('radius')}"
-    words += ", counts" if state.get("counts") else ", presence only"
-    size = state.get("size")
-    words += f", folded to {size:,} columns" if size else ", unfolded (32-bit identifiers)"
-    words += ", with chirality" if state.get("chirality") else ""
+    words += _options_words(state)
     words += ", pharmacophoric atom classes" if state.get("features") else ""
     start, stop = state.get("columns", (0, 0))
     return words + (f", columns {start:,} to {stop - 1:,}" if stop else "")
+
+
+def kinds_words(state: dict[str, Any]) -> str:
+    """Name the kinds of a specification, as --kind takes them, and what all of them have in common.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import FingerprintSpec
+    >>> kinds_words(FingerprintSpec(["morgan:2", "torsion"], size=512).state())
+    'morgan:2 + torsion, counts, folded to 512 columns'
+    """
+    return FingerprintSpec.from_state(state).name + _options_words(kinds_of(state)[0])
+
+
+def _options_words(state: dict[str, Any]) -> str:
+    """Describe the options that are the same for all kinds."""
+    words = ", counts" if state.get("counts") else ", presence only"
+    size = state.get("size")
+    words += f", folded to {size:,} columns" if size else ", unfolded (32-bit identifiers)"
+    return words + (", with chirality" if state.get("chirality") else "")
 
 
 def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:

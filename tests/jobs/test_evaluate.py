@@ -179,6 +179,9 @@ def test_with_and_without_a_library_it_is_the_same(
         np.testing.assert_array_equal(column(alone, name), column(beside, name))
     assert alone.targets == beside.targets
     assert "SMILES in 'smiles', target 'y'" in alone.inputs[0]
+    kinds = (spec or FingerprintSpec()).name
+    for report in (alone, beside):
+        assert f"\n  fingerprints: {kinds}, counts, unfolded (32-bit identifiers)\n" in str(report)
     with pytest.raises(InputError, match="--kind"):
         evaluate(tmp_path / "store", labels, key="smiles", target="y", spec=FingerprintSpec("morgan:1"))
 
