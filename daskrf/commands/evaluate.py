@@ -319,7 +319,8 @@ class _Evaluate(Job[EvaluationReport]):
             run.seconds,
             pa.table(columns),
             *self.files,
-            (self.fit.words, f"fingerprints: {kinds_words(self.fit.features.store.spec['fingerprint'])}"),
+            (self.fit.words,),
+            kinds_words(self.fit.features.store.spec["fingerprint"]),
         )
         output, picture = self.files
         if output is not None:

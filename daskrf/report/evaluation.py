@@ -178,7 +178,9 @@ class EvaluationReport(Shown):
     output, picture : Path or None
         Where the table and the picture are.
     inputs : tuple of str
-        How the labels were read, and of which fingerprints the model is.
+        How the labels were read.
+    fingerprints : str
+        What the model counts in a molecule, in words.
     """
 
     targets: tuple[TargetEvaluation, ...]
@@ -191,6 +193,7 @@ class EvaluationReport(Shown):
     output: PurePath | None = None
     picture: PurePath | None = None
     inputs: tuple[str, ...] = ()
+    fingerprints: str = ""
 
     def __str__(self) -> str:
         lines = [
@@ -198,6 +201,7 @@ class EvaluationReport(Shown):
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
             f"  {self.split}",
+            *([f"  fingerprints: {self.fingerprints}"] if self.fingerprints else []),
         ]
         for target in self.targets:
             lines += ["", *target.lines()]
