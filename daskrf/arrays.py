@@ -16,6 +16,7 @@ __all__ = [
     "MAX_COUNT",
     "as_csr",
     "as_dense",
+    "as_matrix",
     "as_rows",
     "check_bits",
     "check_columns_of",
@@ -33,6 +34,8 @@ __all__ = [
     "squared_norms",
     "unpack_bits",
 ]
+
+_BITS = 2**32  # that RDKit's vectors have at most
 
 
 def as_csr(X: Any) -> sp.csr_matrix:
@@ -81,6 +84,7 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
     InputError
         As in :func:`as_csr`.
     """
+    X = as_matrix(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return as_csr(X)
     _check_dtype(X.dtype)
@@ -96,6 +100,7 @@ def check_rows_to_fit(X: Any) -> None:
     ------
     InputError
     """
+    X = as_matrix(X)
     shape = np.shape(X)
     if len(shape) == 2 and 0 in shape:
         what = "row" if shape[0] == 0 else "column"
@@ -114,7 +119,7 @@ def learn_columns(estimator: Any, X: Any) -> None:
         If some column names are strings and others are not.
     """
     names = _column_names(X)
-    estimator.n_features_in_ = int(np.shape(X)[1])
+    estimator.n_features_in_ = int(np.shape(as_matrix(X))[1])
     if names is not None:
         estimator.feature_names_in_ = names
     elif hasattr(estimator, "feature_names_in_"):
@@ -199,12 +204,95 @@ def _finite_dense(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return X
 
 
+def as_matrix(X: Any) -> Any:
+    """Return a table or a list of fingerprints of RDKit as an array or matrix, and anything else unchanged.
+
+    Columns of a DataFrame may have types of pandas that NumPy lacks, such as Int64, boolean or
+    int64[pyarrow]: they become the usual ones, and NaN where a value is missing.
+
+    Parameters
+    ----------
+    X : object
+        Anything that functions here take. Fingerprints of RDKit are its vectors of bits or of counts.
+
+    Raises
+    ------
+    InputError
+        If fingerprints differ in length, or are mixed with other objects.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_matrix(pd.DataFrame({"rings": pd.array([2, None], dtype="Int64")})).tolist()
+    [[2.0], [nan]]
+    >>> from rdkit import DataStructs
+    >>> bits = DataStructs.CreateFromBitString("0110")
+    >>> as_matrix([bits]).toarray().tolist()
+    [[0, 1, 1, 0]]
+    """
+    if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns") and not hasattr(X, "dask"):
+        return _of_frame(X)
+    if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1):
+        if len(X) and all(map(_is_fingerprint, X)):
+            return _of_fingerprints(list(X))
+        if any(map(_is_fingerprint, X)):
+            other = next(type(each).__name__ for each in X if not _is_fingerprint(each))
+            raise InputError(f"A list of fingerprints of RDKit holds a {other}, too; leave it out.")
+    return X
+
+
+def _of_frame(X: Any) -> Any:
+    """Return the numbers of a DataFrame of pandas; one with other columns is unchanged."""
+    kinds = [getattr(kind, "numpy_dtype", kind) for kind in X.dtypes]
+    new = any(hasattr(kind, "numpy_dtype") for kind in X.dtypes)
+    if not new or not all(isinstance(kind, np.dtype) and kind.kind in "buif" for kind in kinds):
+        return X
+    common = np.result_type(*kinds)
+    missing = any(bool(X.iloc[:, k].isna().any()) for k in range(X.shape[1]))
+    wide = np.dtype(np.float64) if missing and common.kind != "f" else common
+    return X.to_numpy(dtype=wide, na_value=np.nan) if missing else X.to_numpy(dtype=wide)
+
+
+def _is_fingerprint(item: Any) -> bool:
+    return hasattr(item, "GetNonzeroElements") or hasattr(item, "GetOnBits")
+
+
+def _of_fingerprints(vectors: list[Any]) -> sp.csr_matrix:
+    """Return RDKit's vectors of bits or counts as rows."""
+    pairs = [
+        tuple(each.GetNonzeroElements().items())
+        if hasattr(each, "GetNonzeroElements")
+        else tuple((bit % _BITS, 1) for bit in each.GetOnBits())  # RDKit gives large ones as negative
+        for each in vectors
+    ]
+    lengths = {each.GetLength() if hasattr(each, "GetLength") else each.GetNumBits() for each in vectors}
+    if len(lengths) > 1:
+        raise InputError(
+            f"The fingerprints have {min(lengths):,} and {max(lengths):,} columns; make all in the same way."
+        )
+    (length,) = lengths
+    largest = np.iinfo(np.int64).max
+    columns = [column for row in pairs for column, _ in row]
+    if max(columns, default=0) >= largest:
+        raise InputError(
+            f"The fingerprints have {length:,} columns, more than can be numbered; fold them, such as to "
+            "2,048 columns with RDKit's GetCountFingerprint."
+        )
+    counts = np.array([count for row in pairs for _, count in row], dtype=np.int64)
+    pointer = np.cumsum([0, *map(len, pairs)], dtype=np.int64)
+    shape = (len(vectors), min(length, largest))
+    found = sp.csr_matrix((counts, np.array(columns, dtype=np.int64), pointer), shape=shape)
+    found.sort_indices()
+    return found
+
+
 def _to_csr(X: Any) -> sp.csr_matrix:
     """Convert any accepted container to CSR, without a copy where possible."""
     if isinstance(X, sp.csr_matrix):
         return X
     if hasattr(X, "to_coo") and not hasattr(X, "to_scipy_sparse"):  # pydata/sparse DOK
         X = X.to_coo()
+    X = as_matrix(X)
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
         X = _usual(np.asarray(X))
         _check_dtype(X.dtype)

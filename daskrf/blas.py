@@ -1,14 +1,20 @@
-"""One BLAS thread while several threads or processes on a host compute at once."""
+"""One BLAS thread where more would wait: for each other, or for processors that others use."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["ONE_BLAS_THREAD", "processors"]
+__all__ = ["ONE_BLAS_THREAD", "blas_threads_for", "processors"]
+
+
+_ALONE = 2048  # rows
 
 
 class _OneBlasThread:
@@ -21,7 +27,9 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tasks = 0
-        self._limits: threadpool_limits | None = None
+        self._restore: Callable[[], None] | None = None
+        self._controller: ThreadpoolController | None = None
+        self._modules = 0
 
     @property
     def is_set(self) -> bool:
@@ -31,7 +39,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._tasks == 0:
-                self._limits = threadpool_limits(limits=1)
+                self._restore = self._loaded().limit(limits=1).restore_original_limits
             self._tasks += 1
 
     def __exit__(
@@ -39,9 +47,16 @@ class _OneBlasThread:
     ) -> None:
         with self._lock:
             self._tasks -= 1
-            if self._tasks == 0 and self._limits is not None:
-                self._limits.restore_original_limits()
-                self._limits = None
+            if self._tasks == 0 and self._restore is not None:
+                self._restore()
+                self._restore = None
+
+    def _loaded(self) -> ThreadpoolController:
+        """Return the libraries of this process; looking for them takes 20 ms, and imports alone add some."""
+        if self._controller is None or len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            self._controller = ThreadpoolController()
+        return self._controller
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
@@ -50,3 +65,14 @@ ONE_BLAS_THREAD = _OneBlasThread()
 def processors() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def blas_threads_for(n: int) -> contextlib.AbstractContextManager[None]:
+    """Return the context for factorizations of n x n matrices: one BLAS thread, or as many as there are.
+
+    BLAS threads wait for each other in busy loops: in small matrices for most of the time, and where other
+    work has the processors, for as long as that runs. Up to 2,048 rows, and where the load of the last minute
+    is more than half of the processors, one thread is faster.
+    """
+    busy = hasattr(os, "getloadavg") and os.getloadavg()[0] > processors() / 2
+    return ONE_BLAS_THREAD if n <= _ALONE or busy else contextlib.nullcontext()

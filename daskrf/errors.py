@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 __all__ = [
     "ROW",
@@ -13,6 +14,8 @@ __all__ = [
     "InputError",
     "MemoryLimitError",
     "OptionError",
+    "OtherPlanError",
+    "RejectWarning",
     "StoreError",
     "WorkerError",
     "check_type",
@@ -119,12 +122,31 @@ class StoreError(_FileError):
     """
 
 
+class OtherPlanError(StoreError):
+    """An output was made from other input, or with other options.
+
+    Parameters
+    ----------
+    message : str
+    path : path
+        Of the output.
+    """
+
+    def __init__(self, message: str, path: Any = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class MemoryLimitError(DaskrfError, MemoryError):
     """The predicted memory or disk use exceeds what is available."""
 
 
 class CalibrationWarning(UserWarning):
     """The standard deviations of a model cannot be trusted; the message says why and what to do."""
+
+
+class RejectWarning(UserWarning):
+    """Molecules given in memory cannot be read, so that they have no prediction; the message says which."""
 
 
 class WorkerError(DaskrfError, RuntimeError):

@@ -43,6 +43,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+_SINGULAR = {"ies": "y", "sses": "ss", "s": "", "": ""}  # by the end of the plural
+
+
 def amount(value: float, unit: str) -> str:
     """Return a number with its unit, in words; `unit` is a plural.
 
@@ -50,12 +53,15 @@ def amount(value: float, unit: str) -> str:
     --------
     >>> amount(12345, "rows"), amount(1, "models"), amount(1, "processes"), amount(2_500_000, "bytes")
     ('12,345 rows', '1 model', '1 process', '2.4 MiB')
+    >>> amount(1, "copies")
+    '1 copy'
     """
     if unit == "bytes":
         return format_bytes(value)
     number = f"{value:,.0f}"
     if number == "1":
-        unit = unit.removesuffix("es") if unit.endswith("sses") else unit.removesuffix("s")
+        plural = next(end for end in _SINGULAR if unit.endswith(end))
+        unit = unit.removesuffix(plural) + _SINGULAR[plural]
     return f"{number} {unit}"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -19,18 +21,44 @@ TOGETHER = ("cluster", "faults", "objects")
 FIRST = (*TOGETHER, "jobs", "commands", "drivers", "cli")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which tests share a process, and which come first, where there are several processes."""
+    """Say which tests come first, where there are several processes."""
     if not hasattr(config, "workerinput"):
         return
     order = {name: place for place, name in enumerate(FIRST)}
     places = [order.get(item.path.parent.name, len(FIRST)) for item in items]
     items[:] = [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
-    for item in items:
-        folder = item.path.parent.name
-        group = folder if folder in TOGETHER else item.path.relative_to(REPOSITORY).as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say which tests share a process: by their file's name, since marks of groups depend on versions."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByFile(config, log)
+
+
+def _group(nodeid: str) -> str:
+    """Return what tests share a process with one."""
+    file = PurePosixPath(nodeid.partition("::")[0])
+    return file.parent.name if file.parent.name in TOGETHER else file.as_posix()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_one_process(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A group of tests in two processes would set up twice what takes minutes, without a word."""
+    if (process := os.environ.get("PYTEST_XDIST_WORKER")) is None:
+        return
+    mark = (
+        tmp_path_factory.getbasetemp().parent / f"process-of-{_group(request.node.nodeid).replace('/', '-')}"
+    )
+    with suppress(FileExistsError), mark.open("x") as file:
+        file.write(process)
+    assert mark.read_text() == process, f"{request.node.nodeid} is in two processes"
 
 
 @pytest.fixture(scope="session")

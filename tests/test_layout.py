@@ -282,12 +282,12 @@ def test_functions_are_short(path):
 
 
 def body_lines(function: ast.FunctionDef) -> int:
-    """Count the lines of a function without its docstring, which may be as long as it needs to be."""
+    """Count the lines of a function without signature and docstring, which are as long as they need to be."""
     first = function.body[0]
     documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     docstring = first.end_lineno - first.lineno + 1 if documented and first.end_lineno else 0
     assert function.end_lineno is not None
-    return function.end_lineno - function.lineno + 1 - docstring
+    return function.end_lineno - first.lineno + 1 - docstring
 
 
 def test_public_names_are_there():

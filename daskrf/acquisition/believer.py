@@ -37,10 +37,10 @@ class Believer:
     >>> covariance = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> believer = Believer(acquisition_for("ucb"), np.array([-1.0, -0.9, -0.5]), covariance, 0.01)
     >>> believer.scores().round(2).tolist()
-    [3.0, 2.9, 2.5]
+    [2.0, 1.9, 1.5]
     >>> believer.take(0)
     >>> believer.scores().round(2).tolist()
-    [1.2, 1.79, 2.5]
+    [1.1, 1.34, 1.5]
     """
 
     def __init__(

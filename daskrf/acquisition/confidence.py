@@ -33,7 +33,7 @@ class ConfidenceBound(Acquisition):
     name: ClassVar[str] = "ucb"
     needs_std: ClassVar[bool] = True
 
-    kappa: float = 2.0
+    kappa: float = 1.0  # see benchmarks/README.md
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,10 +20,11 @@ from daskrf.cli.components import MapOptions, map_page
 from daskrf.cli.console import make_progress, shown
 from daskrf.cli.options import Argument, Command, debug_option, option_of, where_option
 from daskrf.cli.session import at_work
-from daskrf.commands import READING, public, summaries
+from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
 from daskrf.jobs.clusters import client_of
+from daskrf.jobs.given import taking_data
 from daskrf.kernels import Kernel
 from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
 from daskrf.storage.inspection import kind_of
@@ -124,7 +125,7 @@ class FunctionCommand(Command):
         if self.own.check is not None:
             self.own.check(*(values.get(name) for name in inspect.signature(self.own.check).parameters))
         with self._at_work(values) as work:
-            report = public(getattr(self.module, self.function))(**values, **work)
+            report = taking_data(getattr(self.module, self.function))(**values, **work)
         click.echo(report.to_json() if as_json else _text_of(report))
         return getattr(report, "exit_code", 0)
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from daskrf.cli.options import SectionOption, option_of, typed
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.mapchoice import AutoMap
@@ -370,7 +370,7 @@ def _holds_features(path: str) -> bool:
     """Tell whether a path is known to be a feature store; the command itself says why one cannot be read."""
     try:
         return kind_of(path, missing_ok=True) == "features"
-    except StoreError:
+    except (InputError, StoreError):  # or it is no path, but the address of a scheduler
         return False
 
 

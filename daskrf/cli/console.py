@@ -46,16 +46,25 @@ class _Stages(Progress):
         self._stage, self._unit = "", ""
         self._total = self._done = self._before = 0
         self._begun = clock()
+        self._left: float | None = None  # seconds, where they are estimated
+        self._share, self._doing = 0.0, ""
 
     def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self._stage, self._unit, self._total, self._done, self._before = stage, unit, total, done, done
-        self._begun = self._clock()
+        self._begun, self._left, self._share, self._doing = self._clock(), None, 0.0, ""
         # Without a unit, the amount is unknown.
         some = f"{amount(total - done, unit)} to do" if total > done else ""
         self._begin(some or ("nothing left to do" if unit else "begins"))
 
     def advance(self, amount: int) -> None:
         self._done += amount
+        self._move()
+
+    def expect(self, seconds: float, doing: str = "") -> None:
+        elapsed = self._clock() - self._begun
+        share = elapsed / (elapsed + seconds) if elapsed > 0 else 0.0
+        self._share = max(self._share, share)  # an estimate that grows does not undo what is done
+        self._left, self._doing = seconds, doing
         self._move()
 
     def finish(self, text: str = "") -> None:
@@ -73,6 +82,10 @@ class _Stages(Progress):
         slow = made < seconds and self._unit != "bytes"
         rate = f"{duration(seconds / made)} each" if slow else f"{amount(made / seconds, self._unit)}/s"
         return f"{rate}, {left} left"
+
+    def _estimate(self) -> str:
+        """Return what is left of a stage of unknown amount, and what is being done."""
+        return f"{duration(self._left or 0.0)} left{f' ({self._doing})' if self._doing else ''}"
 
     def _begin(self, words: str) -> None: ...
 
@@ -112,7 +125,12 @@ class LineProgress(_Stages):
 
     def _move(self) -> None:
         now = self._clock()
-        if now - self._told >= _SECONDS_BETWEEN_LINES and self._done < self._total:
+        if now - self._told < _SECONDS_BETWEEN_LINES:
+            return
+        if self._left is not None:
+            self._told = now
+            self.note(f"{self._stage}: {self._share:.0%}, {self._estimate()}")
+        elif self._done < self._total:
             self._told = now
             done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
             self.note(f"{self._stage}: {done} of {amount(self._total, self._unit)}, {self._speed()}")
@@ -156,7 +174,10 @@ class TerminalProgress(_Stages):
         self._task = self._bars.add_task(f"{self._stage:<24}", total=total, completed=self._done, state=words)
 
     def _move(self) -> None:
-        if self._task is not None:
+        if self._task is not None and self._left is not None:
+            state = shown(self._estimate())
+            self._bars.update(self._task, total=1.0, completed=min(self._share, 0.99), state=state)
+        elif self._task is not None:
             state = (self._total and self._speed()) or amount(self._done, self._unit)
             self._bars.update(self._task, completed=self._done, state=state)
 

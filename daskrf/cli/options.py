@@ -179,6 +179,8 @@ def option_of(
 def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, Any]:
     """Return the type and metavar of an option that takes a value."""
     kind = parameter.kind
+    if more.convert is not None:  # from texts
+        return {"metavar": more.metavar or "TEXT"}
     if choices or (parameter.choices and not parameter.kinds):
         return {"type": click.Choice(choices or [*map(str, parameter.choices)])}
     if typing.get_origin(kind) is tuple and ... not in typing.get_args(kind):
@@ -296,6 +298,9 @@ _WHERE = {
     "cluster": Option(metavar="NAME", convert=str),
     "scheduler": Option(metavar="ADDRESS", convert=str),
     "scheduler_file": Option(),
+    "tls_ca_file": Option(),
+    "tls_cert": Option(),
+    "tls_key": Option(),
     "shard": Option(metavar="I/N", convert=_shard),
     "prepare": Option(),
 }

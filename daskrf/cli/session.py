@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["at_work"]
 
+_START_SECONDS = 30.0  # before the user hears that workers take long to start
+
 Shown = LineProgress | TerminalProgress
 
 
@@ -33,13 +35,28 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     _keep_here(options, share)
     places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
     here = {name: options.pop(name, None) for name in ("workers", "memory_limit")}
-    _check_usage(here, places)
+    shown = {name: options.pop(name, None) for name in ("tls_ca_file", "tls_cert", "tls_key")}
+    _check_usage(here, places, shown)
     with make_progress() as progress:
         click.get_current_context().ensure_object(Session).progress = progress
-        with client_of(**here, **places) as client:
+        with _saying_that_it_waits(progress) as started, client_of(**here, **places, **shown) as client:
+            started()
             if client is not None:
                 _introduce(client, progress, places)
             yield {"client": client, "progress": progress, **share}
+
+
+@contextmanager
+def _saying_that_it_waits(progress: Shown) -> Iterator[Callable[[], None]]:
+    """Say once that workers take long to start; the function that is yielded tells that they have."""
+    said = "Still waiting for the workers to start: the machine is busy, or its file system is slow."
+    timer = threading.Timer(_START_SECONDS, progress.note, [said])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
@@ -54,7 +71,12 @@ def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
         options["workers"] = 0
 
 
-def _check_usage(here: dict[str, Any], places: dict[str, str | None]) -> None:
+def _check_usage(
+    here: dict[str, Any], places: dict[str, str | None], certificates: dict[str, str | None]
+) -> None:
+    if any(certificates.values()) and not (places["scheduler"] or places["scheduler_file"]):
+        name = next(name for name, value in certificates.items() if value).replace("_", "-")
+        raise click.UsageError(f"--{name} is for --scheduler or --scheduler-file; give its address.")
     given = [f"--{name.replace('_', '-')}" for name, value in places.items() if value is not None]
     if len(given) > 1:
         raise click.UsageError(f"Give {given[0]} or {given[1]}, not both.")
@@ -94,7 +116,8 @@ def _introduce(client: Client, progress: Shown, places: dict[str, str | None]) -
             progress.note(note)
         what = f"Submits up to {amount(n, 'workers')} ({memory}) to {jobs.system}, logs in {jobs.logs}"
     elif any(places.values()):
-        what = f"Joined a cluster of {amount(n, 'workers')} ({memory})"
+        joined = f"of {amount(n, 'workers')} ({memory})" if client.nthreads() else "that has no workers yet"
+        what = f"Joined a cluster {joined}"
     else:
         client.register_worker_callbacks(_outlive_signals)  # later replacements too
         what = f"Started {amount(n, 'worker processes')} on this machine ({memory})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,26 @@ READING = Option(section="Reading the files")
 
 
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a command as users call it: see `daskrf.jobs.given.taking_data`."""
-    from daskrf.jobs.given import taking_data
+    """Return the function of a command as Python calls it.
 
-    return taking_data(function)
+    It takes data: see `daskrf.jobs.given.taking_data`. Its errors name arguments, too, not options alone.
+    """
+    from daskrf.errors import DaskrfError
+    from daskrf.jobs.given import taking_data
+    from daskrf.jobs.pythonwords import in_python
+
+    taking = taking_data(function)
+
+    @functools.wraps(taking)
+    def called(*arguments: Any, **named: Any) -> Any:
+        try:
+            return taking(*arguments, **named)
+        except DaskrfError as error:
+            if error.args:
+                error.args = (in_python(str(error.args[0]), function), *error.args[1:])
+            raise
+
+    return called
 
 
 def summaries() -> dict[str, str]:

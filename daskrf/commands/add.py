@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal
@@ -16,14 +16,16 @@ from distributed import Client
 from scipy import sparse
 from sklearn.base import clone
 
-from daskrf.commands.fit import need_of_solve
+from daskrf.commands.fit import CLI as FIT
+from daskrf.commands.fit import Direction, need_of_solve
 from daskrf.errors import InputError, OptionError, StoreError, printable
-from daskrf.gp.agreement import Agreement, agreement
+from daskrf.gp.agreement import Agreement, agreement, impossible
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import SumsShape
+from daskrf.jobs.directions import check_conventions, directions_of, largest_best
 from daskrf.jobs.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.jobs.given import Data
 from daskrf.jobs.job import Job, Need, Run, run
@@ -32,18 +34,22 @@ from daskrf.jobs.memory import Making
 from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.rounds import best_of, rounds_of
+from daskrf.jobs.rounds import best_of, redirected, rounds_of
+from daskrf.jobs.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.columns import smiles_position
 from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
-from daskrf.molecules.names import find_smiles, listed, position_of
-from daskrf.molecules.structures import KnownStructures, canonical_smiles
-from daskrf.molecules.values import Scale, scales_in
+from daskrf.molecules.names import listed, position_of
+from daskrf.molecules.repeats import Repeats, notes_on_repeats, one_of_each
+from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, same_names
+from daskrf.molecules.values import Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
+from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.store import hash_of
@@ -56,7 +62,10 @@ Key = Literal["smiles", "id"]
 CLI = Command(
     "daskrf add docking.model scores-of-batch.csv",
     step=5,
-    options={"target": Option(metavar="COLUMN")},
+    options={
+        "target": Option(metavar="COLUMN"),
+        **{name: FIT.options[name] for name in ("direction", "unit", "drop_outside", "drop_value")},
+    },
     resumable=True,
     workers_with="workers",
 )
@@ -91,6 +100,12 @@ class AddReport(Shown):
         How the labels were read.
     choices : tuple of (str, KernelChoice)
         Targets whose kernel was chosen again, since their labels had doubled, and what was tried.
+    dry_run : bool
+        Whether nothing was changed.
+    n_undone : int
+        Labels that were taken back.
+    merged, repeats_as : int and str
+        Labels that gave way to one of their molecule, and which; see `add`.
     """
 
     model: PurePath
@@ -109,21 +124,39 @@ class AddReport(Shown):
     warnings: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     choices: tuple[tuple[str, KernelChoice], ...] = ()
+    dry_run: bool = False
+    n_undone: int = 0
+    merged: int = 0
+    repeats_as: str = "all"
 
     def __str__(self) -> str:
+        if self.n_undone:
+            first = (
+                f"{amount(self.n_undone, 'labels')} taken back, {self.n_labels:,} left in {self.model}, "
+                f"which is as it was after round {len(self.rounds)}"
+            )
+            return "\n".join([first, *(f"  {warning}" for warning in self.warnings)])
         if not self.added:
-            return f"{self.model} holds these labels already, {self.n_labels:,} in all; nothing was added"
+            known = f"{self.model} holds these labels already, {self.n_labels:,} in all; nothing was added"
+            first = known if self.inputs else f"{self.model}: {amount(self.n_labels, 'labels')}, as before"
+            return "\n".join([first, *(f"  {warning}" for warning in self.warnings)])
+        did = "would be added" if self.dry_run else "added"
         lines = [
-            f"{amount(self.n_added, 'labels')} added, {self.n_labels:,} in all, in {self.model} "
-            f"({self.seconds:.1f} s)"
+            f"{amount(self.n_added, 'labels')} {did}, {self.n_labels:,} in all, in {self.model} "
+            f"({self.seconds:.1f} s){'; nothing was changed' if self.dry_run else ''}"
         ]
         lines += [f"  {words}" for words in self.inputs]
         left = {"unusable molecules": self.rejected, "no number": self.dropped}
         left["not in the library"] = self.unmatched
         lines += [f"  left out, {name}: {n:,}" for name, n in left.items() if n]
+        if self.merged:
+            lines.append(
+                f"  further labels of these molecules: {self.merged:,} (the {self.repeats_as} of each counts)"
+            )
         if self.repeats:
             equal = f", {self.equal_repeats:,} of them with the same value" if self.equal_repeats else ""
-            lines.append(f"  labels of molecules that had one: {self.repeats:,}{equal}; each counts")
+            one = "; to take one of each, fit all labels again" if self.repeats_as != "all" else ""
+            lines.append(f"  labels of molecules that had one: {self.repeats:,}{equal}; each counts{one}")
         before, after = self.rounds[-2]["best"], self.rounds[-1]["best"]
         for t, name in enumerate(self.targets):
             shown = printable(name, 60)
@@ -139,18 +172,29 @@ class AddReport(Shown):
 
 def add(
     model: Paths,
-    labels: Data,
+    labels: Data | None = None,
     *,
     output: Paths | None = None,
     key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
+    unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
+    accept_outliers: bool = False,
+    accept_rejects: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
+    repeats: Repeats | None = None,
+    direction: Direction | Mapping[str, str] | None = None,
+    confirm_direction: bool = False,
     library: Paths | None = None,
+    dry_run: bool = False,
+    undo: bool = False,
+    to_round: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> AddReport:
@@ -166,9 +210,9 @@ def add(
     ----------
     model : path
         Directory of the model.
-    labels : path
+    labels : path, optional
         The new labels, in any format that `fit` reads, with a column named like the model's target, and the
-        SMILES of the molecules, or their IDs in the library of the model.
+        SMILES of the molecules, or their IDs in the library of the model. Not needed to set a direction.
     output : path, optional
         Directory of the new model. Default: the model itself.
     key : {"smiles", "id"}, optional
@@ -179,14 +223,36 @@ def add(
         Columns of the targets, in the order of the model's targets, if they have other names there. The
         transform and the unit of the fit apply. Of several targets, the file may have labels of some only;
         the others stay as they are.
+    unit : str, or dict of str to str, optional
+        As in `fit`, if the values have another unit than those of the fit, or it is not known which.
     censored : {"drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
         Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
+    drop_outside, drop_value : optional
+        As in `fit`, beside those of the fit, which are applied again.
+    accept_outliers : bool
+        Add labels that are refused because they cannot be right: so far from all others, or from what the
+        model predicts of them.
+    accept_rejects : bool
+        As in `fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
         As in `fit`; the first is needed, and one of the others.
+    repeats : {"all", "best", "mean", "median"}, optional
+        As in `fit`, among the labels that are added. Default: as the fit had it.
+    direction : {"maximize", "minimize"}, or dict of str to these, optional
+        Whether large or small values are good from now on, for all targets or for each by name.
+    confirm_direction : bool
+        As in `fit`.
     library : path, optional
         For IDs: the fingerprint store with the molecules, if that of the model has moved.
+    dry_run : bool
+        Read, compare and report everything, and change nothing.
+    undo : bool
+        Take back the last round of labels: the model is what it was before, to the byte.
+    to_round : int, optional
+        Take back all rounds after this one; the fit is round 1. Earlier rounds stay in the folder of the
+        model, which takes as much room for each.
     client, progress
         As in `fit`.
 
@@ -208,11 +274,60 @@ def add(
         raise OptionError(
             "--replicates and --replicate-std or --replicate-sem go together; add the other one."
         )
-    measured = (replicates, replicate_std, replicate_sem)
-    job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library, measured)
+    if undo or to_round is not None:
+        if labels is not None or made != path or direction is not None or (undo and to_round is not None):
+            raise OptionError("--undo and --to-round go with a model alone; leave out all else.")
+        return run(_Undo(path, to_round), client, progress)  # type: ignore[return-value]
+    if labels is None and (direction is None or made != path):
+        raise OptionError("Give the new labels, or only a direction to set with --direction.")
+    job = _Add(
+        path,
+        labels,
+        made,
+        asked=_Asked(
+            key=key,
+            key_column=key_column,
+            target=targets,
+            unit=unit,
+            censored=censored,
+            drop_non_numbers=drop_non_numbers,
+            drop_outside=drop_outside,
+            drop_value=drop_value,
+            accept_outliers=accept_outliers,
+            accept_rejects=accept_rejects,
+            replicates=replicates,
+            replicate_std=replicate_std,
+            replicate_sem=replicate_sem,
+            repeats=repeats,
+        ),
+        library=library,
+        direction=direction,
+        confirmed=confirm_direction,
+        dry_run=dry_run,
+    )
     report = run(job, client, progress)
     assert isinstance(report, AddReport)
     return report
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked for of the file of new labels; see `add`."""
+
+    key: str | None
+    key_column: str | int | None
+    target: Sequence[str | int] | None
+    unit: str | Mapping[str, str] | None
+    censored: Literal["drop", "value"] | None
+    drop_non_numbers: bool
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None
+    accept_outliers: bool
+    accept_rejects: bool
+    replicates: str | int | None
+    replicate_std: str | int | None
+    replicate_sem: str | int | None
+    repeats: str | None
 
 
 @dataclass(frozen=True)
@@ -227,6 +342,7 @@ class _New:
     unmatched: int = 0
     rejected: int = 0
     reason: str = ""
+    merged: int = 0
 
     @property
     def digest(self) -> str:
@@ -240,17 +356,17 @@ class _Add(Job[AddReport]):
     """The job of `add`; see `daskrf.jobs.job.Job`. `plan` sets `old` and the fields below it."""
 
     path: PurePath
-    labels: Paths
+    labels: Paths | None
     output: PurePath
-    key: str | None
-    key_column: str | int | None
-    target: Sequence[str | int] | None
-    censored: Literal["drop", "value"] | None
-    drop_non_numbers: bool
+    asked: _Asked
     library: Paths | None
-    measured: tuple[str | int | None, str | int | None, str | int | None]
+    direction: str | Mapping[str, str] | None = None
+    confirmed: bool = False
+    dry_run: bool = False
     old: Model = field(init=False)
     new: _New = field(init=False)
+    toward: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     words: str = ""
     given: list[int] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -263,8 +379,12 @@ class _Add(Job[AddReport]):
         """Read the model and the labels, and find out whether they are in it already."""
         check_output(self.output, "model")
         self.old = read_model(self.path)
-        self.new = self._read(run)
+        self.toward = self._directions()
         self.rounds = rounds_of(self.old)
+        if self.labels is None:
+            self.done = True
+            return
+        self.new = self._read(run, self.labels)
         digest = self.new.digest
         known = [i for i, each in enumerate(self.rounds) if i and each["digest"] == digest]
         if known and self.output != self.path:
@@ -283,32 +403,76 @@ class _Add(Job[AddReport]):
     def _identity(self) -> str:
         return hash_of([self.old.metadata["spec_hash"], self.new.digest])
 
-    def _read(self, run: Run) -> _New:
+    def _directions(self) -> dict[str, str]:
+        """Return the directions of the model with those that are given."""
+        given = directions_of(self.direction, self.old.targets)
+        if given:
+            (y,) = self.old.arrays("labels")
+            scales = scales_in(self.old.metadata)
+            self.notes += check_conventions(given, scales, y, "", confirmed=self.confirmed)
+        return {**self.old.directions, **given}
+
+    def _read(self, run: Run, labels: Paths) -> _New:
         """Read the labels, and fingerprint their molecules."""
-        path = as_path(self.labels)
-        head = label_table(path, self.key or "smiles")
+        path, asked = as_path(labels), self.asked
+        head = label_table(path, asked.key or "smiles")
         columns = head.names
-        smiles = find_smiles(columns) if head.structure is None else head.structure
-        key = self.key or ("id" if smiles is None and self.key_column is None else "smiles")
-        column = smiles if self.key_column is None and key == "smiles" else self.key_column
+        smiles = smiles_position(head)
+        key = asked.key or ("id" if smiles is None and asked.key_column is None else "smiles")
+        column = smiles if asked.key_column is None and key == "smiles" else asked.key_column
         reading = self._reading(path, key, column, columns)
         self.words = label_words(path, reading)
         run.progress.note(self.words)
-        given = read_labels(path, reading)
+        check_toolkit(self.old, note=run.progress.note)
+        (known,) = self.old.arrays("labels")
+        given = read_labels(path, reading, known=known[:, self.given])
         self._check_units(path, given)
         if key == "id":
             joined = join_labels(given, store := self._library())
             texts = smiles_of_rows(store, joined.row)
             if texts is None:
                 raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
+            groups, notes = joined.row, joined.notes
             found = _New(
                 texts, joined.row, self._of_all_targets(joined.y), None, given.dropped, joined.unmatched
             )
         else:
+            groups, notes = self._molecules(given), given.notes
             keys = given.keys.take(pa.array(given.index)).to_pylist()
             y = self._of_all_targets(given.y)
             found = _New(keys, np.full(len(keys), -1), y, None, given.dropped)
+            if not given.means:
+                notes += notes_on_repeats(groups, found.y, self.old.targets, found.smiles.__getitem__)
+        if self._repeats_as != "all":
+            found, notes = self._one_of_each(found, groups, path), given.notes
+        for note in notes:
+            run.progress.note(f"{note}.")
+        self.notes += notes
         return self._fingerprinted(found)
+
+    @property
+    def _repeats_as(self) -> str:
+        """What several labels of one molecule are: as asked, else as in the fit."""
+        found: str = self.asked.repeats or self.old.metadata.get("repeats", ["all"])[0]
+        return "all" if self.asked.replicates is not None and self.asked.repeats is None else found
+
+    def _molecules(self, given: Labels) -> npt.NDArray[np.int64]:
+        """Return the number of the molecule of each label, by what is one molecule to the fit."""
+        key = self.old.metadata.get("repeats", ["all", "structure"])[1]
+        level: Any = key if key in LEVELS else "structure"
+        names = same_names(given.keys.to_pylist(), level)
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)[given.index]
+
+    def _one_of_each(self, new: _New, groups: npt.NDArray[np.int64], path: PurePath) -> _New:
+        """Return one label for each molecule."""
+        scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
+        (labels,) = self.old.arrays("labels")
+        largest: tuple[bool, ...] = ()
+        if self._repeats_as == "best":
+            largest = largest_best(self.toward, scales, labels, path)
+        first, y = one_of_each(groups, new.y, self._repeats_as, largest)
+        smiles = [new.smiles[i] for i in first.tolist()]
+        return replace(new, smiles=smiles, row=new.row[first], y=y, merged=len(new.y) - len(first))
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
         """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
@@ -317,16 +481,33 @@ class _Add(Job[AddReport]):
         self.given = [scales.index(scale) for _, scale in pairs]
         transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
         unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
+        given, asked, limits = self.asked.unit, self.asked, limits_in(self.old.metadata)
+        if given is not None:
+            unit |= given if isinstance(given, Mapping) else {name: given for name, _ in pairs}
         return Reading(
-            *(key, column, [name for name, _ in pairs], self.drop_non_numbers, self.censored),
-            *(transform or None, unit or None, *self.measured),
+            key=key,
+            key_column=column,
+            targets=[name for name, _ in pairs],
+            drop_non_numbers=asked.drop_non_numbers,
+            censored=asked.censored,
+            transform=transform or None,
+            unit=unit or None,
+            drop_outside=asked.drop_outside,
+            drop_value=asked.drop_value,
+            accept_outliers=asked.accept_outliers,
+            limits=[limits[scales.index(scale)] for _, scale in pairs] if limits else None,
+            replicates=asked.replicates,
+            replicate_std=asked.replicate_std,
+            replicate_sem=asked.replicate_sem,
+            repeats=self._repeats_as,
+            accept_rejects=asked.accept_rejects,
         )
 
     def _columns(
         self, path: PurePath, columns: Sequence[str], scales: Sequence[Scale]
     ) -> list[tuple[str, Scale]]:
         """Return the columns of targets, each with its target: with the values of the fit, or its scale."""
-        asked = [columns[position_of(path, name, columns, len(columns))] for name in self.target or []]
+        asked = [columns[position_of(path, name, columns, len(columns))] for name in self.asked.target or []]
         if len(asked) == len(scales):
             return list(zip(asked, scales, strict=True))
         named = [(name, scale) for scale in scales for name in (scale.column, scale.name) if name in columns]
@@ -421,23 +602,43 @@ class _Add(Job[AddReport]):
     def finish(self, run: Run, made: int) -> AddReport:
         """Compare, solve, and replace the model."""
         if self.done:
+            found = load_model(self.output)
+            changed = self.toward != found.metadata.get("directions", {})
+            if changed and self.direction is not None and not self.dry_run:
+                metadata = redirected(found.metadata, found.arrays["labels"], self.toward)
+                save_model(self.output, found.arrays, metadata)
+                self._redirected()
             return self._report(run, [None] * len(self.old.targets), 0, 0)
-        found = self._agreement()
-        gp = self._solved(run)
+        agreed = self._agreement()
         repeats, equal = self._repeats()
-        old, new, metadata = load_model(self.path, _OF_LABELS).arrays, self.new, self.old.metadata
+        if not self.dry_run:
+            self._save(run, agreed, self._solved(run), repeats, equal)
+            run.progress.finish()
+        else:
+            self.rounds.append(self._round(agreed))
+        return self._report(run, agreed, repeats, equal)
+
+    def _round(self, agreed: Sequence[Agreement | None]) -> dict[str, Any]:
+        """Return the round of the new labels."""
+        (labels,) = self.old.arrays("labels")
+        y = np.concatenate([labels, self.new.y])
+        return {
+            "labels": len(self.new.y),
+            "total": len(y),
+            "digest": self.new.digest,
+            "best": best_of(y, self.old.targets, self.toward),
+            "agreement": [None if each is None else each.state() for each in agreed],
+        }
+
+    def _save(self, run: Run, agreed: Sequence[Agreement | None], gp: Any, repeats: int, equal: int) -> None:
+        """Write the new model, and keep the old one as an earlier round."""
+        new, metadata = self.new, self.old.metadata
+        old = dict(zip(_OF_LABELS, self.old.arrays(*_OF_LABELS), strict=True))
         y = np.concatenate([old["labels"], new.y])
         known, _ = labelled_smiles(self.old, self.path)
         smiles = [*(known or [""] * len(old["labels"])), *new.smiles]
-        self.rounds.append(
-            {
-                "labels": len(new.y),
-                "total": len(y),
-                "digest": new.digest,
-                "best": best_of(y, self.old.targets, self.old.directions),
-                "agreement": [None if each is None else each.state() for each in found],
-            }
-        )
+        number = len(self.rounds)
+        self.rounds.append(self._round(agreed))
         counts = dict(metadata["labels"])
         more = {"matched": len(new.y), "repeats": repeats, "equal_repeats": equal, "dropped": new.dropped}
         counts |= {name: int(counts.get(name, 0)) + n for name, n in more.items()}
@@ -457,9 +658,18 @@ class _Add(Job[AddReport]):
             "spec_hash": self._identity,
             "rounds": self.rounds,
         }
-        save_model(self.output, arrays, {**metadata, **changed})
-        run.progress.finish()
-        return self._report(run, found, repeats, equal)
+        whole = {**metadata, **changed}
+        if self.toward != self.old.directions:
+            whole = redirected(whole, y, self.toward)
+            self.rounds = whole["rounds"]
+            self._redirected()
+        keep_round(self.output, self.path, number, self.old.saved.group)
+        save_model(self.output, arrays, whole)
+
+    def _redirected(self) -> None:
+        """Note which directions are new."""
+        new = {name: way for name, way in self.toward.items() if self.old.directions.get(name) != way}
+        self.notes += [f"the direction of '{printable(name, 60)}' is {way} now" for name, way in new.items()]
 
     def _repeats(self) -> tuple[int, int]:
         """Return how many new labels are of molecules with a label, and how many have the same value."""
@@ -468,7 +678,7 @@ class _Add(Job[AddReport]):
         alike = KnownStructures(new).among(known)
         some = [i for i, there in enumerate(alike) if there]
         names = canonical_smiles([known[i] for i in some])
-        y = load_model(self.path, ["labels"]).arrays["labels"]
+        (y,) = self.old.arrays("labels")
         values = {(name, y[i].tobytes()) for name, i in zip(names, some, strict=True)}
         labelled, repeats, equal = set(names), 0, 0
         for name, own in zip(new, self.new.y, strict=True):
@@ -501,7 +711,37 @@ class _Add(Job[AddReport]):
 
             most = {"most": _FEW_JOINTLY} if getattr(process, "solver_", "") == "cg" else {}
             found.append(agreement(y, mean, std, covariance, **most))
+            self._check(t, y, mean, std)
         return found
+
+    def _check(
+        self,
+        t: int,
+        y: npt.NDArray[np.float64],
+        mean: npt.NDArray[np.float64],
+        std: npt.NDArray[np.float64],
+    ) -> None:
+        """Refuse labels that the model finds impossible, or note them if they are accepted."""
+        (labels,) = self.old.arrays("labels")
+        known = labels[np.isfinite(labels[:, t]), t]
+        wrong = np.flatnonzero(impossible(y, mean, std, known))
+        if not len(wrong):
+            return
+        smiles = [self.new.smiles[i] for i in np.flatnonzero(np.isfinite(self.new.y[:, t]))]
+        examples = "; ".join(
+            f"{y[i]:.6g} of {printable(smiles[i], 60)}, predicted {mean[i]:.4g} +- {std[i]:.2g}"
+            for i in wrong[:_EXAMPLES].tolist()
+        )
+        text = (
+            f"{len(wrong):,} of {len(y):,} labels of '{printable(self.old.targets[t], 60)}' are impossible "
+            f"by the model, whose labels are from {known.min():.6g} to {known.max():.6g}: {examples}"
+        )
+        if not (self.asked.accept_outliers or self.dry_run):
+            raise InputError(
+                f"{self.labels}: {text}. Correct them or leave them out, or add them as they are with "
+                "--accept-outliers (accept_outliers=True); nothing was added"
+            )
+        self.notes.append(text)
 
     def _solved(self, run: Run) -> Any:
         """Return the process of all labels, or one for each set of targets."""
@@ -567,10 +807,11 @@ class _Add(Job[AddReport]):
         return gp
 
     def _report(self, run: Run, found: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
-        new, last = self.new, self.rounds[-1]
-        warnings = [f"the first unusable molecule is {new.reason}"] if new.reason else []
+        last = self.rounds[-1]
+        new = _NOTHING if self.labels is None else self.new
+        warnings = [*self.notes, *([f"the first unusable molecule is {new.reason}"] if new.reason else [])]
         lacking = [name for t, name in enumerate(self.old.targets) if t not in self.given]
-        if lacking:
+        if lacking and self.labels is not None:
             warnings.append(f"no labels of {listed(lacking, chr(39))}: as before")
         return AddReport(
             self.output,
@@ -587,12 +828,83 @@ class _Add(Job[AddReport]):
             not self.done,
             run.seconds,
             tuple(warnings),
-            (self.words,),
+            (self.words,) if self.words else (),
             tuple(self.choices),
+            self.dry_run,
+            merged=new.merged,
+            repeats_as=self._repeats_as,
         )
 
 
+@dataclass
+class _Undo(Job[AddReport]):
+    """The job of taking back rounds; `number` is the last one to stay, by default the last but one."""
+
+    output: PurePath
+    number: int | None
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    old: Model = field(init=False)
+
+    name = "add"
+
+    def plan(self, run: Run) -> None:
+        """Read the model."""
+        self.old = read_model(self.output, statistics=False)
+        self.rounds = rounds_of(self.old)
+        if self.number is None and is_restored(self.output, len(self.rounds)):
+            self.number = len(self.rounds)
+            self.notes.append("the run before, which was stopped, had taken back a round")
+        if self.number is None:
+            self.number = len(self.rounds) - 1
+            if not self.number:
+                raise InputError(f"{self.output} has only the labels of its fit; there is no round to undo.")
+        if not 1 <= self.number <= len(self.rounds):
+            raise OptionError(
+                f"{self.output} has rounds 1 to {len(self.rounds)}; --to-round is one of them, not "
+                f"{self.number}."
+            )
+
+    def pieces(self, run: Run) -> Sequence[Pieces]:
+        """Return none."""
+        return []
+
+    def finish(self, run: Run, made: int) -> AddReport:
+        """Put the record of the round back; the directions stay as they are now."""
+        assert self.number is not None
+        undone = self.rounds[self.number :]
+        if not undone:
+            tidy_rounds(self.output, len(self.rounds))
+        else:
+            restore_round(self.output, self.number, len(self.rounds))
+            found = load_model(self.output)
+            if found.metadata.get("directions", {}) != self.old.directions:
+                metadata = redirected(found.metadata, found.arrays["labels"], self.old.directions)
+                save_model(self.output, found.arrays, metadata)
+        rounds = rounds_of(read_model(self.output, statistics=False))
+        nothing: list[Agreement | None] = [None] * len(self.old.targets)
+        return AddReport(
+            model=self.output,
+            n_added=0,
+            n_labels=rounds[-1]["total"],
+            rejected=0,
+            dropped=0,
+            unmatched=0,
+            repeats=0,
+            equal_repeats=0,
+            agreement=tuple(nothing),
+            rounds=tuple(rounds),
+            targets=tuple(self.old.targets),
+            added=False,
+            seconds=run.seconds,
+            n_undone=sum(each["labels"] for each in undone),
+            warnings=tuple(self.notes),
+        )
+
+
+_EXAMPLES = 3  # impossible labels that are shown
 _OF_LABELS = ("labelled_rows", "labels")
+_NOTHING = _New([], np.empty(0, np.int64), np.empty((0, 0)), None)
 
 
 def _unfitted(process: ExactGP) -> ExactGP:

@@ -85,6 +85,8 @@ class SpaceReport(Shown):
     reacted : bool
         Whether there were reactions to run. A table of synthons has none.
     reactions : tuple of CheckedReaction
+    notes : tuple of str
+        What was assumed when it was read.
     """
 
     space: str
@@ -93,6 +95,7 @@ class SpaceReport(Shown):
     fingerprints: str
     reacted: bool
     reactions: tuple[CheckedReaction, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -117,6 +120,7 @@ class SpaceReport(Shown):
             f"{amount(self.synthons, 'synthons')}",
             f"{amount(sum(r.products for r in usable), 'products')} of {amount(len(usable), 'reactions')}; "
             "one that can be made in several ways counts for each",
+            *self.notes,
             "",
             text_table(header, rows),
             "",
@@ -194,7 +198,13 @@ def check_space(
     progress.finish()
     reacted = any(reaction.smarts for reaction in tables.reactions)
     return SpaceReport(
-        str(tables.path), len(tables.blocks), len(found.smiles), spec.name, reacted, tuple(checked)
+        str(tables.path),
+        len(tables.blocks),
+        len(found.smiles),
+        spec.name,
+        reacted,
+        tuple(checked),
+        tuple(tables.notes),
     )
 
 

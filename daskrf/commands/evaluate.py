@@ -7,15 +7,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
+from scipy.special import expit
 
 from daskrf import seeds
 from daskrf.arrays import column_slice
@@ -26,25 +27,31 @@ from daskrf.commands.fit import (
     Paths,
     ProcessName,
     job_of_fit,
+    key_by_default,
     need_of_solve,
 )
-from daskrf.errors import InputError, OptionError
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
 from daskrf.gp.baselines import nearest_neighbour, random_forest
+from daskrf.gp.calibration import probability_link
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.metricchoice import learns_metric
+from daskrf.jobs.everylabel import EveryLabel
 from daskrf.jobs.exactsolve import need_of_gathering
+from daskrf.jobs.fitsahead import FitsAhead
 from daskrf.jobs.given import Data
 from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, Within
 from daskrf.jobs.sources import making_of
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
+from daskrf.molecules import given_words
 from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.measurements import Reading, read_column
 from daskrf.molecules.order import ordinals
+from daskrf.molecules.repeats import Repeats
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
@@ -58,14 +65,23 @@ from daskrf.report.evaluation import (
     Figure,
     TargetEvaluation,
 )
-from daskrf.report.merit import MEASURES, is_class, measured, top_found
+from daskrf.report.merit import (
+    MEASURES,
+    Reliability,
+    is_class,
+    measured,
+    measured_classes,
+    reliability,
+    top_found,
+)
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.storage.backend import as_path
 from daskrf.storage.files import work_folder
+from daskrf.storage.hits import write_hits, write_recorded
 from daskrf.storage.inspection import kind_of, kinds_words
 from daskrf.storage.labels import match_labels
-from daskrf.storage.outputs import refuse_others, writing
-from daskrf.storage.tablefiles import check_ending, write_molecules
+from daskrf.storage.outputs import guarded, refuse_others
+from daskrf.storage.tablefiles import check_ending
 
 __all__ = ["EvaluationReport", "evaluate"]
 
@@ -89,8 +105,13 @@ CLI = Command(
 _SPLITS = ("random", "scaffold")
 _PICTURES = (".png", ".svg", ".pdf")
 _CURVE = (8, 4, 2)  # parts of the labels of a learning curve
+_FOREST_SECONDS = 2e-3  # of a random forest, times the labels that it learns from
 _FEWEST = 20  # labels of its first point
 _BEST = 100  # labels of which the best 1 % is at least one
+_CLASSES = (
+    "the labels are 0 and 1: each probability of a 1 is a logistic function of the mean that the process "
+    "predicts, fitted to the other folds (to those before, if they have an order)"
+)
 _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
 
@@ -116,14 +137,21 @@ def evaluate(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
+    accept_outliers: bool = False,
+    accept_rejects: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
+    repeats: Repeats = "all",
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
     direction: Direction | Mapping[str, str] | None = None,
+    confirm_direction: bool = False,
     seed: int = 0,
+    every_row: bool | None = None,
     overwrite: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -162,12 +190,18 @@ def evaluate(
         Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
     spec, feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
-    transform, unit, censored, drop_non_numbers, replicates, replicate_std, replicate_sem
+    transform, unit, censored, drop_non_numbers, accept_rejects, drop_outside, drop_value, accept_outliers
         As in `fit`.
-    mean, signal_variance, noise_variance, direction
+    replicates, replicate_std, replicate_sem, repeats
+        As in `fit`.
+    mean, signal_variance, noise_variance, direction, confirm_direction
         As in `fit`.
     seed : int
         Seed of the random cut into folds.
+    every_row : bool, optional
+        Give each row of the labels its own row in the predictions, in order, also where there is no
+        prediction: numbers are NaN then, empty in text, and a column reason says why. Default: only for
+        labels in memory.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
@@ -201,17 +235,31 @@ def evaluate(
             **how,
             quick=quick,
             reading=Reading(
-                key or ("smiles" if labels is None else "id"),
-                *(key_column, targets, drop_non_numbers, censored, transform, unit),
-                *(replicates, replicate_std, replicate_sem),
+                key=key or key_by_default(labels, repeats),
+                key_column=key_column,
+                targets=targets,
+                drop_non_numbers=drop_non_numbers,
+                censored=censored,
+                transform=transform,
+                unit=unit,
+                replicates=replicates,
+                replicate_std=replicate_std,
+                replicate_sem=replicate_sem,
+                drop_outside=drop_outside,
+                drop_value=drop_value,
+                accept_outliers=accept_outliers,
+                accept_rejects=accept_rejects,
+                repeats=repeats,
+                best=direction if repeats == "best" else None,
             ),
             any_key=key is None,
             fixed=fixed,
             direction=direction,
+            confirm_direction=confirm_direction,
             client=client,
             model_options=model_options,
         )
-        options = folds, split, baseline == "forest", learning_curve, seed, overwrite
+        options = folds, split, baseline == "forest", learning_curve, seed, overwrite, bool(every_row)
         return cast(EvaluationReport, run(_Evaluate(place, own, files, *options), client, progress))
 
 
@@ -262,6 +310,7 @@ class _Evaluate(Job[EvaluationReport]):
     learning_curve: bool
     seed: int
     overwrite: bool
+    every_row: bool
     tree: Tree = field(init=False)
     order: Array = field(init=False)
 
@@ -310,6 +359,10 @@ class _Evaluate(Job[EvaluationReport]):
                 several = len(joined.names) > 1 and column != name
                 full = f"{column}_{name}" if several else column
                 columns[full] = _column(values, there, len(joined.y), column)
+        table = pa.table(columns)
+        if self.every_row:
+            rows = EveryLabel.of(self.fit.labels, self.fit.reading, joined, self.fit.features.store)
+            table = rows.table(table)
         report = EvaluationReport(
             tuple(target.evaluation for target in targets),
             words,
@@ -317,20 +370,38 @@ class _Evaluate(Job[EvaluationReport]):
             joined.n_molecules,
             str(joined),
             run.seconds,
-            pa.table(columns),
+            table,
             *self.files,
             (self.fit.words,),
             kinds_words(self.fit.features.store.spec["fingerprint"]),
         )
-        output, picture = self.files
-        if output is not None:
-            with writing(output, run.work, overwrite=self.overwrite) as staged:
-                write_molecules(report.table, staged, output)
-        if picture is not None:
-            with writing(picture, run.work, overwrite=self.overwrite) as staged:
-                plot_evaluation(staged, [target.panels() for target in targets], picture.suffix[1:].lower())
+        self._write(run, report, targets)
         run.progress.finish()
         return report
+
+    def _write(self, run: Run, report: EvaluationReport, targets: Sequence[_Target]) -> None:
+        """Write the table and the picture, if they are wanted."""
+        labels = self.fit.labels
+        about = {
+            "target": list(self.fit.joined.names),
+            "source_kind": "labels",
+            "source": given_words(labels) or as_path(labels).name,
+            "library": self.fit.joined.digest,
+            "notes": [report.split],
+        }
+        output, picture = self.files
+        if output is not None:
+            made = f"predictions of {amount(len(self.fit.joined.row), 'labels')}, each left out of the fit"
+            before = guarded(output, run.work, overwrite=self.overwrite)
+            write_hits(report.table, output, about | {"made": made}, kind="evaluation", before=before)
+        if picture is not None:
+            panels = [target.panels() for target in targets]
+
+            def plot(file: Path) -> None:
+                plot_evaluation(file, panels, picture.suffix[1:].lower())
+
+            before = guarded(picture, run.work, overwrite=self.overwrite)
+            write_recorded(picture, plot, about | {"made": "picture of an evaluation"}, "picture", before)
 
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""
@@ -360,7 +431,8 @@ class _Evaluate(Job[EvaluationReport]):
         if self.split == "random":
             groups = equal_rows(X)
             copies = len(groups) - int(groups.max()) - 1
-            together = f"; {amount(copies, 'copies')} of other molecules stay with them" if copies else ""
+            stay = "stays" if copies == 1 else "stay"
+            together = f"; {amount(copies, 'copies')} of other molecules {stay} with them" if copies else ""
             folds = random_folds(groups, self.n_folds, self.seed)
             return folds, f"{len(folds)} folds at random{together}"
         if self.split != "scaffold":
@@ -403,7 +475,25 @@ class _Target:
             learns = learns_metric(fit.feature_map)
             return FeaturesHeldOut(*data, fit.features.feature_map, fit.options, learns)
         columns = fit.kinds if fit.searches else None
-        return ExactHeldOut(*data, self.run, fit.exact, columns)
+        return ExactHeldOut(*data, replace(self.run, progress=self.part), fit.exact, columns)
+
+    @cached_property
+    def part(self) -> Within:
+        """The progress of a fit, which is a part of the stage of all fits."""
+        return Within(self.run.progress)
+
+    @cached_property
+    def ahead(self) -> FitsAhead:
+        """All fits, in their order."""
+        sizes = [len(known) for known, _ in self.rows]
+        seconds = list(map(self.process.seconds, sizes))
+        if isinstance(self.process, ExactHeldOut):
+            seconds[0] += self.process.seconds_of_choice(sizes)
+        seconds += [_FOREST_SECONDS * n for n in sizes] if self.job.forest else []
+        for part in self._parts_of_curve():
+            seconds += [self.process.seconds(n // part) for n in sizes]
+        self.run.progress.start(f"evaluate {printable(self.name, 60)}", 0, "")
+        return FitsAhead(seconds)
 
     def words(self) -> tuple[str, str]:
         """Return the process in words, and what was chosen on all labels."""
@@ -454,23 +544,17 @@ class _Target:
     def _each(self, stage: str) -> Iterator[tuple[int, Rows, Rows]]:
         """Yield each fold and its rows, and report the progress."""
         for fold, (known, own) in enumerate(self.rows):
-            if fold == 0 or self.has_stages:
-                self.run.progress.start(stage, len(self.rows), "folds", fold)
+            self.part.after = self.ahead.begin()
+            self.part.doing = f"{stage}, fold {fold + 1} of {len(self.rows)}"
+            self.part.expect(self.ahead.now)
             yield fold, known, own
-            self.run.progress.advance(1)
-
-    @property
-    def has_stages(self) -> bool:
-        """Whether fits report progress of their own."""
-        exact = self.job.fit.exact
-        return exact is not None and exact.solver_for(len(self.y)) == "cg"
 
     @cached_property
     def held_out(self) -> list[HeldOutFit]:
         """What each fold predicts."""
         self.rows  # noqa: B018  # refuses folds before the first fit
         found = []
-        for fold, _, _ in self._each("predict what is left out"):
+        for fold, _, _ in self._each("predicting what is left out"):
             found.append(self.process.fold(self.folds, fold))
         self.cautions += dict.fromkeys(c for each in found for c in each.cautions)
         return found
@@ -517,15 +601,16 @@ class _Target:
         found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
         predicted = sum(len(own) for _, own in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
-        notes = list(self.cautions)
+        notes = [*self.job.fit.cautions, *self.cautions]
         if self.repeats:
-            notes.append(
-                f"{self.repeats:,} labels repeat a molecule; in these figures each measurement counts"
-            )
+            repeat = f"{amount(self.repeats, 'labels')} repeat{'s' if self.repeats == 1 else ''} a molecule"
+            notes.append(f"{repeat}; in these figures each measurement counts")
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
         if self.direction is None and not self.classes and predicted >= _BEST:
             notes.append("with --direction the report says how many of the best 1 % are found")
+        if self.classes:
+            notes.append(_CLASSES)
         curve = self._curve(found) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
@@ -541,19 +626,54 @@ class _Target:
             tuple(curve),
             tuple(notes),
             n_nearest,
+            self.reliability,
+            int(sum(self.y[own].sum() for _, own in self.rows)) if self.classes else 0,
         )
+
+    @cached_property
+    def reliability(self) -> Reliability | None:
+        """Probabilities beside shares, of labels that are 0 and 1."""
+        if not self.classes:
+            return None
+        there = np.isfinite(self.probability)
+        return reliability(self.y[there], self.probability[there])
+
+    @cached_property
+    def probability(self) -> Array:
+        """The probability that each label is 1; NaN where there is none."""
+        return self._probability(self.predictions[MODEL][0])
+
+    def _probability(self, mean: Array) -> Array:
+        """Return the probability of a 1 by means: a function of them that is fitted to other folds.
+
+        Of folds in an order, it is fitted to those before, so that the first has none.
+        """
+        found = np.full(len(self.y), np.nan)
+        for fold, (_, own) in enumerate(self.rows):
+            before, after = self.rows[:fold], self.rows[fold + 1 :]
+            others = [rows for _, rows in (before if self.folds.ordered else before + after)]
+            known = np.concatenate([np.empty(0, np.intp), *others])
+            known = known[np.isfinite(mean[known])]
+            if len(known):
+                a, b = probability_link(mean[known], self.y[known] > 0.5)
+                found[own] = expit(a + b * mean[own])
+        return found
 
     def _figures(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
         """Return all figures of merit of a predictor."""
         mean, std = predicted
-        options: dict[str, Any] = {"direction": self.direction, "classes": self.classes, "ranks": ranks}
+        # The mean of the known labels is the share of 1 among them, and needs no link.
+        probability = (self._probability(mean) if ranks else mean) if self.classes else None
 
         def of(rows: Rows) -> dict[str, float]:
             rows = rows[np.isfinite(mean[rows])]
             if not len(rows):
                 return {measure.name: math.nan for measure in MEASURES}
+            if probability is not None:
+                return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
             own = std[rows] if np.isfinite(std[rows]).all() else None
-            return measured(self.y[rows], mean[rows], own, **options, seed=self.job.seed)
+            seed, direction = self.job.seed, self.direction
+            return measured(self.y[rows], mean[rows], own, direction=direction, ranks=ranks, seed=seed)
 
         parts = [of(own) for _, own in self.rows]
         whole = of(np.concatenate([own for _, own in self.rows]))
@@ -562,15 +682,20 @@ class _Target:
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
         """Return the learning curve, whose last point is that of the folds themselves."""
         sizes = [len(known) for known, _ in self.rows]
-        points = [self._point(part) for part in _CURVE if min(sizes) // part >= _FEWEST]
+        points = [self._point(part) for part in self._parts_of_curve()]
         if not points:
             return []
         return [*points, CurvePoint(_mean(sizes), {name: whole[name] for name in (MODEL, NEAREST)})]
 
+    def _parts_of_curve(self) -> list[int]:
+        """Return which parts of the labels a learning curve is made of; none if there is no curve."""
+        least = min(len(known) for known, _ in self.rows)
+        return [part for part in _CURVE if least // part >= _FEWEST] if self.job.learning_curve else []
+
     def _point(self, part: int) -> CurvePoint:
         """Return the point of a learning curve where each fold learns from a part of its labels."""
         found, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
-        for fold, known, own in self._each(f"learn from 1/{part} of the labels"):
+        for fold, known, own in self._each(f"learning from 1/{part} of the labels"):
             some = _some(known, 1 / part, self.job.seed, f"evaluate/curve/{fold}")
             counts.append(len(some))
             if np.ptp(self.y[some]) == 0:
@@ -590,7 +715,8 @@ class _Target:
         mean, std = self.predictions[MODEL]
         nearest, similarity = self.nearest
         values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
-        return {self.name: self.y, **values}
+        probability = {"probability": self.probability} if self.classes else {}
+        return {self.name: self.y, **values, **probability}
 
     def panels(self) -> Panels:
         """Return what the picture shows."""
@@ -602,13 +728,16 @@ class _Target:
             best = round(len(rows) / 100)
             ranking = top_found(sign * self.y[rows], sign * mean[rows], best, self.job.seed)
         held_out = HeldOut(self.y[rows], mean[rows], std[rows])
+        error = "brier" if self.classes else "rmse"
         curve = [
-            (point.n_labels, {name: own["rmse"] for name, own in point.figures.items()})
+            (point.n_labels, {name: own[error] for name, own in point.figures.items()})
             for point in self.evaluation.curve
         ]
         plain = [(n, {name: (f.value, f.spread) for name, f in own.items()}) for n, own in curve]
         r2 = self.evaluation.figures[MODEL]["r2"].value
-        return Panels(held_out, r2, self.name, ranking, plain)
+        several = {"error": "Brier score"} if self.classes else {}
+        probability = self.probability[rows] if self.classes else None
+        return Panels(held_out, r2, self.name, ranking, plain, probability=probability, **several)
 
 
 def _some(rows: Rows, share: float, seed: int, name: str) -> Rows:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import InputError, OptionError, check_type
+from daskrf.errors import OptionError, check_type
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.separate import process_of
 from daskrf.jobs.directions import target_of
 from daskrf.jobs.labelled import labelled_smiles
+from daskrf.jobs.toolkits import check_toolkit
 from daskrf.jobs.views import Predictor, load
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.environments import drawn_with_weights, without_atoms
@@ -25,9 +26,9 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import shorten, text_table
-from daskrf.storage.backend import as_path, atomic_write, exists
-from daskrf.storage.files import file_errors
-from daskrf.storage.model import load_model
+from daskrf.storage.backend import as_path
+from daskrf.storage.hits import write_recorded
+from daskrf.storage.outputs import guarded, refuse_others
 
 __all__ = ["ExplainReport", "explain"]
 
@@ -42,7 +43,6 @@ CLI = Command(
 )
 
 _SVG = ".svg"
-_MADE = "drawn by daskrf explain"  # in every drawing, by which it is known
 _UNLIKE = 0.9  # of the standard deviation without any label: above, the labels say little of a molecule
 _SHOWN = 60  # characters of a SMILES in a table
 
@@ -127,6 +127,7 @@ def explain(
     *,
     target: str | int | None = None,
     n: int = 10,
+    overwrite: bool = False,
 ) -> ExplainReport:
     """Explain the prediction of one molecule.
 
@@ -149,6 +150,8 @@ def explain(
         Target; needed only if the model has several.
     n : int
         Number of labelled molecules to show.
+    overwrite : bool
+        Replace a file of daskrf at the output.
 
     Returns
     -------
@@ -166,8 +169,9 @@ def explain(
     check_type("smiles", smiles, str, '"CCO"')
     path = None if output is None else as_path(output)
     if path is not None:
-        _check_output(path)
+        _check_output(path, overwrite=overwrite)
     fitted = load(model)
+    check_toolkit(fitted)
     number = target_of(fitted, target)
     spec, fragments = FingerprintSpec.from_state(fitted.metadata["fingerprint"]), fitted.metadata["fragments"]
     rows = without_atoms(smiles, spec, fragments)
@@ -188,18 +192,27 @@ def explain(
         said = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
         report = replace(report, notes=(*report.notes, said))
     if path is not None:
-        with file_errors("write", path):
-            atomic_write(path, f"{report.drawing}<!-- {_MADE} -->\n".encode())
+        about = {
+            "made": f"drawing of the prediction of {smiles}",
+            "model": fitted.metadata["spec_hash"],
+            "model_name": as_path(model).name,
+            "target": report.target,
+        }
+
+        def write(file: Path) -> None:
+            file.write_text(report.drawing)
+
+        before = guarded(path, overwrite=overwrite)
+        write_recorded(path, write, about, "drawing", before)
     return report
 
 
-def _check_output(path: PurePath) -> None:
-    """Refuse another ending, and a file that is no drawing of this command."""
+def _check_output(path: PurePath, *, overwrite: bool) -> None:
+    """Refuse another ending, and a file that may not be replaced."""
     if path.suffix.lower() != _SVG:
-        example = path.with_suffix(_SVG)
+        example = path.parent / f"{path.stem}{_SVG}"
         raise OptionError(f"The drawing is an SVG file; give it such a name, for example {example}.")
-    if exists(path) and _MADE.encode() not in Path(path).read_bytes():
-        raise InputError(f"{path} exists and is no drawing of daskrf explain; give another output path.")
+    refuse_others(path, overwrite=overwrite)
 
 
 def _of(values: Any, target: int) -> Array:
@@ -220,7 +233,7 @@ def _with_labels(
 ) -> ExplainReport:
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
     known, reason = labelled_smiles(model, path)
-    labels = load_model(as_path(path), names=["labels"]).arrays["labels"][:, target]
+    labels = model.arrays("labels")[0][:, target]
     there = np.flatnonzero(np.isfinite(labels))
     if not known:
         return replace(report, notes=(f"the labelled molecules are not shown: {reason}",))

@@ -30,7 +30,9 @@ from daskrf.molecules import (
     rdkit_version,
 )
 from daskrf.molecules.formats import BATCH_ROWS
+from daskrf.molecules.library import GROUPS, GROUPS_COUNT, has_groups
 from daskrf.molecules.spec import Fragments
+from daskrf.molecules.toolkit import Toolkit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
@@ -73,6 +75,8 @@ class FingerprintReport(Shown):
         Rows read, rows with a fingerprint, and rows without one: read = kept + rejected.
     empty, saturated : int
         Kept rows without any feature, and counts above 65,535, which are stored as 65,535.
+    marked : int
+        Kept rows with enhanced stereo groups: racemates, or one of two unknown enantiomers.
     partitions, made : int
         Partitions of the store, and how many of them this run made.
     seconds : float
@@ -93,6 +97,7 @@ class FingerprintReport(Shown):
     seconds: float
     inputs: tuple[str, ...] = ()
     columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    marked: int = 0
 
     def __str__(self) -> str:
         made = f"{amount(self.kept, 'fingerprints')} of {amount(self.rows, 'rows')}"
@@ -110,6 +115,8 @@ class FingerprintReport(Shown):
             lines.append(f"  without any feature: {amount(self.empty, 'molecules')}")
         if self.saturated:
             lines.append(f"  above 65,535, and stored as 65,535: {amount(self.saturated, 'counts')}")
+        if self.marked:
+            lines.append(f"  {amount(self.marked, 'molecules')} {GROUPS}: {GROUPS_COUNT}")
         return "\n".join(lines)
 
 
@@ -258,6 +265,7 @@ class _Fingerprint(Job[FingerprintReport]):
             run.seconds,
             tables_of(self.library),
             self.spec.columns,
+            counts.get("marked", 0),
         )
 
 
@@ -288,6 +296,7 @@ def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragmen
         rdkit_version=rdkit_version(),
         fragments=fragments,
         extra=library.extra,
+        provenance={"counts": Toolkit.here(spec).state()["counts"]},
     )
 
 
@@ -338,6 +347,8 @@ class FingerprintStage:
             rejects.extend(rejected)
             counts["empty"] += block.empty
             counts["saturated"] += block.saturated
+            if marked := sum(map(has_groups, table["smiles"].to_pylist())):
+                counts["marked"] = counts.get("marked", 0) + marked
             del block, table
         return store.write_partition(
             partition,

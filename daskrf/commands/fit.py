@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -35,7 +34,7 @@ from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
-from daskrf.jobs.directions import directions_of
+from daskrf.jobs.directions import check_conventions, direction_of, directions_of
 from daskrf.jobs.exactsolve import (
     Equations,
     Fingerprints,
@@ -53,6 +52,7 @@ from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.rounds import identity_after, redirected, rounds_of
 from daskrf.jobs.sources import (
     FeatureSource,
     FingerprintSource,
@@ -63,16 +63,18 @@ from daskrf.jobs.sources import (
     map_for,
     open_source,
 )
+from daskrf.jobs.toolkits import toolkit_of
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.layout import smiles_column
+from daskrf.molecules.columns import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
-from daskrf.molecules.names import position_of
+from daskrf.molecules.names import listed, position_of
+from daskrf.molecules.repeats import Repeats
 from daskrf.molecules.tables import survey
-from daskrf.molecules.values import Scale, concentration_unit
+from daskrf.molecules.values import Scale, is_concentration
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
@@ -90,6 +92,7 @@ __all__ = [
     "FitReport",
     "fit",
     "job_of_fit",
+    "key_by_default",
     "need_of_labels",
     "need_of_solve",
     "need_of_sums",
@@ -97,7 +100,7 @@ __all__ = [
 ]
 
 Direction = Literal["maximize", "minimize"]
-Key = Literal["id", "smiles", "structure", "parent", "inchikey", "row"]
+Key = Literal["id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 Paths = str | os.PathLike[str]
 
@@ -110,11 +113,26 @@ def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
     return named or texts[0]
 
 
+def _values_to_drop(texts: Sequence[str]) -> list[float] | dict[str, list[float]]:
+    """Return values for all targets, or some for each by name, from [NAME=]VALUE."""
+    found: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        try:
+            found.setdefault(name, []).append(float(value))
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number.") from None
+    if "" in found and len(found) > 1:
+        raise ValueError("give values for all targets, or NAME=... for each.")
+    return found.get("", found)
+
+
 def _directions(texts: Sequence[str]) -> str | dict[str, str]:
     """Return one direction for all targets, or one for each by name, from [NAME=]DIRECTION."""
-    if wrong := [text for text in texts if text.rpartition("=")[2] not in get_args(Direction)]:
-        raise ValueError(f"{wrong[0]!r} is neither maximize nor minimize.")
-    return _by_name(texts)
+    found = _by_name(texts)
+    for text in [found] if isinstance(found, str) else found.values():
+        direction_of(text)  # refuses what is none
+    return found
 
 
 def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths, fold: int | None = None) -> None:
@@ -143,6 +161,8 @@ CLI = Command(
     step=3,
     options={
         "direction": Option(metavar="[NAME=]maximize|minimize", repeated=True, convert=_directions),
+        "drop_outside": Option(metavar="[NAME=]LOW:HIGH", repeated=True, convert=_by_name),
+        "drop_value": Option(metavar="[NAME=]VALUE", repeated=True, convert=_values_to_drop),
         "transform": Option(metavar="[NAME=]pIC50|log10|ln", repeated=True, convert=_by_name),
         "unit": Option(metavar="[NAME=]UNIT", repeated=True, convert=_by_name),
     },
@@ -150,7 +170,7 @@ CLI = Command(
     check=_check_map,
 )
 
-COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped")
+COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet enough tasks for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
@@ -165,7 +185,6 @@ _FEATURES = 4096  # for a named kernel where an exact process would cost too muc
 _DECADES = 4.0  # quantities measured on a linear scale do not span more
 _FEW_DECADES, _SKEWNESS = 1.5, 1.5  # together they hint at a quantity that is best seen as a logarithm
 _USUAL_P = (3.0, 12.0)  # medians of pIC50, from mM to pM
-_CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
 # Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
 # rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
 _LABEL_BYTES, _KEY_BYTES = 240, 5.0
@@ -212,6 +231,8 @@ class FitReport(Shown):
         How the map was chosen; None if it was given.
     metric : MetricChoice or None
         How the metric of the kernel was learned; None if it was given, or there is none.
+    was_there : bool
+        Whether the model was at the output already, so that nothing was compared anew.
     """
 
     model: PurePath
@@ -235,6 +256,7 @@ class FitReport(Shown):
     length_scale: LengthScaleSearch | None = None
     map_choice: MapChoice | None = None
     metric: MetricChoice | None = None
+    was_there: bool = False
 
     def __str__(self) -> str:
         kind = (
@@ -262,7 +284,7 @@ class FitReport(Shown):
                 f"noise std {self.noise_variance[t] ** 0.5:.3g}{found}"
             )
             lines += [f"    {self.solved[t]}"] if self.solved else []
-            choice = self.choices[t] if self.choices else None
+            choice = self.choices[t] if self.choices and not self.was_there else None
             lines += [f"    {line}" for line in str(choice).splitlines()] if choice else []
         for search in (self.map_choice, self.length_scale, self.metric):
             lines += [f"  {line}" for line in str(search).splitlines()] if search is not None else []
@@ -287,13 +309,19 @@ def fit(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
+    accept_outliers: bool = False,
+    accept_rejects: bool = False,
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
+    repeats: Repeats = "all",
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
     direction: Direction | Mapping[str, str] | None = None,
+    confirm_direction: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: AnyShard = None,
@@ -338,13 +366,14 @@ def fit(
     fold : int, optional
         Number of columns that each kind of unfolded fingerprints is folded to as they are read, for a process
         with features. Default: as in `featurize`. The model predicts from fingerprints folded alike.
-    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
+    key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
-        that salts are stripped on both sides; the InChIKey, given or made of the SMILES; or the row number,
-        counted from 0. By structure takes a few minutes for a million rows, in this process, and by InChIKey
-        longer. Default: the ID, or the structure if no ID is in the library or the labels have none; without
-        a library, SMILES.
+        that salts are stripped on both sides; its tautomer, which is its parent whatever the tautomer; its
+        skeleton, which is that without stereochemistry and isotopes; the InChIKey, given or made of the
+        SMILES; or the row number, counted from 0. By structure takes a few minutes for a million rows, in
+        this process, and by InChIKey longer. Default: the ID, or the structure if no ID is in the library or
+        the labels have none; without a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
@@ -365,6 +394,18 @@ def fit(
     drop_non_numbers : bool
         Leave out values that are no finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and those
         without a logarithm. Default: refuse them. All that is left out is counted.
+    drop_outside : str, or dict of str to str, optional
+        Leave out values outside of a range LOW:HIGH, for all targets or for each by name. One of the two is
+        enough. Like those of `drop_value`, they are numbers as they stand in the file. The model keeps both,
+        and `add` applies them.
+    drop_value : float, or sequence of float, or dict of str to these, optional
+        Leave out this value, which stands for a failure, such as 0 or 999 among scores of docking; several,
+        or for each target by name.
+    accept_outliers : bool
+        Take labels that are refused because they are so far from all others that they cannot be right.
+    accept_rejects : bool
+        Leave out rows of the labels that cannot be read, such as broken records of an SD file, and count
+        them. Default: refuse them.
     replicates : str or int, optional
         Column with the number of measurements of which each value is the mean: their mean has so much less
         noise. Rows that repeat a molecule count as its measurements anyway.
@@ -374,6 +415,12 @@ def fit(
     replicate_sem : str or int, optional
         Column with the standard error of each mean, in place of the standard deviation: that divided by the
         root of the number of measurements.
+    repeats : {"all", "best", "mean", "median"}
+        What several labels of one molecule are: measurements that all count, or poses, protomers and the
+        like, of which the best is taken (by `direction`, or by what is known of the target, for each target
+        by itself), or measurements in whose place their mean or median counts. The key says what one molecule
+        is; without a library, it is its structure then. The model keeps it, and `add` does the same among the
+        labels that it adds.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -383,7 +430,9 @@ def fit(
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good, for all targets or for each by name. It does not change the
         fit; screen takes it as its default. To set or change it later, run the same command with another
-        direction.
+        direction, or use `add`. A direction is refused where it would choose the worst, such as small pIC50.
+    confirm_direction : bool
+        Take a direction that is refused as contrary to what is known of the target.
     client, progress, shard, prepare
         As in `fingerprint`. The calling process solves the equations in any case.
     **model_options
@@ -419,13 +468,27 @@ def fit(
         quick=quick,
         fold=fold,
         reading=Reading(
-            key or ("smiles" if labels is None else "id"),
-            *(key_column, targets, drop_non_numbers, censored, transform, unit),
-            *(replicates, replicate_std, replicate_sem),
+            key=key or key_by_default(labels, repeats),
+            key_column=key_column,
+            targets=targets,
+            drop_non_numbers=drop_non_numbers,
+            censored=censored,
+            transform=transform,
+            unit=unit,
+            replicates=replicates,
+            replicate_std=replicate_std,
+            replicate_sem=replicate_sem,
+            drop_outside=drop_outside,
+            drop_value=drop_value,
+            accept_outliers=accept_outliers,
+            accept_rejects=accept_rejects,
+            repeats=repeats,
+            best=direction if repeats == "best" else None,
         ),
         any_key=key is None,
         fixed=fixed,
         direction=direction,
+        confirm_direction=confirm_direction,
         client=client,
         cut=shard is not None or prepare,
         model_options=model_options,
@@ -447,6 +510,7 @@ def job_of_fit(
     any_key: bool,
     fixed: dict[str, float | None],
     direction: Direction | Mapping[str, str] | None,
+    confirm_direction: bool = False,
     client: Client | None,
     cut: bool = False,
     fold: int | None = None,
@@ -486,13 +550,30 @@ def job_of_fit(
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
         alone.feature_map, alone.counted, alone.fold = feature_map, spec, fold
+        alone.confirmed = confirm_direction
         return alone
     if _is_open(feature_map) and kind_of(source) == "features":
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
     features = open_source(source, _checkable(feature_map), raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return _Fit(features, labels, reading, *asked, any_key=any_key, feature_map=feature_map, fold=fold)
+    return _Fit(
+        features,
+        labels,
+        reading,
+        *asked,
+        any_key=any_key,
+        feature_map=feature_map,
+        fold=fold,
+        confirmed=confirm_direction,
+    )
+
+
+def key_by_default(labels: Paths | None, repeats: str) -> str:
+    """Return the key that is tried first: without a library the SMILES, or structures if repeats merge."""
+    if labels is not None:
+        return "id"
+    return "smiles" if repeats == "all" else "structure"
 
 
 def _check_alone(source: Paths, key: str, cut: bool) -> None:
@@ -523,8 +604,9 @@ class _Fit(Job[FitReport]):
     any_key: bool = False
     feature_map: FeatureMap | AutoMap | None = None
     fold: int | None = None
+    confirmed: bool = False
     words: str = ""
-    caution: str = ""
+    cautions: list[str] = field(default_factory=list)
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
     spec: dict[str, Any] = field(init=False)
@@ -570,6 +652,10 @@ class _Fit(Job[FitReport]):
         self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
+        given = directions_of(self.direction, self.joined.names)
+        self.cautions += check_conventions(
+            given, self.joined.scales, self.joined.y, self.labels, confirmed=self.confirmed
+        )
         if self.exact is not None and self.kernel is not None and self.n_structural is not None:
             self.kernel = kernel_on_first(self.kernel, self.n_structural)
             self.exact = clone(self.exact).set_params(kernel=self.kernel)
@@ -580,9 +666,9 @@ class _Fit(Job[FitReport]):
         self.features = prepared(run, self.features, self.need)
         state = None if self.exact else self.features.feature_map.state()
         self.spec = _spec(self.features, state, self.joined, self.kernel)
-        self.stored = _stored(self.output, self.spec)
+        self.stored = _stored(self.output, self.spec, self.options)
         known = self.stored.directions if self.stored else {}
-        self.toward = directions_of(self.direction, self.joined.names) or known
+        self.toward = given or known
         if self.exact is not None:
             columns = self.kinds if self.searches else None
             self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
@@ -617,9 +703,13 @@ class _Fit(Job[FitReport]):
             run.progress.note(self.words)
             try:
                 found = labels_of(path, store, run.work, self.reading, check)
+                for note in found.joined.notes:
+                    run.progress.note(f"{note}.")
+                self.cautions += found.joined.notes
                 if key == "id" and len(keys) > 1:
                     by_text = replace(self.reading, key="smiles", key_column=keys[1][1])
-                    self.caution = other_molecules(path, by_text, found.joined, store)
+                    if caution := other_molecules(path, by_text, found.joined, store):
+                        self.cautions.append(caution)
                 return found
             except NoMatchError:
                 if last == len(keys):
@@ -696,9 +786,14 @@ class _Fit(Job[FitReport]):
     def finish(self, run: Run, made: int) -> FitReport:
         """Solve, and save the model with its sums."""
         identity, stored, toward = hash_of([self.spec, self.options]), self.stored, self.toward
-        if stored is not None and stored.metadata["spec_hash"] == identity:
-            _leave(self.output, stored, toward, self._metadata(stored.gp)["scales"], run.progress)
-            return self._report(stored.gp, run.seconds)
+        if stored is not None and stored.metadata["spec_hash"] == identity_after(identity, rounds_of(stored)):
+            if more := rounds_of(stored)[1:]:
+                n = sum(each["labels"] for each in more)
+                self.cautions.append(f"with {amount(n, 'labels')} that were added since, which stay")
+            metadata = self._metadata(stored.gp)
+            described = {name: metadata[name] for name in ("scales", "limits", "repeats")}
+            _leave(self.output, stored, toward, described, run.progress)
+            return replace(self._report(stored.gp, run.seconds), was_there=True)
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
             what = "fingerprints of" if self.exact else "sums over"
@@ -731,12 +826,15 @@ class _Fit(Job[FitReport]):
             "labels": {name: getattr(joined, name) for name in COUNTS}
             | {kind: n for kind, (n, _) in joined.unusual.items()},
             "scales": [scale.state() for scale in joined.scales],
+            "limits": [limits.state() for limits in joined.limits],
+            "repeats": [joined.repeats_as, self.reading.key],
             "spec": self.spec,
             "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
             "library": store.library_hash,
             "library_path": store.library_path,
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
+            "toolkit": toolkit_of(store).state(),
             "map": None if self.exact else self.features.feature_map.state(),
             "search": self.search,
             "choices": self._choices(gp),
@@ -754,7 +852,7 @@ class _Fit(Job[FitReport]):
         names = [printable(name, 60) for name in joined.names]
         solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
         warnings = [] if self.exact else [*self.features.feature_map.cautions()]
-        warnings += [self.caution] if self.caution else []
+        warnings += self.cautions
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
             advice
@@ -771,12 +869,17 @@ class _Fit(Job[FitReport]):
             tuple(gp.mean_.tolist()),
             tuple(gp.signal_variance_.tolist()),
             tuple(gp.noise_variance_.tolist()),
-            tuple(gp.log_marginal_likelihoods_.tolist()),
+            tuple(
+                (evidence + joined.evidence_of_means(noise)) if joined.n_further else evidence
+                for evidence, noise in zip(
+                    gp.log_marginal_likelihoods_.tolist(), gp.noise_variance_.tolist(), strict=True
+                )
+            ),
             0 if self.exact else self.features.feature_map.n_components,
             seconds,
             tuple(warnings),
             tuple(
-                float(own.bounds_[place])
+                float(own.bounds_[place]) + joined.evidence_of_means(float(own.noise_variance_[place]))
                 for own, place in (process_of(gp, t) for t in range(len(names)))
                 if isinstance(own, SparseGP)
             ),
@@ -846,14 +949,17 @@ def _leave(
     output: PurePath,
     stored: Model,
     directions: dict[str, str],
-    scales: list[dict[str, Any]],
+    described: dict[str, Any],
     progress: Progress,
 ) -> None:
     """Leave a model as it is, except for what it says of its targets, if that is other than before."""
     progress.note(f"{output} already holds exactly this model.")
-    if directions != stored.directions or scales != stored.metadata["scales"]:
+    if directions != stored.directions or any(
+        stored.metadata.get(name) != value for name, value in described.items()
+    ):
         found = load_model(output)
-        save_model(output, found.arrays, {**found.metadata, "directions": directions, "scales": scales})
+        metadata = {**found.metadata, **described}
+        save_model(output, found.arrays, redirected(metadata, found.arrays["labels"], directions))
     if directions != stored.directions:
         said = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())
         progress.note(f"The directions of {output} were changed: {printable(said)}.")
@@ -915,8 +1021,15 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
 
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
     """Refuse labels from which the variances cannot be fitted."""
+    lost, n_labels = joined.unmatched, joined.matched + joined.unmatched
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
+            if lost:
+                raise InputError(
+                    f"{lost:,} of the {n_labels:,} labels are not in the library (such as "
+                    f"{listed(joined.unmatched_keys)}), and the values of {name} that are left are all the "
+                    f"same ({y[0]:g}): choose another key (--key, key) or its column, or another library."
+                )
             raise InputError(
                 f"All labels of {name} are the same ({y[0]:g}), so signal and noise variance cannot be "
                 "fitted: give labels that differ, or both --signal-variance and --noise-variance."
@@ -929,11 +1042,16 @@ def _values(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]
         yield name, y[np.isfinite(y)]
 
 
-def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
-    """Return an earlier model of the same labels and features, or None. Refuse any other model."""
+def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> Model | None:
+    """Return an earlier model of the same labels and features, or None. Refuse any other model.
+
+    A model of these options to which labels were added since is the same.
+    """
     if kind_of(output, missing_ok=True) is None:
         return None
     found = read_model(output)
+    if found.metadata["spec_hash"] == identity_after(hash_of([spec, options]), rounds_of(found)):
+        return found
     if found.metadata["spec"] != spec:
         raise made_with_others(output, differences(found.metadata["spec"], spec))
     return found
@@ -1245,10 +1363,10 @@ def _advice(name: str, y: npt.NDArray[np.float64], scale: Scale | None) -> str:
     if low < 0 or high <= 0 or (scale is not None and scale.transform):
         return ""
     decades, unit = math.log10(high / (low := float(above.min()))), scale.unit if scale else ""
-    is_concentration = bool(_CONCENTRATION.search(name)) or concentration_unit(unit) is not None
+    concentrations = is_concentration(name, unit)
     if (
         decades > _DECADES
-        or (decades > 1 and is_concentration)
+        or (decades > 1 and concentrations)
         or (decades > _FEW_DECADES and _is_skewed(above))
     ):
         return (

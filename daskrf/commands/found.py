@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -19,15 +19,16 @@ from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
 from daskrf.commands.screen import ScreenJob, Search, check_library_options, one_target, space_screen
-from daskrf.commands.suggest import Candidates, Found, SuggestJob, listed_products, screened_rule
+from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screened_rule
 from daskrf.errors import InputError, OptionError, printable
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.posterior import normal_of
 from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import targets_in
+from daskrf.gp.tailcounts import LEAST_RATIO, TailCounts, tail_counts
+from daskrf.gp.weightedsum import WeightedSum
 from daskrf.jobs.directions import words
 from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Need, Run, run
-from daskrf.jobs.labelled import settled
 from daskrf.jobs.models import Model
 from daskrf.jobs.passing import Excluded, Passing
 from daskrf.jobs.pieces import Pieces
@@ -40,7 +41,7 @@ from daskrf.jobs.spacescreen import BELOW, DEEPEST, MORE, SpaceScreen
 from daskrf.jobs.targets import Measured
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.structures import KnownStructures, Level, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
@@ -53,6 +54,7 @@ from daskrf.storage.backend import as_path
 __all__ = ["FoundReport", "found"]
 
 Paths = str | os.PathLike[str]
+Ratio = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 CLI = Command(
     "daskrf found docking.model real.fingerprints -k 500",
@@ -71,9 +73,10 @@ CLI = Command(
 )
 
 _INTERVAL = (0.025, 0.975)
-_DOUBT = 0.1  # standard deviation of the logarithm of what all deviations should be multiplied by
 _MANY_BETTER = 0.1  # times k: molecules better than the best label
-_FEWEST = 20  # labels of batches that tell what it is
+_KEPT = math.ceil(1 / LEAST_RATIO)  # times k values of each draw, as each may count for less than one
+_GRID = 256  # values at which it is known how many are better than the model expects
+_WIDE = 0.4  # an interval that needs a reason
 _ANYWHERE = 20_000  # random products of a space, for those that are ranked too low to be kept
 _BY_TAILS = 0.5  # of the best k, above which an estimate by tails of distributions is a rough one
 
@@ -133,6 +136,7 @@ def found(
     maximize: bool | None = None,
     target: str | int | Mapping[str, float] | None = None,
     within: Mapping[str, Sequence[float | None]] | None = None,
+    exclude_by: Level = "tautomer",
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -163,6 +167,8 @@ def found(
         As in `screen`.
     within : dict of str to (float or None, float or None), optional
         As in `screen`: of a space, only products within these limits count.
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}
+        As in `suggest`: what counts as a molecule with labels, which is not drawn again.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress
@@ -187,25 +193,27 @@ def found(
     so that what they add to a draw is an expectation. As many of them as of the best are taken to be the same
     molecule as another. The report says which share of the best k they are.
 
-    The molecules that count are the outer tail of what is drawn, so that deviations too small by a twentieth
-    make an estimate too hopeful by several percent. So the deviations of a draw from the mean are multiplied
-    by a factor of its own: the root mean square error of the batches added so far, in standard deviations
-    predicted for them (`daskrf add`; 1 if there are fewer than 20 labels), times a factor whose logarithm has
-    a standard deviation of 0.1. `benchmarks/campaign.py --found` compares the intervals with the truth.
+    The molecules that count are the outer tail of what is drawn, where a model may be wrong whose deviations
+    are right on the whole. So each drawn molecule counts as another number of molecules, which depends on the
+    draw: that of labels that are as good, to the number that was expected of them without these labels
+    (`daskrf.gp.tailcounts`), and the less certain, the fewer there are. A batch may be chosen in any way, as
+    long as its labels were not known: the mean size of its errors does not count, which is small where a
+    batch was chosen among good means. `benchmarks/found.py` compares the intervals with the truth.
     """
     if n_draws < 2 or k < 1:
         raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
     path, rule = as_path(model), acquisition_for("thompson")
     files = (source, format, fragments, accept_rejects)
     own = path, files, path, k, "none", 0, rule, maximize, target, False, False, 1.0
+    demands = Demands(exclude_by=exclude_by)
     space = space_among(source)
     if space is None:
         check_library_options(None, within)
-        job = _Found(*own, n=n_draws)
+        job = _Found(*own, n=n_draws, demands=demands)
     else:
         of_screen = path, space, path, k, "none", 0, screened_rule(rule), maximize, target, False
         screen = space_screen(of_screen, files, None, within, None, None, None)
-        job = _SpaceFound(*own, n=n_draws, screen=screen)
+        job = _SpaceFound(*own, n=n_draws, demands=demands, screen=screen)
     report = run(job, client, progress)
     assert isinstance(report, FoundReport)
     return report
@@ -255,41 +263,60 @@ class _Found(SuggestJob):
         noise = math.sqrt(float(process.noise_variance_[own]))
         given = {**vars(plain), "k": self.n_kept_of_each, "name": self.name, "keep_features": False}
         given |= {"passing": self.passing, "n_draws": self.n_draws}
-        self.factors = self._factors(run)
-        return DrawnValues(**given, noise=noise, factors=self.factors)
+        return DrawnValues(**given, noise=noise)
 
     @property
     def n_kept_of_each(self) -> int:
         """How many values of each draw are kept."""
-        return self.k
+        return _KEPT * self.k
 
-    def _factors(self, run: Run) -> tuple[float, ...]:
-        """Return what the deviations of each draw are multiplied by."""
-        rounds = rounds_of(self.model)  # of a sum, what its worst target showed
-        factor, n_labels = max(shown_by_batches(rounds, target) for target in targets_in(self.target))
-        said = (
-            f"deviations are taken {factor:.2f} times as large, as {amount(n_labels, 'labels')} of batches "
-            f"showed, and as uncertain by {_DOUBT:.0%}"
-            if n_labels
-            else f"deviations are taken as uncertain by {_DOUBT:.0%}; no batch has shown yet whether they "
-            "are right"
-        )
-        self._note(run, said)
-        return tuple((factor * np.exp(_DOUBT * _spread(self.n_draws))).tolist())
+    @property
+    def n_kept(self) -> int:
+        """See `ScreenJob`."""
+        return self.n_kept_of_each * self.n_draws
+
+    def _tails(self) -> TailCounts:
+        """Return labels that were predicted without being known; none if the process cannot tell."""
+        process, _ = process_of(self.model.gp, self.target)
+        nothing = np.empty(0)
+        if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
+            return TailCounts(nothing, nothing, nothing, nothing, 0)
+        ends = np.cumsum([0, *(int(each["labels"]) for each in rounds_of(self.model))])
+        (y,) = self.model.arrays("labels")
+        assert not isinstance(self.target, WeightedSum)
+        there = np.isfinite(y[:, self.target])
+        first, *batches = [int(there[a:b].sum()) for a, b in itertools.pairwise(ends.tolist())]
+        if first + sum(batches) != process.n_rows_:
+            return TailCounts(nothing, nothing, nothing, nothing, 0)
+        return tail_counts(process, first, [n for n in batches if n], self.rule.sign)
+
+    def _ratios(self, tails: TailCounts, values: npt.NDArray[np.float64]) -> list[Ratio]:
+        """Return what each molecule of each draw counts for, as functions of its value."""
+        grid = np.linspace(values.min(), values.max(), _GRID)
+        spread = _spread(self.n_draws, "found/discrepancy")
+        parts = ndtr(_spread(self.n_draws, "found/ratio"))
+        found = (tails.ratio(grid, part, each) for part, each in zip(parts, spread, strict=True))
+        return [_interpolated(grid, ratio) for ratio in found]
 
     def finish(self, run: Run, made: int) -> Any:
         """Count."""
         values: Found = self.tree.result()
         assert self.measured is not None
         labels = self.rule.sign * _values(self.measured)
-        counted = [_counted(labels, top.score, self.k, self.beyond(d)) for d, top in enumerate(values.tops)]
-        shares, below = zip(*counted, strict=True)
+        tails = self._tails()
+        ratios = self._ratios(tails, np.concatenate([labels, *(top.score for top in values.tops)]))
+        counted = [
+            _counted(labels, top.score, self.k, self.beyond(d), ratios[d])
+            for d, top in enumerate(values.tops)
+        ]
+        shares, below, at = zip(*counted, strict=True)
         low, high = np.quantile(shares, _INTERVAL)
         best = float(labels.max())
         better = [int((top.score > best).sum()) + self.beyond(d)(best) for d, top in enumerate(values.tops)]
         self.notes = (
             *self.notes,
             *self.said(float(np.mean(below))),
+            _words_of_tails(tails, float(np.median(at)), high - low, self.rule.sign),
             *_doubts(float(np.mean(better)), self.k),
         )
         return FoundReport(
@@ -342,8 +369,8 @@ class _SpaceFound(_Found):
             screen.rule = acquisition_for("greedy")
             screen.k = DEEPEST * screen.first // MORE
         screen.read(self.model)
-        structures = (each.structures.names for each in self._labelled(run, None))
-        screen.excluded = settled(sorted(set[str]().union(*structures)))
+        structures = (each.structures for each in self._labelled(run, None))
+        screen.excluded = KnownStructures.union(structures, self.demands.exclude_by)
         self._limit_labels()
         screen.prepare(run)
         self.notes, screen.notes = tuple(dict.fromkeys((*self.notes, *screen.notes))), ()
@@ -419,7 +446,7 @@ class _SpaceFound(_Found):
             weights.append(np.full(len(numbers[-1]), screen.n_products / len(some)))
         number, weight = np.concatenate(numbers), np.concatenate(weights)
         found = screen.predicted(run, decoded(screen.cut, number.tolist()), std=True)
-        free = np.array([text not in screen.excluded for text in found.smiles], bool)
+        free = screen.excluded.free(found.smiles)
         if not free.any():
             return _Below()
         sign, columns = self.rule.sign, found.columns
@@ -427,7 +454,7 @@ class _SpaceFound(_Found):
 
     def beyond(self, draw: int) -> Callable[[float], float]:
         """See `_Found`."""
-        return self.below.better(self.factors[draw], draw)
+        return self.below.better(draw)
 
     def said(self, below: float) -> list[str]:
         """See `_Found`."""
@@ -451,7 +478,7 @@ class _Below:
     std: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     weight: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
-    def better(self, factor: float, draw: int) -> Callable[[float], float]:
+    def better(self, draw: int) -> Callable[[float], float]:
         """Return a function that says how many products are better than a value.
 
         Weights are multiplied by exponential random numbers, as those of a Bayesian bootstrap (Rubin 1981),
@@ -460,7 +487,7 @@ class _Below:
         words = seeds.words(0, f"found/below/{draw}", len(self.mean))
         uniform = (words >> np.uint64(11)) * 2.0**-53
         weight = -self.weight * np.log1p(-uniform)
-        return lambda value: float(weight @ ndtr((self.mean - value) / (factor * self.std)))
+        return lambda value: float(weight @ ndtr((self.mean - value) / self.std))
 
 
 def _values(measured: Measured) -> npt.NDArray[np.float64]:
@@ -482,28 +509,35 @@ def _doubts(better: float, k: int) -> list[str]:
     ]
 
 
-def shown_by_batches(rounds: Sequence[Mapping[str, Any]], target: int) -> tuple[float, int]:
-    """Return how far labels of batches were from their means, in predicted deviations, and their number.
+def _words_of_tails(tails: TailCounts, at: float, width: float, sign: float) -> str:
+    """Return what is known of how many molecules are better than the last of the best k."""
+    wide = "; the interval is wide for that reason" if width > _WIDE else ""
+    if not len(tails.y):
+        return (
+            "nothing shows how right the model is about its best molecules, as it cannot leave out its "
+            f"labels: their number is taken to be uncertain{wide}"
+        )
+    seen, expected = int((tails.y >= at).sum()), float(ndtr((tails.mean - at) / tails.std).sum())
+    low, high = (float(tails.ratio([at], part, 0.0)[0]) for part in _INTERVAL)
+    which = "the first labels, left out one by one"
+    if tails.n_batches:
+        many = f"each of {tails.n_batches:,} batches" if tails.n_batches > 1 else "the batch"
+        which += f", and {many}, predicted from what was before it"
+    return (
+        f"{amount(seen, 'labels')} are as good as the last of the best ({sign * at:.4g}), where "
+        f"{expected:.1f} were expected ({which}): so other molecules are taken to be {low:.1f} to {high:.1f} "
+        f"times as many as the model says, and more doubtful where they are unlike these{wide}"
+    )
 
-    1 and 0 if the batches are not known or have too few labels; see `daskrf.gp.agreement`.
 
-    Examples
-    --------
-    >>> batch = {"agreement": [{"n": 50, "mean_z2": 1.44}]}
-    >>> shown_by_batches([{"labels": 100}, batch, batch], 0), shown_by_batches([{"labels": 100}], 0)
-    ((1.2, 100), (1.0, 0))
-    """
-    known = [each["agreement"][target] for each in rounds if each.get("agreement")]
-    found = [(each["n"], each["mean_z2"]) for each in known if each is not None]
-    n_labels = sum(n for n, _ in found)
-    if n_labels < _FEWEST:
-        return 1.0, 0
-    return math.sqrt(sum(n * z2 for n, z2 in found) / n_labels), n_labels
+def _interpolated(grid: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> Ratio:
+    """Return a function that is known on a grid."""
+    return lambda at: np.interp(at, grid, values)
 
 
-def _spread(n: int) -> npt.NDArray[np.float64]:
+def _spread(n: int, name: str) -> npt.NDArray[np.float64]:
     """Return the quantiles of a standard normal distribution for n draws, in an order without meaning."""
-    order = np.argsort(seeds.words(0, "found/factor", n), kind="stable")
+    order = np.argsort(seeds.words(0, name, n), kind="stable")
     return np.asarray(ndtri((order + 0.5) / n))
 
 
@@ -512,41 +546,46 @@ def _counted(
     others: npt.NDArray[np.float64],
     k: int,
     beyond: Callable[[float], float] = lambda value: 0.0,
-) -> tuple[float, float]:
-    """Return the share of the k largest that was measured, and that of which only the number is known.
+    ratio: Ratio = np.ones_like,
+) -> tuple[float, float, float]:
+    """Return the share of the k largest that was measured, that of which only the number is known, the last.
 
-    `beyond` says how many of the latter are larger than a value.
+    `beyond` says how many of the latter are larger than a value, and `ratio` for how many molecules each of
+    those that were not measured counts, if it has that value.
 
     Examples
     --------
     >>> _counted(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3)
-    (0.6666666666666666, 0.0)
-    >>> _counted(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3, lambda value: 5.5 - value)
-    (0.3333333333333333, 0.3333333333333333)
+    (0.6666666666666666, 0.0, 3.0)
+    >>> _counted(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3, ratio=lambda values: 0 * values + 2)
+    (0.3333333333333333, 0.0, 4.0)
     """
     values = np.concatenate([measured, others])
-    order = np.argsort(-values, kind="stable")[:k]
-    n = bisect_left(range(len(order)), k, key=lambda i: math.floor(i + beyond(float(values[order[i]]))))
-    n_all = k if n < len(order) else min(k, n + math.ceil(beyond(-math.inf)))
-    return float((order[:n] < len(measured)).sum() / n_all), (n_all - n) / n_all
+    order = np.argsort(-values, kind="stable")
+    ranked = values[order]
+    is_label = order < len(measured)
+    n_labels, weights = np.cumsum(is_label), ratio(ranked)
+    n_others = np.cumsum(~is_label)
+
+    def total(i: int) -> float:
+        return float(n_labels[i] + weights[i] * (n_others[i] + beyond(float(ranked[i]))))
+
+    last = next((i for i in range(len(order)) if total(i) >= k), len(order) - 1)
+    n, of_all = int(n_labels[last]), total(last) if total(last) < k else float(k)
+    more = float(weights[last]) * beyond(float(ranked[last]))
+    return min(1.0, n / of_all), min(more, max(0.0, of_all - n)) / of_all, float(ranked[last])
 
 
 @dataclass(frozen=True)
 class DrawnValues(Candidates):
-    """Draws new measurements of all rows: draws of the function, and noise that depends on row and draw.
-
-    Their deviations from the mean are multiplied by a factor for each draw.
-    """
+    """Draws new measurements of all rows: draws of the function, and noise that depends on row and draw."""
 
     noise: float = 0.0
-    factors: tuple[float, ...] = ()
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        drawn, columns = super().scores(model, block)
-        mean = self.rule.sign * columns["mean"]
+        drawn, _ = super().scores(model, block)
         drawn = drawn.reshape(len(block.rows), -1)
         for draw in range(drawn.shape[1]):
             words = seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
             drawn[:, draw] += self.noise * normal_of(words)
-            drawn[:, draw] = mean + self.factors[draw] * (drawn[:, draw] - mean)
         return drawn, {}

@@ -21,16 +21,18 @@ from daskrf.quantities import amount, format_bytes
 from daskrf.report.annotation import Known
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
-from daskrf.report.webpage import ENDING, MARK, MOST
-from daskrf.storage.backend import as_path, backend, exists, is_file
-from daskrf.storage.files import file_errors
-from daskrf.storage.hits import hits_at
+from daskrf.report.webpage import ENDING, MOST
+from daskrf.storage.backend import as_path, backend
+from daskrf.storage.hits import hits_at, write_recorded
 from daskrf.storage.inspection import kind_of
+from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.predictions import PredictionStore
 
 __all__ = ["PageReport", "page"]
 
 Paths = str | os.PathLike[str]
+
+_SHOWN = ("model", "model_name", "target", "direction", "source", "library")  # of what hits say of themselves
 
 CLI = Command("daskrf page hits.parquet -o hits.html --model docking.model --actives known.sdf", step=6)
 
@@ -69,6 +71,7 @@ def page(
     model: Paths | None = None,
     actives: Paths | None = None,
     title: str | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PageReport:
     """Show molecules on one page, a file of HTML for any browser, without a network.
@@ -89,6 +92,8 @@ def page(
         File of molecules to compare with, of any format.
     title : str, optional
         Title of the page.
+    overwrite : bool
+        Replace a file of daskrf at the output.
     progress : Progress, optional
         Is told what is being done.
 
@@ -100,9 +105,11 @@ def page(
     ------
     InputError
         If there are no molecules, or the model is not that of the hits.
+    StoreError
+        If there is a file of daskrf at `output`.
     """
     start, output = time.monotonic(), as_path(output)
-    _check_output(output)
+    _check_output(output, overwrite=overwrite)
     progress = progress or Progress()
     table, about, notes = _molecules(as_path(hits), progress)
     fitted = None if model is None else read_model(as_path(model), statistics=False)
@@ -119,30 +126,33 @@ def page(
     command = "\n".join(
         filter(None, [screen_command(about, as_path(hits).name), _command(hits, output, model, actives)])
     )
-    with file_errors("write", output), backend(output).writing(output) as temporary:
-        write_hits_page(table, temporary, said, fitted, model or "", known, title or "", command)
+
+    def write(file: Path) -> None:
+        write_hits_page(table, file, said, fitted, model or "", known, title or "", command)
+
+    shown = {
+        **{name: about[name] for name in _SHOWN if name in about},
+        "made": f"page of {amount(table.num_rows, 'molecules')} of {as_path(hits).name}",
+        "notes": notes,
+    }
+    write_recorded(output, write, shown, "page", guarded(output, overwrite=overwrite))
     size = backend(output).size(output) or 0
     return PageReport(output, table.num_rows, size, time.monotonic() - start, tuple(notes))
 
 
-def _check_output(output: PurePath) -> None:
-    """Refuse another ending, and a file that is not a page of daskrf."""
+def _check_output(output: PurePath, *, overwrite: bool) -> None:
+    """Refuse another ending, and a file that may not be replaced."""
     if output.suffix.lower() != ENDING:
-        raise OptionError(
-            f"A page is a file of HTML; give it such a name, for example {output.with_suffix(ENDING)}."
-        )
-    if not exists(output):
-        return
-    with file_errors("read", output):
-        head = backend(output).read(output, most=1000)[:1000] if is_file(output) else b""
-    if MARK.encode() not in head:
-        raise InputError(f"{output} exists and is not a page of daskrf; give another output path.")
+        example = output.parent / f"{output.stem}{ENDING}"
+        raise OptionError(f"A page is a file of HTML; give it such a name, for example {example}.")
+    refuse_others(output, overwrite=overwrite)
 
 
 def _molecules(path: PurePath, progress: Progress) -> tuple[pa.Table, Mapping[str, Any], list[str]]:
     """Return the molecules in a file, what the file says of itself, and what is to be said of them."""
     earlier = hits_at(path)
-    if earlier is not None and earlier.kind == "hits" and earlier.about and not earlier.is_damaged():
+    listed = earlier is not None and earlier.kind in ("hits", "batch") and bool(earlier.about)
+    if earlier is not None and listed and not earlier.problems():
         return earlier.table, earlier.about, []
     if kind_of(path, missing_ok=True) == "predictions":
         store = PredictionStore.open(path)
@@ -158,7 +168,7 @@ def _molecules(path: PurePath, progress: Progress) -> tuple[pa.Table, Mapping[st
     if not table.num_rows:
         raise InputError(f"{path} holds no molecules to show.")
     changed = f"{path.name} was changed since it was written, and is shown as it is now"
-    return table, {}, [changed] if earlier is not None and earlier.kind == "hits" else []
+    return table, {}, [changed] if listed else []
 
 
 def _check_model(model: Model, about: Mapping[str, Any], path: Paths | None) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands import READING
-from daskrf.errors import InputError, OptionError
-from daskrf.jobs.given import Data
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.given import Data, is_given
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_model
@@ -24,17 +25,20 @@ from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat
+from daskrf.molecules.frames import InputIndex
 from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount
-from daskrf.report.notebook import Shown
+from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import absolute, as_list, as_path
 from daskrf.storage.files import work_folder
-from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_predictions, write_rejects
+from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.inspection import check_output
+from daskrf.storage.outputs import earlier_output
 from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.rowstore import REJECT_SCHEMA
 from daskrf.storage.store import REJECTS, CommitRecord
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
 
@@ -62,7 +66,7 @@ _TEXT_BYTES = 25  # of a number in text
 
 
 @dataclass(frozen=True)
-class PredictReport(Shown):
+class PredictReport(OfInput):
     """What `predict` did.
 
     Attributes
@@ -83,11 +87,14 @@ class PredictReport(Shown):
     notes : tuple of str
         What is to be said of the output.
     table : pyarrow.Table or None
-        The predictions, if there is no output.
+        The predictions, if there is no output. Of data in memory it has a row for each row of the input, and
+        `to_pandas` has the index of the input.
     left_out : pyarrow.Table or None
         The rejected rows, if there is no output: row, source, line, text and reason.
     scales : tuple of str
         The transforms and units of targets, where they are known.
+    index : InputIndex or None
+        The index of the DataFrames or Series that were given.
     """
 
     store: PurePath | None
@@ -103,6 +110,25 @@ class PredictReport(Shown):
     table: pa.Table | None = field(default=None, repr=False)
     left_out: pa.Table | None = field(default=None, repr=False)
     scales: tuple[str, ...] = ()
+    index: InputIndex | None = field(default=None, repr=False)
+
+    def with_index(self, index: InputIndex) -> Self:
+        """See `OfInput`."""
+        return replace(super().with_index(index), index=index)
+
+    def to_pandas(self) -> Any:
+        """Return the predictions as a pandas DataFrame; those of a DataFrame or Series have its index.
+
+        Raises
+        ------
+        InputError
+            There is no table in memory, as for predictions that were written, or pandas is not installed.
+        """
+        frame = super().to_pandas()
+        if self.index is None:
+            return frame
+        own = self.index.at(frame["row"].to_numpy())
+        return frame.drop(columns=self.index.names).set_axis(own, axis=0)
 
     def __str__(self) -> str:
         if self.table is not None:
@@ -126,6 +152,7 @@ def predict(
     output: Paths | None = None,
     *,
     std: bool = True,
+    every_row: bool | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -157,6 +184,9 @@ def predict(
         Predict standard deviations, too. They cost more: the mean of a molecule takes M additions, its
         standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
         against a fifth of a millisecond.
+    every_row : bool, optional
+        Give each row of the input its own row, in order, also where there is no prediction: numbers are NaN
+        then, empty in text, and a column reason says why. Default: only for data in memory.
     format : TableFormat, optional
         How to read SMILES files, as in `fingerprint`. The model knows which fingerprints it needs.
     fragments : {"keep", "largest", "reject"}, optional
@@ -177,11 +207,18 @@ def predict(
     """
     files = (source, format, fragments, accept_rejects)
     if output is not None:
-        return run(_Predict(as_path(model), files, as_path(output), std), client, progress, shard, prepare)
+        return run(
+            _Predict(as_path(model), files, as_path(output), std, bool(every_row)),
+            client=client,
+            progress=progress,
+            shard=shard,
+            prepare=prepare,
+        )
     if shard is not None or prepare:
         raise OptionError("A share of a job needs an output; give --output (output).")
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
-        return run(_Predict(as_path(model), files, Path(folder) / "p", std, prints=True), None, progress)
+        place = Path(folder) / "p"
+        return run(_Predict(as_path(model), files, place, std, bool(every_row), prints=True), None, progress)
 
 
 @dataclass
@@ -192,10 +229,11 @@ class _Predict(Job[PredictReport]):
     files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
     output: PurePath
     std: bool
+    every_row: bool = False
     prints: bool = False
     model: Model = field(init=False)
     features: Source = field(init=False)
-    earlier: Earlier | None = None
+    earlier: Earlier | None = field(default=None, init=False)
     store: PredictionStore = field(init=False)
 
     name = "predict"
@@ -219,26 +257,35 @@ class _Predict(Job[PredictReport]):
             if self.output.suffix.lower() in _NOT_WRITTEN:
                 check_ending(self.output)
             check_output(self.output, "predictions")
-        earlier = earlier_hits(self.output, "table") if self.in_file else None
+        earlier = earlier_output(self.output, "table") if self.in_file else None
         if self.in_file:
-            earlier_hits(rejects_of(self.output))  # refuses anything else there
+            refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        self.features = source_for(run, self.model, *self.files, keep_columns=self.in_file)
-        if self.prints and (rows := sum(self.features.partition_rows)) > MOST_PRINTED:
+        self.features = source_for(
+            *(run, self.model, *self.files), keep_columns=self.in_file, empty_ok=is_given(self.files[0])
+        )
+        rows = sum(self.features.partition_rows)
+        if self.prints and rows > MOST_PRINTED and not is_given(self.files[0]):
             raise InputError(
                 f"The predictions of {amount(rows, 'molecules')} are too many to print, which is done up to "
                 f"{MOST_PRINTED:,}; give an output, for example -o predictions.csv (output)."
             )
+        self.earlier = earlier
         if earlier is not None:
             earlier.refuse_other(self.spec, source_words(self.files[0]))
             _ = earlier.table  # refuses a file that was changed
-        self.earlier = earlier
 
     @property
     def spec(self) -> dict[str, Any]:
         """What a file of predictions depends on."""
-        library = self.features.spec_hash
-        return {"model": self.model.metadata["spec_hash"], "library": library, "std": self.std}
+        model, library = self.model.metadata["spec_hash"], self.features.spec_hash
+        return {"model": model, "library": library, "std": self.std} | self._every_row
+
+    @property
+    def _every_row(self) -> dict[str, bool]:
+        """That every row has its place: said only where it is so, or was, as older outputs say nothing."""
+        was = self.earlier is not None and "every_row" in self.earlier.about
+        return {"every_row": self.every_row} if self.every_row or was else {}
 
     def need(self) -> Need:
         if self.earlier is not None:
@@ -261,7 +308,7 @@ class _Predict(Job[PredictReport]):
             self.folder,
             source=features.spec_hash,
             model=model_hash,
-            options={"std": self.std, "map": features.brief_map},
+            options={"std": self.std, "map": features.brief_map} | self._every_row,
             rows=rows,
             provenance={"model_path": path, "source_path": _describe(self.files[0])},
         )
@@ -273,6 +320,7 @@ class _Predict(Job[PredictReport]):
             self.store.spec_hash,
             self.std,
             features.seconds_per_row + score_seconds(self.model, features.block_size, std=self.std),
+            self.every_row,
         )
         return [Partitions(stage, self.store, rows)]
 
@@ -286,25 +334,39 @@ class _Predict(Job[PredictReport]):
             "model_name": self.path.name,
             "source": source_words(self.files[0]),
             "targets": list(self.model.targets),
-            "rows": counts["kept"],
-            "rejected": counts["rejected"],
+            "rows": counts.get("kept", 0),
+            "rejected": counts.get("rejected", 0),
             "partitions": n_partitions,
         }
         if self.prints:
-            parts = [self.store.read(p) for p in range(n_partitions)]
-            lost = [self.store.read_rejects(p) for p in range(n_partitions)]
+            lost = [REJECT_SCHEMA.empty_table(), *map(self.store.read_rejects, range(n_partitions))]
             report = self._report(about, n_partitions, made, run.seconds)
             return replace(
                 report,
                 store=None,
                 rejects=None,
-                table=pa.concat_tables(parts),
-                left_out=pa.concat_tables(lost),
+                table=pa.concat_tables(self._tables()),
+                left_out=pa.concat_tables(lost).unify_dictionaries(),
             )
         if self.in_file:
-            write_predictions(map(self.store.read, range(n_partitions)), self.output, about)
-            write_rejects(map(self.store.read_rejects, range(n_partitions)), self.output)
+            write_predictions(self._tables(), self.output, about)
+            lost = [REJECT_SCHEMA.empty_table()] if not n_partitions else []
+            write_rejects(
+                itertools.chain(lost, map(self.store.read_rejects, range(n_partitions))), self.output
+            )
         return self._report(about, n_partitions, made, run.seconds)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """Yield the predictions by partition; of no rows at all, a table without rows."""
+        yield from map(self.store.read, range(self.store.n_partitions))
+        if not self.store.n_partitions:
+            kinds = ("mean", "std", "std_y") if self.std else ("mean",)
+            numbers = dict.fromkeys(
+                itertools.chain(*(target_names(self.model, kind) for kind in kinds)), pa.float64()
+            )
+            texts = {"reason": pa.string()} if self.every_row else {}
+            types = {"row": pa.int64(), "id": pa.string(), "smiles": pa.string(), **numbers, **texts}
+            yield pa.schema(list(types.items())).empty_table()
 
     def _report(
         self, about: dict[str, Any], n_partitions: int, made: int, seconds: float, notes: tuple[str, ...] = ()
@@ -321,19 +383,23 @@ class _Predict(Job[PredictReport]):
 
 def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:
     """Return the lines of a table for the terminal, with the rejected rows below."""
-    rows = table.to_pylist()
-    names = [name for name in table.column_names if name not in ("row", "id", "smiles")]
+    more = table.num_rows - MOST_PRINTED
+    rows = [row for row in table.slice(0, MOST_PRINTED).to_pylist() if row.get("reason") is None]
+    names = [name for name in table.column_names if name not in ("row", "id", "smiles", "reason")]
     named = any(row["id"] != f"row-{row['row']}" for row in rows)
     header = [*(["id"] if named else []), "smiles", *names]
     cells = [[_cell(row[name]) for name in header] for row in rows]
     lines = text_table(header, cells).split("\n") if rows else []
-    for lost in [] if left_out is None else left_out.to_pylist():
+    lines += [f"and {amount(more, 'rows')} more; see to_pandas()"] if more > 0 else []
+    for lost in [] if left_out is None else left_out.slice(0, MOST_PRINTED).to_pylist():
         lines.append(f"left out: line {lost['line']:,}, {shorten(lost['text'], _WIDTH)!r}: {lost['reason']}")
     return lines
 
 
-def _cell(value: str | float) -> str:
-    return shorten(value, _WIDTH) if isinstance(value, str) else f"{value:.4f}"
+def _cell(value: Any) -> str:
+    return (
+        f"{value:.4f}" if isinstance(value, float) else shorten("" if value is None else str(value), _WIDTH)
+    )
 
 
 def _describe(source: Paths | Sequence[Paths]) -> str:
@@ -353,6 +419,7 @@ class PredictStage:
     spec_hash: str
     std: bool
     seconds_per_row: float
+    every_row: bool = False
     name: str = "predict"
 
     def make(self, partition: int) -> CommitRecord:
@@ -363,10 +430,27 @@ class PredictStage:
             parts.append(self._table(model, block))
             del block  # before the next one is made
         table = pa.concat_tables(parts) if parts else self._table(model, None)
+        if self.every_row:
+            return self._make_every_row(partition, table)
         found = self.source.describe(partition, table["row"].to_numpy())
         table = table.add_column(1, "id", found["id"]).add_column(2, "smiles", found["smiles"])
         store = opened(PredictionStore, self.path, self.spec_hash)
         return store.write_partition(partition, beside(table, found), self.source.rejects(partition))
+
+    def _make_every_row(self, partition: int, table: pa.Table) -> CommitRecord:
+        """Write the predictions among the rows that have none."""
+        every = self.source.every(partition)
+        there = np.array([reason is None for reason in every.reasons], dtype=bool)
+        if every.table["row"].to_numpy()[there].tolist() != table["row"].to_pylist():
+            raise StoreError(f"The input of partition {partition} has changed since it was predicted")
+        columns = {name: every.table[name] for name in ("row", "id", "smiles")}
+        for name in table.column_names[1:]:
+            values = np.full(len(there), np.nan)
+            values[there] = table[name].to_numpy()
+            columns[name] = pa.array(values)
+        columns["reason"] = pa.array(every.reasons, pa.string())
+        store = opened(PredictionStore, self.path, self.spec_hash)
+        return store.write_partition(partition, beside(pa.table(columns), every.table), every.rejects)
 
     def _table(self, model: Model, block: Block | None) -> pa.Table:
         """Return a table of row and, for each target, mean, std and std_y."""

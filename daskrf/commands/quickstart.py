@@ -38,6 +38,8 @@ from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import as_path
 from daskrf.storage.differences import differences
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.hits import write_recorded
+from daskrf.storage.outputs import guarded
 from daskrf.storage.predictions import PredictionStore
 
 __all__ = ["QuickstartReport", "quickstart"]
@@ -252,7 +254,8 @@ class _Run:
         if not self.path("library.smi").exists():
             with self.timed("make library"):
                 lines = self.in_parallel("make library", _library_lines, range(n), seed)
-                _write_text(self.path("library.smi"), "smiles name\n" + "".join(lines))
+                text = "smiles name\n" + "".join(lines)
+                self.write("library.smi", lambda file: file.write_text(text), "molecules of a quickstart")
 
     def label(self, library: pa.Table, n: int, seed: int) -> npt.NDArray[np.int64]:
         """Score some molecules, as if each score were expensive; return their positions."""
@@ -265,7 +268,8 @@ class _Run:
         own = library.take(chosen)
         scores = self.score("label", own["smiles"].to_pylist()).tolist()
         rows = (f"{name},{score!r}\n" for name, score in zip(own["id"].to_pylist(), scores, strict=True))
-        _write_text(self.path("labels.csv"), "id,score\n" + "".join(rows))
+        text = "id,score\n" + "".join(rows)
+        self.write("labels.csv", lambda file: file.write_text(text), "scores of some of them")
         return chosen
 
     def evaluate(
@@ -276,9 +280,8 @@ class _Run:
         with self.timed("truth"):
             truth = self.score("truth of the whole library", library["smiles"].to_pylist())
             table = pa.table({"row": library["row"], "id": library["id"], "score": truth})
-            temporary = self.path("truth.parquet.part")
-            pq.write_table(table, temporary, compression="zstd")
-            temporary.replace(self.path("truth.parquet"))
+            told = "scores of all molecules"
+            self.write("truth.parquet", lambda file: pq.write_table(table, file, compression="zstd"), told)
         with self.timed("picture"):
             for hit in hits:
                 hit["truth"] = float(truth[np.searchsorted(library["row"].to_numpy(), hit["row"])])
@@ -287,8 +290,15 @@ class _Run:
             ranking = recovery(-truth[rest], -mean, _N_BEST)  # lower scores are better
             quality = calibration_report(truth[rest], mean, std)
             held_out = HeldOut(truth[rest], mean, std)
-            plot_screen(self.path("hits.png"), held_out, ranking, quality.r2, "score (lower is better)")
+            shown = ranking, quality.r2, "score (lower is better)"
+            self.write("hits.png", lambda file: plot_screen(file, held_out, *shown), "picture of the screen")
         return QuickstartReport(self.directory, len(truth), len(chosen), hits, ranking, quality, self.seconds)
+
+    def write(self, name: str, write: Callable[[Path], object], what: str) -> None:
+        """Write a file, unless somebody has changed the one that is there."""
+        path = self.path(name)
+        before = guarded(path, overwrite=True)
+        write_recorded(path, write, {"made": what}, "quickstart", before)
 
     def score(self, stage: str, smiles: Sequence[str]) -> npt.NDArray[np.float64]:
         """Compute the objective of every SMILES string."""

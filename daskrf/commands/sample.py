@@ -27,9 +27,10 @@ from daskrf.spaces import CutSpace, read_space
 from daskrf.spaces.families import decoded, starts_of
 from daskrf.spaces.limits import Range, ranges_of, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
-from daskrf.storage.backend import as_path, backend, refuse_existing
-from daskrf.storage.files import file_errors
-from daskrf.storage.tablefiles import check_ending, write_molecules
+from daskrf.storage.backend import as_path
+from daskrf.storage.hits import write_hits
+from daskrf.storage.outputs import guarded, refuse_others
+from daskrf.storage.tablefiles import check_ending
 
 __all__ = ["SampleReport", "sample"]
 
@@ -137,11 +138,17 @@ def sample(
         raise InputError(f"No product of {space} that was drawn lies within the limits; widen them.")
     products = decoded(cut, row.tolist())
     table = pa.table(product_columns(cut, products, smiles))
-    with file_errors("write", output), backend(output).writing(output) as staged:
-        write_molecules(table, staged, output)
     notes = [*_counts(table), *left_out(cut)]
     if len(row) < n:
         notes.append(f"these are all that were found: {amount(len(row), 'different molecules')}")
+    about = {
+        "made": f"{amount(len(row), 'random molecules')} of {sum(cut.sizes):,} products, seed {seed}",
+        "source_kind": "space",
+        "source": as_path(space).name,
+        "library": read.digest,
+        "notes": notes,
+    }
+    write_hits(table, output, about, kind="sample", before=guarded(output, overwrite=overwrite))
     return SampleReport(output, table, sum(cut.sizes), time.monotonic() - start, tuple(notes))
 
 
@@ -155,7 +162,7 @@ def _checked(
         raise OptionError(f"by is one of {', '.join(get_args(By))}, not {by!r}.")
     check_seed(seed)
     check_ending(output)
-    refuse_existing(output, overwrite)
+    refuse_others(output, overwrite=overwrite)
     return ranges_of(within)
 
 

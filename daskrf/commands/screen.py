@@ -23,7 +23,7 @@ from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.gp.weightedsum import Target, WeightedSum, targets_in
 from daskrf.jobs.directions import maximizes, words
-from daskrf.jobs.draws import drawn_function, leave_draws
+from daskrf.jobs.draws import drawn_function, drawn_values, leave_draws, source_of_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
@@ -31,27 +31,30 @@ from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
 from daskrf.jobs.models import Model, open_model, predictions_of, read_model, score_seconds
+from daskrf.jobs.passing import PASSED, UNTESTED, FilterTexts, Passing, reason_of
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
+from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
+from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
+from daskrf.molecules.structures import LEVELS, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.hitspage import screen_command, write_hits_page
-from daskrf.report.notebook import Shown
+from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
-from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
-from daskrf.storage.model import load_model
+from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits, write_rejects
+from daskrf.storage.outputs import earlier_output
 from daskrf.storage.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
 
@@ -76,6 +79,16 @@ def read_fraction(text: str) -> float:
     return 1.0 if text == "none" else float(text)
 
 
+FILTERING = {
+    name: Option(metavar=word, section="Which molecules may be chosen")
+    for name, word in (
+        ("where", "CONDITION"),
+        ("smarts", "SMARTS"),
+        ("without_smarts", "SMARTS"),
+        ("alerts", "NAME"),
+    )
+}
+
 CLI = Command(
     "daskrf screen docking.model real.fingerprints -o hits.parquet -k 1000 --acquisition ucb --minimize",
     step=5,
@@ -85,6 +98,7 @@ CLI = Command(
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
+        **FILTERING,
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "per_block": Option(least=1, section="Spaces"),
         "rough": Option(section="Spaces"),
@@ -100,12 +114,12 @@ _LEAST_ROWS = 10_000  # in a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
+_CHUNK = 1024  # molecules tested at a time
 _LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of a smaller library
-_SHORTLIST = 10  # times k molecules with the best means get a standard deviation, with std="candidates"
 
 
 @dataclass(frozen=True)
-class ScreenReport(Shown):
+class ScreenReport(OfInput):
     """What `screen` found.
 
     Attributes
@@ -168,7 +182,12 @@ def screen(
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | Mapping[str, float] | None = None,
+    where: str | Sequence[str] = (),
+    smarts: str | Sequence[str] = (),
+    without_smarts: str | Sequence[str] = (),
+    alerts: str | Sequence[str] = (),
     exclude_labelled: bool = False,
+    exclude_by: Level | None = None,
     overwrite: bool = False,
     within: Mapping[str, Sequence[float | None]] | None = None,
     per_block: int | None = None,
@@ -219,8 +238,8 @@ def screen(
         Whether large or small values are good. Not needed if the model was fitted with a direction.
     std : {"candidates", "all", "none"}
         Which molecules get a standard deviation, at M^2 / 2 multiply-adds each. With all, rules that need it
-        are exact. With candidates, only the hits get one, and such rules rank the 10 times k molecules with
-        the best means, which is an approximation.
+        are exact. With candidates, only the hits get one, and such rules rank the 10 k molecules with the
+        best means (at least 5,000), which is an approximation.
     shortlist : float, optional
         For an exact process: the fraction of the library to rank in full, above 0 and up to 1. Kernel values
         of its landmarks, which cost far less, choose the molecules. Default: as large as it takes to keep 99
@@ -232,9 +251,13 @@ def screen(
         Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
         "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize where the directions of
         the targets do not say which. In Python also the weights by name.
+    where, smarts, without_smarts, alerts
+        As in `suggest`, of a library. The report says how many of the best molecules each filter left out.
     exclude_labelled : bool
         Leave out the rows that the model was fitted to, if this is the same library. Copies of their
         molecules in other rows stay, and are counted. Of a space, leave out all labelled molecules.
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
+        Of a space, what counts as a labelled molecule, as in `suggest`. Default: the tautomer.
     overwrite : bool
         Replace the hits of another search at the output.
     within : dict of str to (float or None, float or None), optional
@@ -278,18 +301,57 @@ def screen(
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
+    filters = FilterTexts(where, smarts, without_smarts, alerts)
     space, of_space = space_among(source), (within, per_block, rough, rough_components)
     if space is not None:
+        _refuse_filters(filters)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
         job_of_space = space_screen(own, files, shortlist, *of_space)
         job_of_space.exclude_labelled = exclude_labelled
+        if exclude_by is not None:
+            job_of_space.exclude_by = _level_of(exclude_by, exclude_labelled=exclude_labelled)
         return run(job_of_space, client, progress, shard, prepare)
     check_library_options(shortlist, *of_space)
+    if exclude_by is not None:
+        raise OptionError(
+            "--exclude-by is for spaces: of a library, --exclude-labelled leaves out rows; `daskrf suggest` "
+            "leaves out molecules."
+        )
     job = ScreenJob(
-        *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
-        *(overwrite, shortlist),
+        path=as_path(model),
+        files=files,
+        output=output,
+        k=k,
+        std=std,
+        seed=seed or 0,
+        rule=rule,
+        maximize=maximize,
+        asked=target,
+        exclude_labelled=exclude_labelled,
+        overwrite=overwrite,
+        shortlist=shortlist,
+        filters=filters,
     )
     return run(job, client, progress, shard, prepare)
+
+
+def _refuse_filters(filters: FilterTexts) -> None:
+    """Refuse filters of a space, whose products are never listed."""
+    if filters.given:
+        names = [f"--{name.replace('_', '-')}" for name in filters.given]
+        raise OptionError(
+            f"{listed(names)} test the molecules of a library: limit the products of a space by --within, or "
+            "take the best that pass by `daskrf suggest`."
+        )
+
+
+def _level_of(level: Level, *, exclude_labelled: bool) -> Level:
+    """Refuse an unknown level, and one that nothing is compared by."""
+    if level not in LEVELS:
+        raise OptionError(f"exclude_by is one of {', '.join(LEVELS)}, not {level!r}.")
+    if not exclude_labelled:
+        raise OptionError("--exclude-by goes with --exclude-labelled; leave it out.")
+    return level
 
 
 @dataclass
@@ -308,12 +370,15 @@ class ScreenJob(Job[ScreenReport]):
     exclude_labelled: bool
     overwrite: bool
     shortlist: float | None = None
+    filters: FilterTexts = field(default_factory=FilterTexts)
     model: Model = field(init=False)
     features: Source = field(init=False)
     target: Target = 0
     measured: Measured | None = None  # of a sum
     notes: tuple[str, ...] = ()
+    before: Earlier | None = None  # at the output, whatever it holds
     earlier: Earlier | None = None
+    passing: Passing | None = None
     tree: Tree = field(init=False)
 
     name = "screen"
@@ -337,7 +402,7 @@ class ScreenJob(Job[ScreenReport]):
     @property
     def n_kept(self) -> int:
         """How many molecules are kept until all have been scored."""
-        return self.k * _SHORTLIST if self.shortlisted else self.k
+        return n_candidates(self.k) if self.shortlisted else self.k
 
     @property
     def rough(self) -> bool:
@@ -346,21 +411,24 @@ class ScreenJob(Job[ScreenReport]):
 
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
-        name, earlier = source_words(self.files[0]), earlier_hits(self.output)
-        earlier_hits(rejects_of(self.output))  # refuses anything else there
+        name, earlier = source_words(self.files[0]), earlier_output(self.output, overwrite=self.overwrite)
+        refuse_foreign(rejects_of(self.output))
+        self.before = earlier
         self.read()
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        if self.filters.given:
+            self.passing = Passing(self.features, self.filters.of_library(self.features))
         if self.exclude_labelled:
             _check_library(self.model, self.features)
-            n_added = int((load_model(self.path, ["labelled_rows"]).arrays["labelled_rows"] < 0).sum())
+            n_added = int((self.model.arrays("labelled_rows")[0] < 0).sum())
             added = f"{n_added:,} labels were added without rows of this library, and may be among the hits"
             self.notes = (*self.notes, *([added] if n_added else []))
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, name)
         if earlier is not None and earlier.is_of(self.spec):
-            self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
+            self.earlier = earlier
 
     def read(self) -> None:
         """Read the model, and find out what to rank by."""
@@ -387,11 +455,19 @@ class ScreenJob(Job[ScreenReport]):
             "acquisition": self.rule.state(),
             "k": self.k,
             "std": self.std,
+            **({"candidates": self.n_kept} if self.shortlisted else {}),
             "target": self.model.name_of(self.target),
             "seed": self.seed if self.rule.needs_sample else None,
             "exclude_labelled": self.exclude_labelled,
             **({"shortlist": self.shortlist} if self.rough else {}),
+            **self._filters,
         }
+
+    @property
+    def _filters(self) -> dict[str, list[str]]:
+        """The filters: said only where there are some, or were, as older hits say nothing."""
+        there = {} if self.before is None else self.before.about
+        return {name: [] for name in FILTERING if name in there} | self.filters.given
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -436,7 +512,7 @@ class ScreenJob(Job[ScreenReport]):
         draw = None
         if self.rule.needs_sample:
             draw = leave_draws(self.model, self.target, self.seed, run.work, self.n_draws)
-        return Search(
+        plain = Search(
             absolute(self.path),
             self.model.metadata["spec_hash"],
             acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule,
@@ -448,12 +524,18 @@ class ScreenJob(Job[ScreenReport]):
             self.deviations,
             self.seed,
         )
+        if self.passing is None:
+            return plain
+        return PassingSearch(**vars(plain), passing=self.passing, n_draws=self.n_draws)
 
     def tree_of(self, run: Run, search: Search) -> Tree:
         """Return the tree that scores the library."""
-        chunk = Blocks(self.features.carried(run.work)).of
+        features: Any = self.features
+        if search.ranks_by_draws:
+            features = source_of_draws(features, self.model, self.target)
+        chunk = Blocks(features.carried(run.work)).of
         search, fraction = self._with_shortlist(run, search, chunk)
-        groups, rows = _grouped(self.features, self.model, std=self.deviations, fraction=fraction)
+        groups, rows = _grouped(features, self.model, std=self.deviations, fraction=fraction)
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
         return Tree([root], groups, rows, _PIECES)
 
@@ -481,11 +563,20 @@ class ScreenJob(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = table_of_rows(self.features, self._ranked(found.top))
+        top = found.top
+        if isinstance(found, Found):
+            found = self._passed(run, found)
+            [top] = found.tops
+            if not len(top):
+                why = "; ".join(self._tested(found)[1:-1])
+                raise InputError(
+                    f"None of {amount(found.n_scored, 'molecules')} passes the filters ({why}); ask for less."
+                )
+        table = table_of_rows(self.features, self._ranked(top))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
-        notes = (*self.notes, *ranking, copies)
+        notes = (*self.notes, *ranking, *self._tested(found), copies)
         rejected, rejects = write_rejects(
             map(self.features.rejects, range(len(self.features.partition_rows))), self.output
         )
@@ -500,6 +591,26 @@ class ScreenJob(Job[ScreenReport]):
         }
         write_hits(table, self.output, about, _page_of(self.output, about, self.model, self.path))
         return self._report(table, about, rejects, notes, run.seconds)
+
+    def _passed(self, run: Run, found: Found) -> Found:
+        """Return what passes, from the whole library if too few of a shortlist do."""
+        if self.shortlist is not None or not self.rough or len(found.tops[0]) >= self.n_kept:
+            return found
+        self.shortlist = 1.0
+        tree = self.tree_of(run, self.search(run))
+        tree.make(client=run.client, progress=run.progress)
+        self.shortlist = None
+        whole: Found = tree.result()
+        return whole
+
+    def _tested(self, found: Hits) -> list[str]:
+        """Return how many molecules were tested, and left out by which filter."""
+        if not isinstance(found, Found) or self.passing is None:
+            return []
+        counts = zip(self.passing.words, found.left_out.tolist(), strict=True)
+        left = [f"left out, {reason_of(word)}: {number:,}" for word, number in counts if number]
+        few = f"only {len(found.tops[0]):,} molecules pass" if len(found.tops[0]) < self.k else ""
+        return [*tested_words(found, self.passing), *left, *([few] if few else [])]
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
         """Return the columns of the k hits, best first; candidates get their standard deviations here."""
@@ -522,15 +633,16 @@ class ScreenJob(Job[ScreenReport]):
 
     def _fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:
         """Read the fingerprints of some rows again."""
-        wanted = np.sort(rows)
+        features, wanted = source_of_draws(self.features, self.model, self.target), np.sort(rows)
         ends = np.searchsorted(wanted, self.features.row_bounds)
         parts = [
             block
             for p in np.flatnonzero(np.diff(ends)).tolist()
-            for block in self.features.blocks(p, wanted[ends[p] : ends[p + 1]])
+            for block in features.blocks(p, wanted[ends[p] : ends[p + 1]])
         ]
         found = np.concatenate([block.rows for block in parts])
-        return sparse.vstack([block.phi for block in parts], format="csr")[np.searchsorted(found, rows)]
+        fingerprints = [block.phi if features.raw else block.fingerprints for block in parts]
+        return sparse.vstack(fingerprints, format="csr")[np.searchsorted(found, rows)]
 
     def _report(
         self,
@@ -746,6 +858,11 @@ class Search(Reduction):
             block = block.where(self.rough(model, block) >= self.least)
         total.top = total.top.combine(self._score(model, block))
 
+    @property
+    def ranks_by_draws(self) -> bool:
+        """Whether scores are values of draws."""
+        return self.draw is not None
+
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
         """Return roughly the mean of each row, negated if small values are good."""
         function = process_of(model.gp, self.target)[0].rough()
@@ -777,7 +894,7 @@ class Search(Reduction):
         values = columns["mean"]
         if self.draw is not None:
             drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
-            values = drawn.predict(block.phi)
+            values = drawn_values(drawn, block)
         return self.rule(values, columns.get("std")), columns
 
     def kept(self, block: Block) -> dict[str, Any]:
@@ -796,12 +913,119 @@ class Search(Reduction):
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
 
 
+@dataclass
+class Found(Hits):
+    """The best rows of each draw that pass, and how many others did not: a commutative monoid."""
+
+    tops: list[TopK] = field(default_factory=list)
+    left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_tested: int = 0
+    n_labelled: int = 0
+
+    def __iadd__(self, other: Hits) -> Found:
+        assert isinstance(other, Found)
+        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
+        self.left_out = self.left_out + other.left_out
+        self.n_tested += other.n_tested
+        self.n_labelled += other.n_labelled
+        self.n_scored += other.n_scored
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        tops = {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
+        return {**tops, "counts": np.array([self.n_scored, self.n_tested, self.n_labelled, *self.left_out])}
+
+
+@dataclass(frozen=True)
+class PassingSearch(Search):
+    """Scores blocks and keeps the best k rows of each draw that pass.
+
+    Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
+    So what is kept is the best k of all that pass, as if every row had been tested.
+    """
+
+    passing: Passing = field(kw_only=True)
+    n_draws: int = 1
+
+    def zero(self) -> Found:
+        tops = [TopK(self.k) for _ in range(self.n_draws)]
+        return Found(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
+
+    def add(self, total: Hits, block: Block) -> None:
+        assert isinstance(total, Found)
+        model = open_model(self.model, self.model_hash, statistics=self.std)
+        total.n_scored += len(block.rows)
+        total.n_labelled += len(block.rows)
+        block = self.wanted(block)
+        total.n_labelled -= len(block.rows)
+        if self.least > -math.inf:
+            block = block.where(self.rough(model, block) >= self.least)
+        if not len(block.rows):
+            return
+        scores, columns = self.scores(model, block)
+        codes = np.full(len(block.rows), UNTESTED, np.int16)
+        for i, score in enumerate(scores.reshape(len(block.rows), -1).T):
+            some = self._passing_best(score, block.rows, total.tops[i], codes)
+            own = {name: values[some] for name, values in columns.items()}
+            total.tops[i] = total.tops[i].combine(
+                TopK(self.k).from_chunk(score[some], block.rows[some], **own)
+            )
+        tested = codes[codes != UNTESTED]
+        total.n_tested += len(tested)
+        total.left_out = total.left_out + np.bincount(
+            tested[tested != PASSED], minlength=len(total.left_out)
+        ).astype(np.int64)
+
+    def _passing_best(
+        self,
+        score: npt.NDArray[np.float64],
+        rows: npt.NDArray[np.int64],
+        top: TopK,
+        codes: npt.NDArray[np.int16],
+    ) -> npt.NDArray[np.int64]:
+        """Return the places of rows that pass and may be among the best k; `codes` keeps what was found."""
+        order = np.lexsort((rows, -score))
+        if len(top) == self.k:
+            order = order[score[order] >= top.score[-1]]
+        passed: list[npt.NDArray[np.int64]] = []
+        for start in range(0, len(order), _CHUNK):
+            part = order[start : start + _CHUNK]
+            new = np.sort(part[codes[part] == UNTESTED])
+            codes[new] = self.passing.codes(rows[new])
+            passed.append(part[codes[part] == PASSED])
+            if sum(map(len, passed)) >= self.k:
+                break
+        return np.concatenate(passed) if passed else np.zeros(0, np.int64)
+
+    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
+        """See `Search`."""
+        if not len(block.rows):
+            return np.empty(0)
+        scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)
+        return np.where(self.passing.codes(block.rows) == PASSED, scores, -np.inf)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Found:
+        tops = []
+        for i in range(self.n_draws):
+            own = {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
+            tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
+        n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
+        return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+
+
+def tested_words(found: Found, passing: Passing) -> list[str]:
+    """Return how many molecules were tested, if there are filters."""
+    said = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
+    return [said] if passing.filters.words else []
+
+
 @functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str, target: Target) -> npt.NDArray[np.int64]:
     """Return the rows that have labels for a target, or for all targets of a sum."""
-    open_model(path, model_hash, statistics=False)  # refuses another model
-    arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
-    rows, there = arrays["labelled_rows"], np.isfinite(arrays["labels"])
+    model = open_model(path, model_hash, statistics=False)  # refuses another model
+    rows, labels = model.arrays("labelled_rows", "labels")
+    there = np.isfinite(labels)
     return functools.reduce(np.intersect1d, [np.unique(rows[there[:, t]]) for t in targets_in(target)])
 
 

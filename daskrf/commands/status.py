@@ -12,16 +12,17 @@ __all__ = ["status"]
 CLI = Command("daskrf status real.fingerprints", step=6)
 
 
-def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
+def status(store: str | os.PathLike[str]) -> inspection.StoreStatus | inspection.FolderStatus:
     """Say what an output holds, and how a job on it is doing.
 
-    Works on every output, finished or not: stores, models and hits. It is quick, because it looks only at
+    Works on every output, finished or not: stores, models, and files of hits, batches and so on. Of any other
+    folder it lists the outputs that are in it. It is quick, because it looks only at
     commit records, file sizes and run logs; verify reads every byte.
 
     Parameters
     ----------
     store : path
-        A store, a model, or a Parquet file of hits, finished or not.
+        A store, a model, a file that a command has written, or a folder of these.
 
     Raises
     ------

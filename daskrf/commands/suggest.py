@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -27,7 +28,9 @@ from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.commands.screen import (
-    Hits,
+    FILTERING,
+    Found,
+    PassingSearch,
     ScreenJob,
     Search,
     asked_for,
@@ -36,21 +39,23 @@ from daskrf.commands.screen import (
     read_fraction,
     space_screen,
     table_of_rows,
+    tested_words,
 )
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
 from daskrf.jobs.directions import maximizes, target_of, words
+from daskrf.jobs.draws import drawn_values
 from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import Need, Run, run
-from daskrf.jobs.labelled import settled
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
-from daskrf.jobs.models import Model, open_model, read_model
-from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
+from daskrf.jobs.models import Model, read_model
+from daskrf.jobs.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import AnyShard, ShardReport
+from daskrf.jobs.shortlist import n_candidates
 from daskrf.jobs.sources import Block, Source
 from daskrf.jobs.spacehits import Candidates as Products
 from daskrf.jobs.spaceranking import ranks_itself
@@ -58,29 +63,31 @@ from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import measured_of, names_in
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
-from daskrf.molecules.filters import Filters, Limit, limits_of
+from daskrf.molecules.filters import Limit, limits_of
+from daskrf.molecules.fingerprints import equal_fingerprints
 from daskrf.molecules.names import listed
 from daskrf.molecules.similarity import nearest
-from daskrf.molecules.spec import Fragments
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.spec import FingerprintSpec, Fragments
+from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, KnownStructures, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.hitspage import write_hits_page
-from daskrf.report.notebook import Shown
+from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import as_list, as_path, backend
 from daskrf.storage.files import file_errors
-from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
-from daskrf.storage.outputs import refuse_others, writing
+from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits, write_rejects
+from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
 
 __all__ = ["SuggestReport", "suggest"]
 
 Paths = str | os.PathLike[str]
 Batch = Literal["ranked", "believer"]
+Std = Literal["candidates", "all"]
 
 
 def caps_of_texts(texts: Sequence[str]) -> dict[str, int]:
@@ -105,7 +112,7 @@ def some_targets(texts: Sequence[str]) -> str | tuple[str, ...]:
     return texts[0] if len(texts) == 1 else tuple(texts)
 
 
-_PASSING = Option(section="Which molecules may be chosen")
+_PASSING = Option(section=FILTERING["where"].section)
 _DIFFERENT = Option(section="Different molecules")
 _SPACES = "Spaces"
 
@@ -119,13 +126,12 @@ CLI = Command(
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=some_targets),
-        "where": Option(metavar="CONDITION", section=_PASSING.section),
-        "smarts": Option(metavar="SMARTS", section=_PASSING.section),
-        "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
-        "alerts": Option(metavar="NAME", section=_PASSING.section),
+        **FILTERING,
         "require": Option(metavar="CONDITION", section=_PASSING.section),
         "reference": Option(metavar="CONDITION"),
         "exclude": _PASSING,
+        "exclude_by": _PASSING,
+        "same_fingerprint": Option("--same-fingerprint", section=_DIFFERENT.section),
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
         "per_value": Option(
@@ -145,8 +151,6 @@ CLI = Command(
 _SIGNS = ("<", "<=", ">", ">=")
 _LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
-_KAPPA = 1.0  # of ucb; see benchmarks/README.md
-_CHUNK = 1024  # molecules tested at a time
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
 _PER_DRAW = 8  # candidates of a draw for each of its picks: draws often agree on the best
@@ -154,17 +158,19 @@ _AT_ONCE = (2, 3)  # targets
 _WAYS = 16  # directions in which candidates for several targets are looked for
 _JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
 _LEAST_SPREAD = 1e-9
-_CANDIDATES = 10  # times n, for rules that need standard deviations
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
+_JOINT_SOLVED = 1000  # the same, where each takes a solution by conjugate gradients
 _MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
+_MOST_COMPARED_WIDELY = 200_000  # by parent, tautomer or skeleton: 0.5 ms each
 _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 _DEEPEST = 64  # times the products that a space is first asked for: more would take hours
-_LEAST_DRAWN = 1000  # products of a space that draws are compared on
+_PER_PICK = 10  # products of a space, among which draws or other targets choose
+_LEAST_DRAWN = 1000  # products of a space that draws are compared on, or that are asked for other targets
 _DRAWN_KAPPA = 2.0  # of the ucb that chooses them: where a draw is best, mean or deviation are large
 
 
 @dataclass(frozen=True)
-class SuggestReport(Shown):
+class SuggestReport(OfInput):
     """What `suggest` chose.
 
     Attributes
@@ -225,6 +231,7 @@ def suggest(
     n: int = 500,
     acquisition: Acquisition | str | None = None,
     batch: Batch = "ranked",
+    std: Std = "candidates",
     maximize: bool | None = None,
     where: str | Sequence[str] = (),
     smarts: str | Sequence[str] = (),
@@ -232,6 +239,8 @@ def suggest(
     alerts: str | Sequence[str] = (),
     require: str | Sequence[str] = (),
     exclude: Data | Sequence[Data] = (),
+    exclude_by: Level = "tautomer",
+    same_fingerprint: bool = False,
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
     per_value: Mapping[str, int] | None = None,
@@ -276,17 +285,23 @@ def suggest(
     acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
-        molecule of another draw, as long as the model has draws. Default: ucb with a kappa of 1. In Python
-        also the rule itself.
+        molecule of another draw, as long as the model has draws. Default: ucb. In Python also the rule
+        itself.
     batch : {"ranked", "believer"}
         How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
         measured at its mean, so that molecules like it become less interesting (believer).
+    std : {"candidates", "all"}
+        Which molecules ucb, ei and pi rank: the 10 n with the best means, at least 5,000 (candidates), or all
+        (all), which takes a standard deviation of each molecule, at M^2 / 2 multiply-adds. Of a library with
+        fewer molecules than candidates, all are ranked in any case.
     maximize : bool, optional
         As in `screen`.
     where : str or sequence of str
         What to ask for, such as "weight < 450 and 1 < logp < 4". Names are columns that the library keeps
         (--keep-columns) or a file has, or weight, logp, tpsa, rotatable bonds, donors, acceptors, rings,
-        aromatic rings, heavy atoms, charge, and fraction sp3.
+        aromatic rings, heavy atoms, charge, and fraction sp3. Columns may also be compared with texts, as in
+        'supplier == "Enamine"' or 'supplier not in ("A", "B")'; an empty cell is no text that is named. Put a
+        name that holds a comma or a sign in quotes, as in '"Price, USD" < 90'.
     smarts : str or sequence of str
         A pattern that each molecule must contain.
     without_smarts : str or sequence of str
@@ -299,7 +314,16 @@ def suggest(
         greedy, and the expected or probable improvement for ei and pi. All molecules get standard deviations
         then, which costs more.
     exclude : path or sequence of paths
-        Files of molecules to leave out, such as earlier batches; molecules are compared by structure.
+        Files of molecules to leave out, such as earlier batches.
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as the same molecule as a labelled one, one of a file to leave out, or a better pick: the
+        structure, however its SMILES is written; the parent, its largest fragment without charges, so that
+        salts and anions are the same; the tautomer, which is the parent whatever the tautomer; or the
+        skeleton, which is that without stereochemistry and isotopes. Above 200,000 labelled molecules these
+        are compared by structure, and the report says so.
+    same_fingerprint : bool
+        Pick several molecules with the same fingerprint, too, such as stereoisomers that the fingerprint does
+        not tell apart. Default: the first of them.
     max_similarity : float, optional
         Leave out molecules with a Tanimoto similarity above this to a better pick (ECFP4), such as 0.7.
     per_scaffold : int, optional
@@ -352,7 +376,10 @@ def suggest(
     -----
     Filters run within the screening tasks, on the molecules that score well enough to be among the
     candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is what one
-    would get by testing every molecule. With ucb, ei and pi, the candidates are the 10 n with the best means.
+    would get by testing every molecule. With ucb, ei and pi, it is the best of the candidates, which are the
+    10 n with the best means that pass, or 5,000 if these are more: so a smaller batch is the beginning of one
+    of up to 500 molecules. With ``std="all"`` it is the best of all. Believer chooses from the 4,000 best of
+    these, or 2 n if these are more.
 
     Of a space, the candidates are the best products by the rule, as `screen` ranks them; filters, demands on
     other targets and draws see these only. Draws are compared on the 10 n products (at least 1,000) with the
@@ -363,19 +390,28 @@ def suggest(
     """
     output = as_path(output)
     several = not (target is None or isinstance(target, (str, int, Mapping)))
-    given = {"acquisition": acquisition, "shortlist": shortlist, **settings}
-    _check_several(several, given | ({"batch": batch} if batch != "ranked" else {}), reference)
-    acquisition = "thompson" if several else acquisition  # which draws, too
-    rule, maximize = asked_for(*_default(acquisition, maximize, settings))
+    usual = {"batch": (batch, "ranked"), "std": (std, "candidates")}
+    given = {name: value for name, (value, default) in usual.items() if value != default}
+    _check_several(
+        several, {"acquisition": acquisition, **given, "shortlist": shortlist, **settings}, reference
+    )
+    named = "thompson" if several else acquisition or "ucb"  # which draws, too
+    rule, maximize = asked_for(named, maximize, settings)
+    _check_std(std, rule, several)
     _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
     files = source, format, fragments, accept_rejects
-    demands = _Demands(
-        *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
-        dict(per_value or {}),
-        _as_texts(require),
-        per_block,
+    demands = Demands(
+        filters=FilterTexts(where, smarts, without_smarts, alerts),
+        exclude=tuple(as_list(exclude)),
+        max_similarity=max_similarity,
+        per_scaffold=per_scaffold,
+        per_value=dict(per_value or {}),
+        require=_as_texts(require),
+        per_block=per_block,
+        exclude_by=exclude_by,
+        same_fingerprint=same_fingerprint,
     )
-    own = as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False, overwrite
+    own = as_path(model), files, output, n, std, seed or 0, rule, maximize, target, False, overwrite
     chosen: dict[str, Any] = {"n": n, "batch": batch, "demands": demands, "reached": _as_texts(reference)}
     job = _job_of(own, chosen, several, shortlist, (within, per_block, rough, rough_components))
     report = run(job, client, progress, shard, prepare)
@@ -391,7 +427,7 @@ def _job_of(
     of_space: tuple[Any, Any, Any, Any],
 ) -> SuggestJob:
     """Return the job for a library or a space, and for one target or several, from its fields."""
-    path, files, output, n, _, _, rule, maximize, target, _, overwrite = own
+    path, files, output, n, std, _, rule, maximize, target, _, overwrite = own
     space = space_among(files[0])
     if space is None:
         check_library_options(shortlist, *of_space)
@@ -402,6 +438,11 @@ def _job_of(
             "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
             "--target 'pIC50 - 0.5 logD'."
         )
+    if std != "candidates":
+        raise OptionError(
+            "Standard deviations of all products of a space would take too long; leave out --std all: the "
+            "best products get them."
+        )
     within, _, rough, rough_components = of_space
     of_screen = path, space, output, n, "none", 0, screened_rule(rule), maximize, target, overwrite
     screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
@@ -409,19 +450,23 @@ def _job_of(
 
 
 @dataclass(frozen=True)
-class _Demands:
+class Demands:
     """What the molecules of a batch have to meet."""
 
-    filters: tuple[Any, Any, Any, Any] = ((), (), (), ())
+    filters: FilterTexts = field(default_factory=FilterTexts)
     exclude: tuple[Paths, ...] = ()
     max_similarity: float | None = None
     per_scaffold: int | None = None
     per_value: Mapping[str, int] = field(default_factory=dict)
     require: tuple[str, ...] = ()
     per_block: int | None = None
+    exclude_by: Level = "tautomer"
+    same_fingerprint: bool = False
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse caps that are none, or of columns that the library lacks."""
+        if self.exclude_by not in LEVELS:
+            raise OptionError(f"exclude_by is one of {', '.join(LEVELS)}, not {self.exclude_by!r}.")
         if self.per_block is not None and self.per_block < 1:
             raise OptionError(f"per_block must be at least 1, not {self.per_block}.")
         for name, most in self.per_value.items():
@@ -455,8 +500,9 @@ class SuggestJob(ScreenJob):
 
     n: int = 0
     batch: str = "ranked"
-    demands: _Demands = field(default_factory=_Demands)
+    demands: Demands = field(default_factory=Demands)
     passing: Passing = field(init=False)
+    level: Level = "tautomer"
     reached: tuple[str, ...] = ()
     smiles: list[str] = field(default_factory=list)
     requirements: tuple[Requirement, ...] = ()
@@ -487,7 +533,7 @@ class SuggestJob(ScreenJob):
     def plan(self, run: Run) -> None:
         """Read the model, and what may be chosen."""
         refuse_others(self.output, run.work, overwrite=self.overwrite)
-        earlier_hits(rejects_of(self.output))
+        refuse_foreign(rejects_of(self.output))
         self.read()
         self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
         self.n_draws, self.k = 1, self._first_depth()
@@ -504,8 +550,7 @@ class SuggestJob(ScreenJob):
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
         self.demands.check(columns_of(self.features))
-        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
-        check_columns(filters, self.features)
+        filters = self.demands.filters.of_library(self.features)
         self.passing = Passing(self.features, filters, tuple(self._excluded(run, self.features)))
 
     def _first_depth(self) -> int:
@@ -514,9 +559,10 @@ class SuggestJob(ScreenJob):
         if self.batch == "believer":
             process, _ = process_of(self.model.gp, self.target)
             solves = getattr(process, "solver_", "") == "cg"  # one for each candidate
-            return 2 * self.n if solves else max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
-        if self.rule.needs_std:
-            return _CANDIDATES * self.n
+            most = n_candidates(self.n)
+            return max(2 * self.n, min(most, _JOINT_SOLVED if solves else _JOINT))
+        if self.shortlisted:
+            return n_candidates(self.n)
         return self.n * (4 if demands.different else 1) + self.n // 4 + 8
 
     def _draw_words(self) -> str:
@@ -534,13 +580,20 @@ class SuggestJob(ScreenJob):
         if reason:
             rows = "by their rows in this library" if self.exclude_labelled else "as far as known"
             self._note(run, f"labelled molecules are left out {rows}, and not all by structure: {reason}")
-        if self.smiles and not many:
-            yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
+        known = list(dict.fromkeys(filter(None, self.smiles)))
+        asked, self.level = self.demands.exclude_by, self.demands.exclude_by
+        if asked != "structure" and _MOST_COMPARED_WIDELY < len(known) <= _MOST_LABELLED:
+            self.level = "structure"
+            self._note(run, f"the {len(known):,} labelled molecules are too many to compare by {asked}")
+        if known and not many:
+            self._note(run, f"labelled molecules are left out by {LEVEL_WORDS[self.level]}")
+            yield Excluded.of("a labelled molecule", known, run.work, self.level)
         for path in self.demands.exclude:
-            found = canonical_smiles(_molecules_of(path))
+            found = _molecules_of(path)
             name = given_words(path) or as_path(path).name
-            self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by structure")
-            yield Excluded.of(f"a molecule of {name}", found, run.work)
+            how = LEVEL_WORDS[self.level]
+            self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by {how}")
+            yield Excluded.of(f"a molecule of {name}", found, run.work, self.level)
 
     def _note(self, run: Run, text: str) -> None:
         self.notes = (*self.notes, text)
@@ -549,7 +602,7 @@ class SuggestJob(ScreenJob):
     @property
     def spec(self) -> dict[str, Any]:
         """What the candidates depend on."""
-        filters = [list(self.passing.words), [each.key for each in self.passing.excluded]]
+        filters = self.passing.state
         asked = {"require": list(map(str, self.requirements))} if self.requirements else {}
         return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist, **asked}
 
@@ -567,13 +620,7 @@ class SuggestJob(ScreenJob):
         """See `ScreenJob`: candidates that pass."""
         plain = super().search(run)
         own = {**vars(plain), "k": self.k, "name": self.name}
-        return Candidates(
-            **own,
-            passing=self.passing,
-            n_draws=self.n_draws,
-            requirements=self.requirements,
-            usual=self.usual,
-        )
+        return Candidates(**own, requirements=self.requirements, usual=self.usual)
 
     @property
     def usual(self) -> float:
@@ -607,10 +654,10 @@ class SuggestJob(ScreenJob):
         )
         table, similar = self._table(columns, diverse.picks)
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
-        tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
-        some = [*self.ranked_words(), *([tested] if self.passing.filters.words else [])]
-        notes = (*self.notes, *some, *counts, *self._required(table), similar)
-        self._write(run, table, notes)
+        some = [*self.ranked_words(found), *tested_words(found, self.passing)]
+        twins = self._twins(table)
+        notes = (*self.notes, *some, *counts, *self._required(table), *twins, similar)
+        self._write(run, table, self._about(found, rejected, notes))
         return SuggestReport(
             self.output,
             table,
@@ -643,10 +690,16 @@ class SuggestJob(ScreenJob):
         """Return how many molecules the batch is the best of."""
         return found.n_scored
 
-    def ranked_words(self) -> list[str]:
-        """Return what was ranked, if it was not all."""
-        best = f"the {self.k:,} molecules with the best means that pass"
-        return [f"chosen by {self.words[0]} from {best}"] if self.shortlisted else []
+    def ranked_words(self, found: Found) -> list[str]:
+        """Return what was ranked by deviations."""
+        if not self.rule.needs_std:
+            return []
+        if all(len(top) < top.k for top in found.tops):
+            return [f"chosen by {self.words[0]} from all {len(found.tops[0]):,} that pass"]
+        by = "means" if self.shortlisted else "scores"
+        more = "; --std all ranks all" if self.shortlisted else ""
+        best = f"the {self.k:,} molecules with the best {by} that pass"
+        return [f"chosen by {self.words[0]} from {best}{more}"] if self.shortlisted or self.one_by_one else []
 
     def deepen(self, found: Found) -> bool:
         """Ask for more candidates, and return True, unless there are no more."""
@@ -673,17 +726,40 @@ class SuggestJob(ScreenJob):
             f"{np.median(table['meets'].to_numpy()):.0%} in the batch"
         ]
 
-    def _write(self, run: Run, table: pa.Table, notes: Sequence[str]) -> None:
+    def _about(self, found: Found, rejected: int, notes: Sequence[str]) -> dict[str, Any]:
+        """Return what the file of the batch says of itself."""
+        rule, target, direction = self.words
+        source, library = self.chosen_from
+        n_rows, several = self.n_ranked(found), not isinstance(self.ranked_by, str)
+        way = f"for {target}" if several else f"{direction.removesuffix('e')}ing '{target}'"
+        return {
+            "made": f"batch of {amount(self.n, 'molecules')} from {n_rows:,} by {rule}",
+            "chosen": f"Chosen from {amount(n_rows, 'molecules')} of {source} by {rule}, {way}.",
+            "model": self.model.metadata["spec_hash"],
+            "model_name": self.path.name,
+            "library": library,
+            "source": source,
+            "target": self.ranked_by,
+            "direction": None if direction == "each" else direction,
+            "rejected": rejected,
+            "notes": list(notes),
+        }
+
+    @property
+    def chosen_from(self) -> tuple[str, str]:
+        """The library in words, and its hash."""
+        return source_words(self.files[0]), self.features.spec_hash
+
+    def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
         """Write the batch as its ending says."""
-        with writing(self.output, run.work, overwrite=self.overwrite) as file:
-            if self.output.suffix.lower() == ENDING:
-                several = not isinstance(self.ranked_by, str)
-                title = f"{amount(self.n, 'molecules')} to measure next"
-                title += f", for {self.words[1]}" if several else ""
-                about = {"target": self.ranked_by, "notes": list(notes)}
-                write_hits_page(table, file, about, self.model, self.path, title=title)
-            else:
-                write_molecules(table, file, self.output)
+        title = f"{amount(self.n, 'molecules')} to measure next"
+
+        def write(table: pa.Table, file: Path) -> None:
+            write_hits_page(table, file, about, self.model, self.path, title=title)
+
+        page = write if self.output.suffix.lower() == ENDING else None
+        before = guarded(self.output, run.work, overwrite=self.overwrite)
+        write_hits(table, self.output, about, page, kind="batch", before=before)
 
     def _columns(self, found: Found) -> dict[str, Any]:
         """Return the columns of all candidates, by row; deviations are computed here."""
@@ -702,11 +778,14 @@ class SuggestJob(ScreenJob):
         columns, own = top.arrays(), {}
         score = columns.pop("score")
         own["phi"], own["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
+        own["fingerprints"] = None
         if not len(score):
             names = *_TAKEN, *self._own_columns
             return columns | dict.fromkeys(names, np.empty(0)) | own
         if self.features.raw:
             own["phi"] = self._fingerprints(columns["row"])
+        elif self.one_by_one and process_of(self.model.gp, self.target)[0].draws_take_rows:
+            own["fingerprints"] = self._fingerprints(columns["row"])
         with ONE_BLAS_THREAD:
             columns |= predictions_of(self.model, self.target, own["phi"], own["diagonal"], std=True)
             columns |= self._each(own["phi"], own["diagonal"])
@@ -734,7 +813,9 @@ class SuggestJob(ScreenJob):
         """Return the picks, in order, and what they leave out."""
         demands = self.demands
         limits = demands.max_similarity, demands.per_scaffold, demands.caps(columns["described"])
-        diverse = Diversity(columns["smiles"].to_pylist(), *limits)
+        smiles = columns["smiles"].to_pylist()
+        alike = None if demands.same_fingerprint else self._alike(smiles)
+        diverse = Diversity(smiles, *limits, level=demands.exclude_by, alike=alike)
         columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
         if not len(columns["row"]):
             return diverse
@@ -749,10 +830,28 @@ class SuggestJob(ScreenJob):
                 diverse.take(i)
         return diverse
 
+    def _twins(self, table: pa.Table) -> list[str]:
+        """Return how many molecules of the batch the model cannot tell apart, if they were asked for."""
+        if not self.demands.same_fingerprint:
+            return []
+        _, times = np.unique(self._alike(table["smiles"].to_pylist()), return_counts=True)
+        n = int(times[times > 1].sum())
+        what = "the same fingerprint as another, so that the model cannot tell them apart"
+        return [f"{n:,} of the batch have {what}"] if n else []
+
+    def _alike(self, smiles: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Return numbers that are equal for molecules with the same fingerprint."""
+        metadata = self.model.metadata
+        return equal_fingerprints(
+            smiles, FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"]
+        )
+
     def _chosen_jointly(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
         """Choose one by one, each pick counting as measured; return the score of each when it was picked."""
         process, own = process_of(self.model.gp, self.target)
-        mean, covariance = joint_prediction(process, own, columns["phi"], columns["diagonal"])
+        mean, covariance = joint_prediction(
+            process, own, columns["phi"], columns["diagonal"], columns["fingerprints"]
+        )
         believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
         scores = columns["acquisition"].copy()
         while len(diverse.picks) < self.n and diverse.free.any():
@@ -773,7 +872,8 @@ class SuggestJob(ScreenJob):
         if self.exclude_labelled:
             known = "is not a labelled molecule"
             counts = {known: found.n_labelled + counts.pop(known, 0), **counts}
-        return {_without(name): number for name, number in counts.items()}
+        own = REASONS.values()
+        return {name if name in own else reason_of(name): number for name, number in counts.items()}
 
     def _refuse(self, found: Found, n_picks: int, left_out: Mapping[str, int]) -> None:
         """Say that there are too few molecules."""
@@ -895,7 +995,7 @@ class FrontJob(SuggestJob):
         """See `SuggestJob`."""
         super().plan(run)
         self.n_draws = _WAYS + len(self.places)
-        self.k = math.ceil(_CANDIDATES * self.n / self.n_draws) + 8
+        self.k = math.ceil(n_candidates(self.n) / self.n_draws) + 8
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -961,7 +1061,8 @@ class FrontJob(SuggestJob):
         n = min(_JOINT_DRAWS, process.most_draws() or _JOINT_DRAWS)
         with ONE_BLAS_THREAD:  # the same on any number of processors
             drawn = process.drawn(process.weights_of_draws(n, self.seed), self.seed)
-            values = [f.predict(columns["phi"]).reshape(-1, n).T for f in drawn.functions]
+            block = Block(columns["row"], columns["phi"], columns["diagonal"], columns["fingerprints"])
+            values = [drawn_values(f, block).reshape(-1, n).T for f in drawn.functions]
         return np.stack(values, axis=-1) * self.signs
 
     @property
@@ -1017,10 +1118,10 @@ class SpaceSuggestJob(SuggestJob):
         screen.k = self.asked_first = self._first_products()
         screen.read(self.model)
         self.demands.check(self._columns_of_space())
-        Filters.of(*self.demands.filters, columns=self._columns_of_space())
+        self.demands.filters.of(self._columns_of_space())
         self.excluded = tuple(self._excluded(run, None))
-        names = set[str]().union(*(each.structures.names for each in self.excluded))
-        screen.excluded = settled(sorted(names))
+        structures = (each.structures for each in self.excluded)
+        screen.excluded = KnownStructures.union(structures, self.level)
         screen.prepare(run)
         self.notes, screen.notes = tuple(dict.fromkeys((*self.notes, *screen.notes))), ()
 
@@ -1040,11 +1141,12 @@ class SpaceSuggestJob(SuggestJob):
         if self.maximizes_draws:
             return self.k
         if self.rule.needs_sample:
-            return max(_LEAST_DRAWN, _CANDIDATES * self.n)
+            return max(_LEAST_DRAWN, _PER_PICK * self.n)
         if self.batch == "believer":
             return self.k
-        many = _CANDIDATES if self.requirements else 4 if self.demands.different else 1
-        return self.n * many + self.n // 4 + 8
+        if self.requirements:
+            return max(_LEAST_DRAWN, _PER_PICK * self.n)
+        return self.n * (4 if self.demands.different else 1) + self.n // 4 + 8
 
     def need(self) -> Need:
         """See `Job`: what the screen needs; `look` checks what the choice does."""
@@ -1086,9 +1188,7 @@ class SpaceSuggestJob(SuggestJob):
         table = self.products.table(None)
         texts = [name for name in table.column_names if name in ("id", "smiles", *self._columns_of_space())]
         self.features = listed_products(run, self.model, table.select(texts), str(self.screen.k))
-        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
-        check_columns(filters, self.features)
-        self.passing = Passing(self.features, filters)
+        self.passing = Passing(self.features, self.demands.filters.of_library(self.features))
 
     def deepen(self, found: Found) -> bool:
         """See `SuggestJob`."""
@@ -1104,6 +1204,11 @@ class SpaceSuggestJob(SuggestJob):
         return True
 
     @property
+    def chosen_from(self) -> tuple[str, str]:
+        """See `SuggestJob`: the space."""
+        return self.screen.source.name, self.screen.space.digest
+
+    @property
     def n_looked_at(self) -> int:
         """See `SuggestJob`."""
         return self.screen.k
@@ -1117,7 +1222,7 @@ class SpaceSuggestJob(SuggestJob):
         """See `SuggestJob`: all products."""
         return self.screen.n_distinct
 
-    def ranked_words(self) -> list[str]:
+    def ranked_words(self, found: Found) -> list[str]:
         """See `SuggestJob`."""
         by = f"the best {len(self.products):,} products by {_words_of(self.screen.rule)}"
         if self.rule.needs_sample and (self.whole or (self.maximizes_draws and self.k <= self.screen.k)):
@@ -1190,40 +1295,10 @@ def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dic
     return found
 
 
-@dataclass
-class Found(Hits):
-    """The best rows of each draw that pass, and how many others did not: a commutative monoid."""
-
-    tops: list[TopK] = field(default_factory=list)
-    left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    n_tested: int = 0
-    n_labelled: int = 0
-
-    def __iadd__(self, other: Hits) -> Found:
-        assert isinstance(other, Found)
-        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
-        self.left_out = self.left_out + other.left_out
-        self.n_tested += other.n_tested
-        self.n_labelled += other.n_labelled
-        self.n_scored += other.n_scored
-        return self
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
-        tops = {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
-        return {**tops, "counts": np.array([self.n_scored, self.n_tested, self.n_labelled, *self.left_out])}
-
-
 @dataclass(frozen=True)
-class Candidates(Search):
-    """Scores blocks and keeps the best k rows of each draw that pass.
+class Candidates(PassingSearch):
+    """Keeps the best k rows of each draw that pass, by scores that may be weighed by what is required."""
 
-    Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
-    So what is kept is the best k of all that pass, as if every row had been tested.
-    """
-
-    passing: Passing = field(kw_only=True)
-    n_draws: int = 1
     requirements: tuple[Requirement, ...] = ()
     usual: float = 0.0
 
@@ -1244,71 +1319,6 @@ class Candidates(Search):
         """Return the score of each row, or several, and the columns to keep."""
         return super().scores(model, block)
 
-    def zero(self) -> Found:
-        tops = [TopK(self.k) for _ in range(self.n_draws)]
-        return Found(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
-
-    def add(self, total: Hits, block: Block) -> None:
-        assert isinstance(total, Found)
-        model = open_model(self.model, self.model_hash, statistics=self.std)
-        total.n_scored += len(block.rows)
-        total.n_labelled += len(block.rows)
-        block = self.wanted(block)
-        total.n_labelled -= len(block.rows)
-        if self.least > -math.inf:
-            block = block.where(self.rough(model, block) >= self.least)
-        if not len(block.rows):
-            return
-        scores, columns = self.scores(model, block)
-        codes = np.full(len(block.rows), UNTESTED, np.int16)
-        for i, score in enumerate(scores.reshape(len(block.rows), -1).T):
-            some = self._passing_best(score, block.rows, total.tops[i], codes)
-            own = {name: values[some] for name, values in columns.items()}
-            total.tops[i] = total.tops[i].combine(
-                TopK(self.k).from_chunk(score[some], block.rows[some], **own)
-            )
-        tested = codes[codes != UNTESTED]
-        total.n_tested += len(tested)
-        total.left_out = total.left_out + np.bincount(
-            tested[tested != PASSED], minlength=len(total.left_out)
-        ).astype(np.int64)
-
-    def _passing_best(
-        self,
-        score: npt.NDArray[np.float64],
-        rows: npt.NDArray[np.int64],
-        top: TopK,
-        codes: npt.NDArray[np.int16],
-    ) -> npt.NDArray[np.int64]:
-        """Return the places of rows that pass and may be among the best k; `codes` keeps what was found."""
-        order = np.lexsort((rows, -score))
-        if len(top) == self.k:
-            order = order[score[order] >= top.score[-1]]
-        passed: list[npt.NDArray[np.int64]] = []
-        for start in range(0, len(order), _CHUNK):
-            part = order[start : start + _CHUNK]
-            new = np.sort(part[codes[part] == UNTESTED])
-            codes[new] = self.passing.codes(rows[new])
-            passed.append(part[codes[part] == PASSED])
-            if sum(map(len, passed)) >= self.k:
-                break
-        return np.concatenate(passed) if passed else np.zeros(0, np.int64)
-
-    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """See `Search`."""
-        if not len(block.rows):
-            return np.empty(0)
-        scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)
-        return np.where(self.passing.codes(block.rows) == PASSED, scores, -np.inf)
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Found:
-        tops = []
-        for i in range(self.n_draws):
-            own = {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
-            tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
-        n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
-        return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
-
 
 @dataclass(frozen=True)
 class FrontCandidates(Candidates):
@@ -1320,6 +1330,11 @@ class FrontCandidates(Candidates):
     signs: tuple[float, ...] = ()
     floor: tuple[float, ...] = ()
     extent: tuple[float, ...] = ()
+
+    @property
+    def ranks_by_draws(self) -> bool:
+        """See `Search`: no; draws compare the candidates."""
+        return False
 
     def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
         """See `Candidates`: a score for each direction."""
@@ -1405,13 +1420,15 @@ def _requirements(texts: Sequence[str], model: Model, target: Target) -> Iterato
 
 def _limits_of_targets(text: str, model: Model, there: str) -> tuple[Limit, ...]:
     """Return the comparisons in a text."""
-    try:
-        return limits_of(text, model.targets)
-    except OptionError:
-        raise OptionError(
-            f"{text!r} cannot be read; write a target of the model ({there}), a sign and a number, such as "
-            f"'{model.targets[-1]} < 5', joined by 'and'."
-        ) from None
+    with suppress(OptionError):
+        found = limits_of(text, model.targets)
+        limits = tuple(limit for limit in found if isinstance(limit, Limit))
+        if limits == found:
+            return limits
+    raise OptionError(
+        f"{printable(text)!r} cannot be read; write a target of the model ({there}), a sign and a number, "
+        f"such as '{model.targets[-1]} < 5', joined by 'and'."
+    )
 
 
 def _check(
@@ -1444,15 +1461,15 @@ def _check(
         check_rows(n)
 
 
-def _default(
-    acquisition: Acquisition | str | None,
-    maximize: bool | None,
-    settings: dict[str, Any],
-) -> tuple[Acquisition | str, bool | None, dict[str, Any]]:
-    """Return rule, direction and settings, with the default rule and its kappa."""
-    if acquisition is None and settings.get("kappa") is None:
-        settings = {**settings, "kappa": _KAPPA}
-    return acquisition or "ucb", maximize, settings
+def _check_std(std: str, rule: Acquisition, several: bool) -> None:
+    """Refuse deviations of all molecules where no rule ranks by them."""
+    if std not in get_args(Std):
+        raise OptionError(f"std is one of {', '.join(get_args(Std))}, not {std!r}.")
+    if std == "all" and not rule.needs_std and not several:
+        raise OptionError(
+            f"{rule.name} ranks all molecules without standard deviations; leave out --std all, or take ucb, "
+            "ei or pi."
+        )
 
 
 def _molecules_of(path: Paths) -> list[str]:
@@ -1474,24 +1491,3 @@ def _words_of(rule: Acquisition) -> str:
     state = {name: value for name, value in rule.state().items() if name not in ("rule", "maximize")}
     told = ", ".join(f"{name} {value:g}" for name, value in state.items() if value is not None)
     return f"{rule.name} ({told})" if told else rule.name
-
-
-def _without(name: str) -> str:
-    """Return a demand as the reason for which a molecule is left out.
-
-    Examples
-    --------
-    >>> _without("is not a labelled molecule"), _without("has no pains alert"), _without("logp < 4")
-    ('a labelled molecule', 'has a pains alert', 'not logp < 4')
-    """
-    if name in REASONS.values():
-        return name
-    for start, other in (
-        ("is not ", ""),
-        ("has no ", "has a "),
-        ("has ", "has no "),
-        ("can be", "cannot be"),
-    ):
-        if name.startswith(start):
-            return other + name.removeprefix(start)
-    return f"not {name}"

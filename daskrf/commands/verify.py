@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from distributed import Client
@@ -15,6 +15,7 @@ from daskrf.commands.fingerprint import FingerprintStage
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.job import Job, Run, run
 from daskrf.jobs.mapreference import rebuild
+from daskrf.jobs.models import read_model
 from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
@@ -27,7 +28,7 @@ from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import Store
+from daskrf.storage.store import KIND_NAMES, Store
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -68,13 +69,13 @@ def verify(
 ) -> VerifyReport:
     """Check every byte of an output against its digests.
 
-    Works on stores, models and hits. The exit code is 1 if something is damaged or missing and was not made
-    again.
+    Works on everything that a command has written. The exit code is 1 if something is damaged or missing and
+    was not made again.
 
     Parameters
     ----------
     store : path
-        A store, a model, or a file of hits or predictions.
+        A store, a model, or a file that a command has written.
     repair : bool
         Make damaged and missing partitions of fingerprints and features again, and only those. Damaged
         predictions are only removed; run predict again to make them.
@@ -99,9 +100,10 @@ def verify(
             "partitions; run the same daskrf predict command again, which makes only these."
         )
     if found.kind not in ("fingerprints", "features"):
-        what = "a damaged model" if found.kind == "model" else "a damaged file of hits"
-        advice = inspection.REMEDIES[found.kind].format(path)
-        raise StoreError(f"{path} is {what}, which --repair cannot fix; {advice}.")
+        what = f"{KIND_NAMES[found.kind]} and damaged"
+        raise StoreError(
+            f"{path} is {what}, which --repair cannot fix; {inspection.remedy(found.kind, path)}."
+        )
     report = run(_Repair(path, found), client, progress)
     assert isinstance(report, VerifyReport)
     return report
@@ -145,10 +147,24 @@ class _Repair(Job[VerifyReport]):
 
 
 def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
-    there = inspection.status(store)
-    progress.start("verify", there.n_partitions, inspection.UNITS.get(there.kind, "partitions"))
+    try:
+        there = inspection.status(store)
+    except StoreError as error:
+        if inspection.kind_of(store, missing_ok=True) != "model":
+            raise
+        return inspection.VerifyReport(as_path(store), 1, {0: [str(error)]}, kind="model")
+    if isinstance(there, inspection.FolderStatus):
+        raise InputError(
+            f"{store} is a folder; name one of its outputs, which `daskrf status {store}` lists."
+        )
+    progress.start("verify", there.n_partitions, "partitions" if there.kind in inspection.STORES else "files")
     found = inspection.verify(store, on_partition=lambda _: progress.advance(1))
     progress.finish()
+    if found.kind == "model" and found.sound:
+        try:
+            read_model(store)  # what has the right digests may still make no sense
+        except StoreError as error:
+            return replace(found, damaged={0: [str(error)]})
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.features.variances import Moments, same_block_pairs
 
-__all__ = ["Allocation", "SeriesErrors", "incremental", "optimal_allocation"]
+__all__ = ["Allocation", "BestSizes", "SeriesErrors", "incremental", "optimal_allocation"]
 
 MOST_DEGREES = 64
 """Largest degree that is tried."""
@@ -93,8 +93,19 @@ class SeriesErrors:
 
     def variance(self, n: int, size: int) -> float:
         """Return the mean variance of `size` features of degree `n`."""
-        pairs = same_block_pairs(size, self.width) if self.shared[n] else 0
-        return max(0.0, float(self.sums[n] / size - pairs / size**2 * self.shared[n]))
+        return float(self.variances(n, np.array([size]))[0])
+
+    def variances(self, n: int, sizes: npt.NDArray[np.int64]) -> Array:
+        """Return the mean variance of features of degree `n`, for each number of them."""
+        found = self.sums[n] / sizes
+        if self.shared[n]:
+            found -= same_block_pairs(sizes, self.width) / np.square(sizes) * self.shared[n]
+        return np.maximum(found, 0.0)
+
+    @property
+    def convex(self) -> bool:
+        """Whether variances are convex in the number of features: blocks share nothing."""
+        return not self.shared.any()
 
 
 def incremental(
@@ -134,11 +145,59 @@ def incremental(
     return sizes
 
 
+class BestSizes:
+    """The best numbers of features of degrees first, first + 1, ..., for variances of any form.
+
+    A dynamic program: the least variance of n degrees with at most b features follows from that of n - 1
+    degrees with at most b - D, over all D. Of features that share blocks, as of "tensorsrht", one more may
+    raise the variance, so that giving them out one by one ends far from the best.
+
+    Parameters
+    ----------
+    variances : function n -> float64 array, shape (budget,)
+        The variance of 1, 2, ... features of degree n.
+    first, budget : int
+
+    Examples
+    --------
+    >>> best = BestSizes(lambda n: np.array([[9.0, 1.0, 2.0, 1.5], [3.0, 2.5, 1.0, 1.0]])[n - 1], 1, 4)
+    >>> best.add(), best.add(), best.sizes()
+    (1.0, 3.5, [2, 2])
+    """
+
+    def __init__(self, variances: Callable[[int], Array], first: int, budget: int) -> None:
+        self._variances, self._first, self._budget = variances, first, budget
+        self._least = np.zeros(budget + 1)
+        self._chosen: list[npt.NDArray[np.int64]] = []
+
+    def add(self) -> float:
+        """Add the next degree; return the least variance of all."""
+        own = self._variances(self._first + len(self._chosen))
+        least, chosen = np.full(self._budget + 1, np.inf), np.zeros(self._budget + 1, np.int64)
+        for size in range(1, self._budget + 1):
+            with_size = self._least[:-size] + own[size - 1]
+            better = with_size < least[size:]
+            np.copyto(least[size:], with_size, where=better)
+            chosen[size:][better] = size
+        self._least = least
+        self._chosen.append(chosen)
+        return float(least[-1])
+
+    def sizes(self) -> list[int]:
+        """Return the numbers of features of the degrees that were added, at most `budget` together."""
+        left, found = self._budget, []
+        for chosen in reversed(self._chosen):
+            found.append(int(chosen[left]))
+            left -= found[-1]
+        return found[::-1]
+
+
 def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> Allocation:
     """Return the allocation of `budget` features to degrees 1, 2, ... with the smallest predicted error.
 
     Tries all truncations p, each with the best sizes of sketches, and all numbers of first degrees that take
-    all monomials of the columns (which have no variance) in place of a sketch.
+    all monomials of the columns (which have no variance) in place of a sketch. Fewer features than `budget`
+    are used where they are better.
 
     Parameters
     ----------
@@ -156,25 +215,34 @@ def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> All
     explicit: list[int] = []
     last = _last_degree(errors.bias)
     while sum(explicit) <= budget and len(explicit) <= last:
-        first = len(explicit) + 1
-        rest = budget - sum(explicit)
-        for p in range(len(explicit), min(last, len(explicit) + rest) + 1):
-            sizes = (
-                incremental(errors.variance, errors.sums[first : p + 1].tolist(), first, rest)
-                if p >= first
-                else []
-            )
-            variance = sum(errors.variance(first + k, size) for k, size in enumerate(sizes))
-            found = Allocation(
-                len(explicit), (*explicit, *sizes), float(variance + errors.bias[p]), float(errors.bias[p])
-            )
+        for found in _allocations(errors, tuple(explicit), budget, last):
             if best is None or found.error < best.error:
                 best = found
-        explicit.append(math.comb(n_columns + first - 1, first))
+            if found.error - found.bias > best.error:  # a further degree only adds to the variance
+                break
+        explicit.append(math.comb(n_columns + len(explicit), len(explicit) + 1))
     assert best is not None
     if not math.isfinite(best.error):
         raise InputError("The rows lie too far from their mean for the length scale; raise length_scale.")
     return best
+
+
+def _allocations(
+    errors: SeriesErrors, explicit: tuple[int, ...], budget: int, last: int
+) -> Iterator[Allocation]:
+    """Yield the best allocation of each truncation, where the first degrees take all monomials."""
+    first, rest = len(explicit) + 1, budget - sum(explicit)
+    yield Allocation(len(explicit), explicit, *2 * (float(errors.bias[len(explicit)]),))
+    numbers = np.arange(1, rest + 1)
+    exact = BestSizes(lambda n: errors.variances(n, numbers), first, rest)
+    for p in range(first, min(last, len(explicit) + rest) + 1):
+        if errors.convex:
+            sizes = incremental(errors.variance, errors.sums[first : p + 1].tolist(), first, rest)
+            variance = sum(errors.variance(first + k, size) for k, size in enumerate(sizes))
+        else:
+            variance, sizes = exact.add(), exact.sizes()
+        bias = float(errors.bias[p])
+        yield Allocation(len(explicit), (*explicit, *sizes), float(variance + bias), bias)
 
 
 def _last_degree(bias: Array) -> int:

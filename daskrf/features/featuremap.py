@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf import kernels, seeds
-from daskrf.arrays import as_csr, as_rows, check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.arrays import as_csr, as_matrix, as_rows, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.exports import declared
 from daskrf.kernels.kernel import is_undecided, short
@@ -480,11 +480,12 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fit)
     def fit_checked(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
         self._check_parameters()
+        given, X = X, as_matrix(X)
         if X is not None:
             check_rows_to_fit(X)
         fitted = fit(self, X, y, **options)
         if X is not None:
-            learn_columns(self, X)
+            learn_columns(self, given)
             for caution in self.cautions():
                 warnings.warn(caution, stacklevel=2)
         return fitted
@@ -500,6 +501,7 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
         self._check_parameters()
         self._check_fitted()
         check_columns_of(self, X)
+        X = as_matrix(X)
         self._check_width(_shape(X)[1])
         return transform(self, X)
 

@@ -169,7 +169,7 @@ class FoldedFeatures(FeatureMap):
         if X is None or self.learns_from != "sample":
             return super().fit(X, y)
         self.check_columns(X.shape[1])
-        self.inner_ = clone(self._given).fit(self._rows(X))
+        self.inner_ = clone(self._given).fit(self.folded(X))
         return self
 
     def summarize(self, X: Any) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class FoldedFeatures(FeatureMap):
         known = super().summarize(X)
         if self.learns_from == "nothing":
             return known
-        return {**known, "inner": self._given.summarize(self._rows(X))}
+        return {**known, "inner": self._given.summarize(self.folded(X))}
 
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         self.__dict__.pop("inner_", None)
@@ -185,16 +185,22 @@ class FoldedFeatures(FeatureMap):
             self.inner_ = clone(self._given).fit_summaries([part["inner"] for part in parts])
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        return self._current.transform(self._rows(X))
+        return self._current.transform(self.folded(X))
 
     def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
-        return self._current.transform_nearest(self._rows(X))
+        return self._current.transform_nearest(self.folded(X))
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
-        return self._current.transform_bits(self._rows(X))
+        return self._current.transform_bits(self.folded(X))
 
-    def _rows(self, X: Any) -> sp.csr_matrix:
+    def folded(self, X: Any) -> sp.csr_matrix:
+        """Return the folded rows of `X`."""
         return folded_rows(X, self.size, self.hashed, self.binary)
+
+    @property
+    def folded_map(self) -> FeatureMap:
+        """The map of folded rows, fitted if it was."""
+        return self._current
 
     @property
     def _given(self) -> FeatureMap:

@@ -83,9 +83,10 @@ class GaussianMaclaurinFeatures(SampleMap):
     Notes
     -----
     Source: Wacker & Filippone 2022, sections 2.2 and 2.3; the allocation is the incremental algorithm of
-    Wacker, Kanagawa & Filippone 2022, section 5.3. The sum of equation 7 must start at n = 0, as in equation
-    6. The features vanish far from the centre (theorem 3.1): rows should be within a few length scales of the
-    mean. Sparse rows stay sparse: the projections of c are subtracted from theirs.
+    Wacker, Kanagawa & Filippone 2022, section 5.3, which is exact for "rademacher"; for "tensorsrht", whose
+    variances are not convex, it is a dynamic program. The sum of equation 7 must start at n = 0, as in
+    equation 6. The features vanish far from the centre (theorem 3.1): rows should be within a few length
+    scales of the mean. Sparse rows stay sparse: the projections of c are subtracted from theirs.
 
     Examples
     --------

@@ -189,6 +189,15 @@ class NystromFeatures(LandmarkMap):
         refuse_overflow(features, "divide all rows by a length, or take another kernel")
         return features
 
+    def project(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the weights of features that give a function's values at the landmarks, shape (M, n).
+
+        For values g(Z), shape (n_landmarks, n), phi(x) . w = k(x, Z) W_k^+ g(Z): the projection of g.
+        """
+        weights = np.zeros((self.n_components, values.shape[1]))
+        weights[: self.rank_] = self.projection_.astype(np.float64) @ values
+        return weights
+
     def _fitted_state(self) -> dict[str, Any]:
         fitted = super()._fitted_state()
         if not self.is_fitted():

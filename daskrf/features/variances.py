@@ -27,7 +27,7 @@ def padded_width(n_columns: int) -> int:
     return 1 << max(0, n_columns - 1).bit_length()
 
 
-def same_block_pairs(n_components: int, width: int) -> int:
+def same_block_pairs(n_components: Any, width: int) -> Any:
     """Return c(D, d): the number of ordered pairs of different features that share a block of d."""
     whole, rest = divmod(n_components, width)
     return whole * width * (width - 1) + rest * (rest - 1)

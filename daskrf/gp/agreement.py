@@ -15,12 +15,15 @@ from scipy.stats import chi2
 from daskrf import seeds
 from daskrf.errors import InputError
 
-__all__ = ["Agreement", "agreement"]
+__all__ = ["Agreement", "agreement", "impossible"]
 
 _INTERVAL = 1.959963984540054  # standard deviations: 95 % of a normal distribution
 _MOST = 1000  # labels tested jointly
 _DOUBT = 1e-3  # probability, below which the labels contradict the error bars
 _FACTOR = 1.2  # by which deviations must be wrong to be worth a warning
+
+_NEVER, _NEVER_OUTSIDE = 30.0, 6.0  # standard deviations: of an error, and of one far outside of all labels
+_FAR = 0.5  # of the range of all labels
 
 Double = npt.NDArray[np.float64]
 
@@ -137,3 +140,37 @@ def agreement(
         math.sqrt(statistic / len(rows)),
         float(min(1.0, 2 * min(tails))),
     )
+
+
+def impossible(
+    y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, known: npt.ArrayLike
+) -> npt.NDArray[np.bool_]:
+    """Return which labels cannot be values of the quantity that a model predicts, beyond any doubt.
+
+    These are labels beyond the range of all that are known by half of it, where the model is sure that there
+    is none; and labels that are wrong by more than the labels vary and by 30 standard deviations, all of
+    which are first made as large as the typical error asks for, unless that is of this size itself.
+
+    Parameters
+    ----------
+    y, mean, std : float arrays, shape (n,)
+        Labels, and their predictive means and standard deviations, noise included.
+    known : float array, shape (m,)
+        Labels of the model.
+
+    Examples
+    --------
+    >>> known = np.linspace(1, 6, 20)
+    >>> impossible([3.4, 354.0, 6.5], [3.5, 3.6, 4.0], [0.2, 0.2, 0.3], known).tolist()
+    [False, True, False]
+    """
+    values, means, deviations, labels = (np.asarray(v, dtype=np.float64) for v in (y, mean, std, known))
+    errors = np.abs(values - means)
+    z = errors / deviations
+    low, high, spread = labels.min(), labels.max(), labels.std()
+    outside = np.maximum(low - values, values - high)
+    found = (outside > _FAR * (high - low)) & (z > _NEVER_OUTSIDE)
+    typical = max(1.0, float(np.median(z)) / 0.6745)
+    wild = errors > 2 * spread
+    scale = 1.0 if 2 * (wild & (z > _NEVER)).sum() > len(z) else typical
+    return found | (wild & (z > _NEVER * scale))

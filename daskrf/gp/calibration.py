@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.optimize import minimize
+from scipy.special import expit, ndtr, ndtri
 
 from daskrf.errors import InputError
 
@@ -14,7 +17,9 @@ __all__ = [
     "Calibration",
     "calibration_report",
     "coverage",
+    "judged_coverage",
     "mean_log_probability",
+    "probability_link",
     "r2",
     "rmse",
     "standardized_log_loss",
@@ -22,6 +27,8 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 _LEVELS = np.arange(1, 20) / 20.0
+_TOLERANCE = 0.1  # by which all deviations may be too large or too small to count as right
+_ERRORS = 3.0  # standard errors by which a coverage has to differ besides
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,82 @@ def coverage(y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, levels: 
     distance = np.sort(np.abs(y - mean) / std)
     half_width = ndtri(0.5 + 0.5 * np.asarray(levels, dtype=np.float64))
     return np.searchsorted(distance, half_width, side="right") / len(y)
+
+
+def judged_coverage(
+    held: float, level: float, n: int, spread: float = 0.0
+) -> Literal["too narrow", "right", "too wide"]:
+    """Return whether an interval is right, by the share of n values that it held.
+
+    It is right if deviations that are a tenth too large or too small explain the share, within three standard
+    errors.
+
+    Parameters
+    ----------
+    held, level : float
+        Share of the values within the interval, and the share that should be.
+    n : int
+        Number of values.
+    spread : float
+        Standard error of the share by other means, such as over folds: it counts if it is larger than that
+        of n independent values.
+
+    Examples
+    --------
+    >>> [judged_coverage(0.65, 0.5, n) for n in (20, 1000)], judged_coverage(0.9, 0.95, 10_000)
+    (['right', 'too wide'], 'too narrow')
+    """
+    z = float(ndtri(0.5 + 0.5 * level))
+    low, high = (2 * float(ndtr(z * factor)) - 1 for factor in (1 - _TOLERANCE, 1 + _TOLERANCE))
+
+    def allowed(share: float) -> float:
+        return _ERRORS * max(math.sqrt(share * (1 - share) / n), spread)
+
+    if held < low - allowed(low):
+        return "too narrow"
+    return "too wide" if held > high + allowed(high) else "right"
+
+
+def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[float, float]:
+    """Return a and b of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
+
+    Labels are taken as nearly 1 and nearly 0, as if each class had been seen once more, so that a and b are
+    finite where the means part the classes.
+
+    Raises
+    ------
+    InputError
+        If shapes differ or there is nothing.
+
+    Notes
+    -----
+    Source: Platt 1999, Probabilistic outputs for support vector machines.
+
+    Examples
+    --------
+    >>> a, b = probability_link([0.1, 0.2, 0.6, 0.4, 0.9, 0.8], [0, 0, 0, 1, 1, 1])
+    >>> b > 0, round(-a / b, 2)
+    (True, 0.5)
+    """
+    x, one = np.asarray(mean, dtype=np.float64), np.asarray(positive, dtype=bool)
+    if x.ndim != 1 or x.shape != one.shape or not len(x):
+        raise InputError(f"Means and labels must be vectors of one length, not {x.shape}, {one.shape}.")
+    n = int(one.sum())
+    wanted = np.where(one, (n + 1) / (n + 2), 1 / (len(x) - n + 2))
+    centre, scale = float(x.mean()), float(x.std())
+    if not scale > 0:
+        share = float(wanted.mean())
+        return math.log(share / (1 - share)), 0.0
+    z = (x - centre) / scale
+
+    def loss(ab: Array) -> tuple[float, Array]:
+        linear = ab[0] + ab[1] * z
+        error = expit(linear) - wanted
+        value = np.logaddexp(0.0, linear) - wanted * linear
+        return float(value.sum()), np.array([error.sum(), error @ z])
+
+    a, b = minimize(loss, np.zeros(2), jac=True, method="BFGS").x.tolist()
+    return a - b * centre / scale, b / scale
 
 
 def _check(y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike) -> tuple[Array, Array, Array]:

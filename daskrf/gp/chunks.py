@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr
+from daskrf.arrays import as_csr, as_matrix
 from daskrf.errors import InputError
 from daskrf.features.featuremap import map_key
 from daskrf.gp.statistics import Precision, enough_precision
@@ -21,10 +21,14 @@ _BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
 
 
 class FeatureBlock(NamedTuple):
-    """Packed bits or features of some rows, and k(x, x) of each if features leave part of it out."""
+    """Packed bits or features of some rows, and k(x, x) of each if features leave part of it out.
+
+    `rows` are the rows that they are features of, if known.
+    """
 
     phi: npt.NDArray[Any]
     diagonal: npt.NDArray[np.float64] | None
+    rows: Any = None
 
 
 def check_of(of: str, *more: str) -> None:
@@ -42,6 +46,7 @@ def check_rows(X: Any, feature_map: Any) -> Any:
     InputError
         If X is not two-dimensional or not numeric, or is sparse although there is no feature map.
     """
+    X = as_matrix(X)
     if sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr"):
         if feature_map is None:
             raise InputError(
@@ -75,11 +80,13 @@ def feature_blocks(
     feature_map: Any,
     transform: Callable[[Any], npt.NDArray[Any]] | None = None,
     diagonal: npt.ArrayLike | None = None,
+    rows: Any = None,
 ) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
-    `transform` replaces the `transform` method of a map of dense features. `diagonal` is k(x, x) of each row;
-    pass it if X holds features, because k(x, x) cannot be computed without a map.
+    `transform` replaces the `transform` method of a map of dense features. `diagonal` is k(x, x) of each row,
+    and `rows` are the rows themselves; pass them if X holds features, because they cannot be computed without
+    a map.
 
     Raises
     ------
@@ -93,19 +100,29 @@ def feature_blocks(
         width = X.shape[1] * (8 if X.dtype == np.uint8 else 1)
     else:
         width = feature_map.n_components
-    rows = max(1, _BLOCK_ENTRIES // max(int(width), 1))
-    for start in range(0, X.shape[0], rows):
-        block = X[start : start + rows]
-        values = own[start : start + rows] if own is not None else None
+    step = max(1, _BLOCK_ENTRIES // max(int(width), 1))
+    rows = None if rows is None else _rows_of(rows, X.shape[0])
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        values = own[start : start + step] if own is not None else None
         if feature_map is None:
             block = np.asarray(block)
             is_features = block.dtype.kind == "f" or block.dtype == np.uint8
-            yield FeatureBlock(block if is_features else block.astype(np.float64), values)
+            phi = block if is_features else block.astype(np.float64)
+            yield FeatureBlock(phi, values, None if rows is None else rows[start : start + step])
         elif feature_map.one_bit:
-            yield FeatureBlock(feature_map.transform_bits(block), None)
+            yield FeatureBlock(feature_map.transform_bits(block), None, block)
         else:
             phi = (transform or feature_map.transform)(block)
-            yield FeatureBlock(phi, None if kernel is None else kernel.diag(block))
+            yield FeatureBlock(phi, None if kernel is None else kernel.diag(block), block)
+
+
+def _rows_of(rows: Any, n: int) -> Any:
+    """Return the rows that features belong to, checked."""
+    found = as_csr(rows)
+    if found.shape[0] != n:
+        raise InputError(f"rows must be those of the {n} rows of features, not {found.shape[0]} rows.")
+    return found
 
 
 def _diagonal(values: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
@@ -142,7 +159,7 @@ def sum_rows(
         raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
     total: Statistics | None = None
     start = 0
-    for phi, diagonal in feature_blocks(X, feature_map):
+    for phi, diagonal, _ in feature_blocks(X, feature_map):
         if total is None:
             one_bit, n_rows = phi.dtype == np.uint8, rows_before + len(targets)
             kind: dict[str, Any] = {"one_bit": one_bit}

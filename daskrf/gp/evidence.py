@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,15 @@ from scipy.optimize import minimize_scalar
 
 from daskrf.errors import InputError
 from daskrf.gp.roundoff import check_claim, check_rounding
-from daskrf.gp.solvers import CholeskySolver, EigenSolver, ShiftedCholesky, Solver, leading_block
+from daskrf.gp.solvers import (
+    CholeskySolver,
+    EigenSolver,
+    LowRankGram,
+    ShiftedCholesky,
+    Solver,
+    few_rows,
+    leading_block,
+)
 from daskrf.gp.statistics import Moments
 
 __all__ = [
@@ -199,17 +208,20 @@ def solved_weights(
     InputError
         If the weights contradict the evidence.
     """
-    factor = factor or ShiftedCholesky(moments.gram)
+    few = few_rows(moments.n, len(moments.phi_sum))
+    solver: Any = factor
+    if factor is None:
+        solver = LowRankGram(moments.gram, moments.n) if few else ShiftedCholesky(moments.gram)
     weights, jitter = np.empty((len(moments.phi_sum), len(fitted))), 0.0
     for t, h in enumerate(fitted):
         right = moments.phi_y[:, t] - h.mean * moments.phi_sum
-        weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
-        jitter = max(jitter, factor.jitter)
-        check_rounding(moments, factor, weights[:, t], h.noise_variance, t)
+        weights[:, t] = solver.factorize(h.ratio).solve(right[:, None])[:, 0]
+        jitter = max(jitter, solver.jitter)
+        check_rounding(moments, solver, weights[:, t], h.noise_variance, t)
         if claimed:
             squares = float(moments.yy[t]) - 2 * h.mean * float(moments.y_sum[t]) + moments.n * h.mean**2
             form = (squares - float(right @ weights[:, t])) / h.ratio
-            again = _log_evidence(moments, h.signal_variance, h.ratio, factor.log_det(), form)
+            again = _log_evidence(moments, h.signal_variance, h.ratio, solver.log_det(), form)
             check_claim(h.log_marginal_likelihood, again, moments.n)
     return weights, jitter
 

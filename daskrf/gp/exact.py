@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns, row_slice
+from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
@@ -30,7 +31,7 @@ from daskrf.gp.pathwise import (
     prior_of_fit,
 )
 from daskrf.gp.posterior import standard_normal
-from daskrf.gp.priordraws import PriorDraws, has_map, map_of
+from daskrf.gp.priordraws import IntersectionDraws, PriorDraws, has_map, map_of, prior_draws
 from daskrf.gp.process import check_version, seen_no
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.gp.variancemodel import VarianceModel
@@ -139,9 +140,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
     have no noise, the prior leaves lambda at 0.006 v / n or less.
 
     With conjugate gradients log det K is not computed, so there is no log marginal likelihood; its gradient
-    follows from the draws, and the search uses that. Variances combine those of the draws with a smooth model
-    (`daskrf.gp.variancemodel`), weighted by the leave-one-out accuracy of the model at labelled rows. With 32
-    draws their relative error for docking scores is 10 %, against 25 % from the draws alone.
+    follows from the draws, and the search uses that. It ends at a noise of 0.001 of the variance of the
+    signal, which products in single precision still resolve: labels with less noise end there, as `at_bound_`
+    and `cautions` say, and their deviations are somewhat too large. Variances combine those of the draws with
+    a smooth model (`daskrf.gp.variancemodel`), weighted by the leave-one-out accuracy of the model at
+    labelled rows. With 32 draws their relative error for docking scores is 10 %, against 25 % from the draws
+    alone.
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
     about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
@@ -265,7 +269,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             keep = start is not None and known is not None and _few_more(start.y_train_, y)
             self._fit_pathwise(X, y, (m, a, s), known, matrix, keep=keep)
         else:
-            self._fit_factor(X, y, m, a, s)
+            with blas_threads_for(len(y)):
+                self._fit_factor(X, y, m, a, s)
         learn_columns(self, given)
         return self
 
@@ -462,12 +467,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
             mean, std = self._pathwise.std(X)
             return mean, std**2
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
-        factor = self._cholesky()
-        for part, cross in self._cross(X):
-            mean[part] = self.mean_[0] + cross @ self.alpha_
-            half = factor.half_solve(cross.T)
-            explained = np.einsum("ij,ij->j", half, half)
-            variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+        with blas_threads_for(len(self.alpha_)):
+            factor = self._cholesky()
+            for part, cross in self._cross(X):
+                mean[part] = self.mean_[0] + cross @ self.alpha_
+                half = factor.half_solve(cross.T)
+                explained = np.einsum("ij,ij->j", half, half)
+                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
         return mean, np.maximum(variance, 0.0)
 
     def _covariance(self, X: Any) -> tuple[Array, Array]:
@@ -504,6 +510,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             )
         return self.weights_of_draws(1, seed)
 
+    draws_take_rows = False  # besides X, which are rows
+
     def most_draws(self) -> int | None:
         """Return how many draws there are: `n_draws` with conjugate gradients, else None for any number."""
         return self.n_draws if self.solver_ == "cg" else None
@@ -530,8 +538,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         n = weights.shape[1]
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
-            prior = prior_of_fit(self.kernel, self.X_train_, *options)
-            return self._pathwise.function(weights, prior.only(self._numbers(seed, n)))
+            of_fit = prior_of_fit(self.kernel, self.X_train_, *options)
+            return self._pathwise.function(weights, of_fit.only(self._numbers(seed, n)))
         matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
         prior = self._prior_of_draws(seed, n)
         return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, prior, math.sqrt(a))
@@ -540,8 +548,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         """Return the numbers of n draws of a fit by conjugate gradients."""
         return [(seed + draw) % self.n_draws for draw in range(min(n, self.n_draws))]
 
-    def _prior_of_draws(self, seed: int, n: int) -> PriorDraws:
-        return PriorDraws(self.kernel, self.X_train_, n, self.n_features, seed)
+    def _prior_of_draws(self, seed: int, n: int) -> PriorDraws | IntersectionDraws:
+        return prior_draws(self.kernel, self.X_train_, n, self.n_features, seed)
 
     def _check_draws(self) -> None:
         if self.means_only:
@@ -697,7 +705,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
             tuple(arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")),
             shape=tuple(state["shape"]),
         )
-        X.has_canonical_format = True
+        X.check_format(full_check=True)  # rows that are none would crash compiled code
+        if not X.has_canonical_format:
+            raise ValueError("the columns of its rows are not in order")
         model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
         if state["kernel_choice"]:
             model.kernel_choice_ = KernelChoice.from_state(state["kernel_choice"])

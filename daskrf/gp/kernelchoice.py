@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 
 from daskrf import seeds
 from daskrf.errors import InputError
+from daskrf.gp.choicetime import Meter, Work
 from daskrf.gp.chunks import check_rows
 from daskrf.gp.clearlybetter import clearly_better, first_of_the_best
 from daskrf.gp.conjugategradients import solve
@@ -38,6 +39,8 @@ __all__ = ["KernelChoice", "Trial", "choose_kernel"]
 
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
+
+_ALL = "all kinds"
 
 FEWEST_LABELS = 20
 """Labels that tell kernels apart at all."""
@@ -61,6 +64,7 @@ _FEWEST_LEARN = 200  # labels that a metric learns from: half of those that are 
 _METRIC_RATIOS = 1e-4, 1e3  # where equations are factorized: a metric may tell labels without noise well
 _STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
 _HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
+_SCALES_WORK = Work(8, 30)  # of the search for a length scale
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
 
 
@@ -72,7 +76,7 @@ class Trial:
     ----------
     kernel : Kernel
     name : str
-        The kernel in words.
+        The kernel in words; numbers are those of other trials, from 1.
     log_probability : float
         Mean log probability of a label that was left out, in nats.
     r2 : float
@@ -123,11 +127,13 @@ class KernelChoice:
             if self.n_rows == self.n_left_out
             else f"{self.n_left_out:,} of {self.n_rows:,} labels left out"
         )
-        width = max(len(trial.name) for trial in self.trials)
-        lines = [f"{'kernels tried, ' + how:<{width + 2}}    R2  log probability"]
-        for trial in self.trials:
+        names = [f"{number:2}  {trial.name}" for number, trial in enumerate(self.trials, 1)]
+        header = f"kernels tried, {how}"
+        width = max(len(header) - 2, *map(len, names))
+        lines = [f"{header:<{width + 2}}    R2  log probability"]
+        for name, trial in zip(names, self.trials, strict=True):
             taken = "  taken" if trial.kernel == self.kernel else ""
-            lines.append(f"  {trial.name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
+            lines.append(f"  {name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
         if self.n_learned:
             lines.append(
                 f"  The metric was learned from {self.n_learned:,} of the labels; its figures are of others, "
@@ -198,7 +204,7 @@ def choose_kernel(
     kernel: Kernel | None = None,
     random_state: int = 0,
     cache_bytes: int = 2 * 2**30,
-    on_trial: Callable[[str], None] | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
 ) -> KernelChoice:
     """Return the kernel that predicts best the labels that it has not seen.
 
@@ -227,8 +233,9 @@ def choose_kernel(
         Seed of the choice of rows, if there are more than 4,000.
     cache_bytes : int
         Memory for tiles of a kernel matrix.
-    on_trial : callable, optional
-        Called with the words of each kernel before it is tried.
+    on_progress : callable, optional
+        Called with the kernel that is being tried, in words, and with the seconds that the rest of the choice
+        is expected to take, by what kernels have cost so far.
 
     Returns
     -------
@@ -280,7 +287,12 @@ def choose_kernel(
         scorer = _Folds(X, y, np.sort(order), folds, cache_bytes, random_state)
     some = X[np.sort(order[: 2 * _PAIRS])]
     few = np.sort(order[:_WEIGHED])
-    search = _Search(scorer, some, on_trial or (lambda words: None), _Evidence(X[few], y[few]))
+    ahead = (
+        _ahead(columns or {}, len(order), by_folds=len(y) > _ONE_BY_ONE) if kernel is None else [_SCALES_WORK]
+    )
+    rows = 0 if len(y) > _ONE_BY_ONE else len(y)  # of a factorization
+    meter = Meter(scorer, on_progress or (lambda words, seconds: None), ahead, rows)
+    search = _Search(meter, some, _Evidence(X[few], y[few]))
     if kernel is None:
         search.run(columns or {})
         choice = search.choice(y[out], len(order))
@@ -293,9 +305,8 @@ def choose_kernel(
 class _Search:
     """Tries kernels one after another; each begins with the noise that suited the one before."""
 
-    scorer: Scorer
+    meter: Meter[_Score]
     some: Any
-    on_trial: Callable[[str], None]
     evidence: _Evidence
     log_ratio: float = math.log(_RATIO)
     found: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
@@ -306,34 +317,45 @@ class _Search:
         tanimoto = [self.add(_on(TanimotoMinMax(), part), name) for name, part in parts.items()]
         best = max(range(len(parts)), key=lambda i: tanimoto[i].mean)
         names = list(parts)
-        gaussian = [self.add_gaussian(parts[name], name) for name in dict.fromkeys((names[0], names[best]))]
-        kernel, name, _ = max(self.found[-len(gaussian) :], key=lambda each: each[2].mean)
-        first = self.found[best]
-        self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
+        chosen = dict.fromkeys((names[0], names[best]))
+        scores = [self.add_gaussian(parts[name], name).mean for name in chosen]
+        if len(chosen) == 1 < len(parts):
+            self.meter.skip()  # the Gaussian kernel on a single kind
+        smooth = len(parts) + scores.index(max(scores))
+        self.meter.begin("the mean of two kernels")
+        self.add(
+            _half(self.found[smooth][0], self.found[best][0]),
+            f"mean of {smooth + 1} and {best + 1}",
+            begin=False,
+        )
         kinds = [i for i, name in enumerate(names) if name in columns] or [0]  # the first has all columns
-        self.add_weighted([*(self.found[i][:2] for i in kinds), (kernel, name)])
+        self.add_weighted([*kinds, smooth])
         if (apart := parts[names[0]]) is not None:
             self.add_described((apart[1], columns[DESCRIPTORS][1]))
 
-    def add_weighted(self, terms: Sequence[tuple[Kernel, str]]) -> None:
-        """Try the mean of some kernels with the weights of the largest evidence."""
+    def add_weighted(self, places: Sequence[int]) -> None:
+        """Try the mean of the kernels at some places with the weights of the largest evidence."""
         if len(self.evidence.y) < _FEWEST_WEIGHED:
+            self.meter.skip()
             return
-        self.on_trial("weights of kernels")
-        weights, parts = self.evidence.weights([kernel for kernel, _ in terms])
-        given = zip(weights, parts, terms, strict=True)
-        kept = [(float(f"{weight:.2g}"), *term) for weight, part, term in given if part >= _LEAST]
+        self.meter.begin("weights of kernels")
+        weights, parts = self.evidence.weights([self.found[i][0] for i in places])
+        given = zip(weights, parts, places, strict=True)
+        kept = [(float(f"{weight:.2g}"), i) for weight, part, i in given if part >= _LEAST]
         if len(kept) > 1:
-            mean = _mean([(weight, kernel) for weight, kernel, _ in kept])
-            self.add(mean, f"mean of {', '.join(f'{weight:g} {name}' for weight, _, name in kept)}")
+            mean = _mean([(weight, self.found[i][0]) for weight, i in kept])
+            terms = ", ".join(f"{weight:g} of {i + 1}" for weight, i in kept)
+            self.add(mean, f"weighted mean: {terms}", begin=False)
 
     def run_scales(self, kernel: Kernel) -> None:
         """Try length scales of a kernel; they are listed from the smallest to the largest."""
         tried: dict[float, tuple[Kernel, str, _Score]] = {}
 
+        self.meter.begin(kernel.words())
+
         def score(log_length: float) -> _Score:
             one = kernel.with_length_scale(_rounded(math.exp(log_length)))
-            self.on_trial(one.words())
+            self.meter.rename(one.words())
             tried[log_length] = one, one.words(), self.scored(one)
             return tried[log_length][2]
 
@@ -347,7 +369,8 @@ class _Search:
 
         All kernels so far are means, since none of them sees the columns of descriptors.
         """
-        best, name, _ = max(self.found, key=lambda each: each[2].mean)
+        place = max(range(len(self.found)), key=lambda i: self.found[i][2].mean)
+        best = self.found[place][0]
         assert isinstance(best, Mean)
         assert isinstance(best.columns, tuple)
         kernels, columns = best.kernels, (*best.columns, part)
@@ -357,25 +380,25 @@ class _Search:
             length = float(f"{math.exp(log_length):.3g}")
             return Mean((*best.shares, weight), (*kernels, Gaussian(length)), columns)
 
-        self.on_trial(f"{name}, and descriptors")
+        self.meter.begin("descriptors")
         start = math.log(_LENGTH * _distance(self.some, part))
         limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
         length, _ = _climb(
-            lambda at: self.scorer(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
+            lambda at: self.meter(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
         )
         heavy = math.log(_HEAVIEST)
         weight, _ = _climb(
-            lambda at: self.scorer(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
+            lambda at: self.meter(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
         )
         kernel = kernel_at(length, weight)
         score = self.scored(kernel)
         own = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
-        self.found.append((kernel, f"{name} + {own} on descriptors", score))
+        self.found.append((kernel, f"{place + 1} + {own} on descriptors", score))
 
-    def add(self, kernel: Kernel, part: str) -> _Score:
-        """Try a kernel with the noise that suits it best."""
+    def add(self, kernel: Kernel, part: str, *, begin: bool = True) -> _Score:
+        """Try a kernel with the noise that suits it best, as a trial of its own or as the end of one."""
         name = part if isinstance(kernel, Mean) and len(kernel.weights) > 1 else _words(kernel, part)
-        self.on_trial(name)
+        (self.meter.begin if begin else self.meter.rename)(name)
         score = self.scored(kernel)
         self.found.append((kernel, name, score))
         return score
@@ -383,14 +406,14 @@ class _Search:
     def add_gaussian(self, part: Range | None, name: str) -> _Score:
         """Try a Gaussian kernel with the length scale that suits it best."""
         start = math.log(_LENGTH * _distance(self.some, part))
-        self.on_trial(f"Gaussian{name and ' on '}{name}")
+        self.meter.begin(f"Gaussian{name and ' on '}{name}")
 
         def kernel_at(log_length: float) -> Kernel:
             return _on(Gaussian(_rounded(math.exp(log_length))), part)
 
         self.scored(kernel_at(start))  # finds the noise that goes with it
         limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
-        at, _ = _climb(lambda at: self.scorer(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits)
+        at, _ = _climb(lambda at: self.meter(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits)
         kernel = kernel_at(at)
         score = self.scored(kernel)
         self.found.append((kernel, _words(kernel, name), score))
@@ -424,12 +447,13 @@ class _Search:
         if len(seen) < _FEWEST_LEARN:
             return choice
         own = X if part is None else X[:, part[0] : part[1]]
-        learned = choose_metric(own[seen], y[seen], on_trial=self.on_trial)
+        self.meter.begin("a learned metric")
+        learned = choose_metric(own[seen], y[seen], on_trial=self.meter.rename)
         if not learned.rounds:
             return choice
-        self.on_trial(_words(learned.kernel, name))
+        self.meter.rename(_words(learned.kernel, name))
         scorer = _OneByOne(X[some], y[some], len(unseen), np.float64)
-        many = isinstance(self.scorer, _Folds)  # rows, of which those left out are the unseen ones
+        many = isinstance(self.meter.scorer, _Folds)  # rows, of which those left out are the unseen ones
         kernel, score = _best_in_metric(scorer, learned.kernel, part, _RATIOS if many else _METRIC_RATIOS)
         known = next(each for one, _, each in self.found if one == choice.kernel).log_probability
         if many:
@@ -448,7 +472,7 @@ class _Search:
     def scored(self, kernel: Kernel) -> _Score:
         """Return the score of a kernel with its best ratio of noise to signal variance."""
         limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
-        at, score = _climb(self.scorer(kernel), self.log_ratio, _RATIO_STEP, limits)
+        at, score = _climb(self.meter(kernel), self.log_ratio, _RATIO_STEP, limits)
         self.log_ratio = at
         return score
 
@@ -465,6 +489,22 @@ class _Search:
             for kernel, name, score in self.found
         ]
         return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list[Work]:
+    """Return what each trial of `_Search` is expected to take, in order; measured on docking scores."""
+    n_parts = len(dict(_parts(columns)))
+    gaussian = Work(6, 10)
+    weighed = min(n_rows, _WEIGHED)
+    work = [Work(1, 4)] * n_parts + [gaussian, *([gaussian] if n_parts > 1 else []), Work(2, 4)]
+    work.append(Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3))
+    if DESCRIPTORS in columns and len(columns) > 1:
+        work.append(Work(11 * (2 + n_parts), 14))
+    seen = min(n_rows, _ONE_BY_ONE) // 2
+    if seen >= _FEWEST_LEARN:
+        of_unseen = Work(8, 8) if not by_folds else Work(1, 4, seconds=16 * 2.5e-11 * _ONE_BY_ONE**3)
+        work.append(replace(of_unseen, seconds=of_unseen.seconds + 0.01 * seen))
+    return work
 
 
 def _best_in_metric(
@@ -547,7 +587,7 @@ def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
     own = {name: part for name, part in columns.items() if name != DESCRIPTORS} or columns
     several, apart = len(own) > 1, len(own) < len(columns)
     whole = (0, columns[DESCRIPTORS][0]) if apart else None
-    yield (" + ".join(own) if several or apart else ""), whole
+    yield _ALL if several else next(iter(own)) if apart else "", whole
     yield from own.items() if several else ()
 
 

@@ -31,12 +31,15 @@ class LeftOut:
         Labels, and predictive means and standard deviations, noise included.
     n_molecules : int
         Molecules with labels, all of them; at most 2,000 are left out.
+    rows : int array, shape (n,)
+        Where the labels stand among all of the process.
     """
 
     y: Array
     mean: Array
     std: Array
     n_molecules: int
+    rows: npt.NDArray[np.intp]
 
 
 def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
@@ -83,7 +86,7 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     error, variance = np.empty(len(y)), np.empty(len(y))
     for part, own in zip(parts, found, strict=True):
         error[part], variance[part] = own
-    return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules)
+    return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
 
 
 def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[Array, Array]]:

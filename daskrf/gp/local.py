@@ -70,7 +70,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     centroid. The published loop skips the first centroid, the mean; here it has a posterior, too. The paper
     takes hyperparameters from an exact Gaussian process, which is possible here with `ExactGP`. The residual
     is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and draws
-    treat values of f at rows of different centroids as independent, and so the residuals of all rows.
+    treat values of f at rows of different centroids as independent, but for the residual, which is one
+    function of all rows.
 
     For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
     `LocalGaussianFeatures.transform_nearest`, is a draw of f without its residual.
@@ -129,7 +130,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         """Return a model of one target whose mean is one posterior draw, as other models do.
 
         Around each centroid it is a draw of the function; draws of different centroids are independent, so
-        it jumps between them. It omits the residual: far from all centroids it equals the mean of y.
+        it jumps between them. With the residual, far from all centroids it is a draw from the prior.
         """
         return super().draw(seed, target)
 
@@ -156,19 +157,22 @@ class LocalGaussianGP(FeatureSpaceGP):
         super()._set_map(feature_map)
         self.local_map_ = feature_map
         if not self.residual:
-            self._projects = None
+            self._projects = self._residual = None
 
-    def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
+    def _features(
+        self, X: Any, diagonal: npt.ArrayLike | None = None, rows: Any = None
+    ) -> Iterator[FeatureBlock]:
         """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
         transform = self.feature_map_.transform_nearest if made else None
-        for phi, _ in feature_blocks(X, self.feature_map_, transform):
+        for phi, _, known in feature_blocks(X, self.feature_map_, transform, rows=rows):
             self._check_width(phi)
             refuse_half(phi.dtype)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
                 part = phi[start : start + step]
-                yield FeatureBlock(part if made else _nearest_only(part, size), None)
+                own = None if known is None else known[start : start + step]
+                yield FeatureBlock(part if made else _nearest_only(part, size), None, own)
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):

@@ -28,7 +28,7 @@ from daskrf.gp.conjugategradients import BlockSystem, Solution
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.posterior import standard_normal
-from daskrf.gp.priordraws import PriorDraws
+from daskrf.gp.priordraws import IntersectionDraws, PriorDraws
 from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
@@ -97,7 +97,7 @@ class KernelSum:
     weights: Single
     mean: float
     scale: float
-    prior: PriorDraws | None = None
+    prior: PriorDraws | IntersectionDraws | None = None
     deviation: float = 0.0
 
     def predict(self, X: Any) -> Double:

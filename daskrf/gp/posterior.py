@@ -16,15 +16,17 @@ from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.gp.solvers import ShiftedCholesky
+from daskrf.gp.solvers import LowRankGram, ShiftedCholesky, few_rows
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = [
     "DOUBLE_LIMIT",
+    "LowRankFactor",
     "PosteriorFactor",
     "as_features",
     "expanded_rows",
     "normal_of",
+    "posterior_factor",
     "squared_lengths",
     "standard_normal",
 ]
@@ -98,6 +100,63 @@ class PosteriorFactor:
         """Return R Z: draws of N(0, A^-1) from standard normal numbers, both of shape (M, n)."""
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         return trmm(1.0, self.root, normal.astype(self.root.dtype, order="F"), lower=0).astype(np.float64)
+
+
+class LowRankFactor:
+    """What `PosteriorFactor` is for many rows, for fewer rows than features.
+
+    With the eigenvectors V and eigenvalues s of Phi^T Phi, A^-1 = (I - V D V^T) / lambda, D = s / (s +
+    lambda), and its symmetric root is (I - V (1 - sqrt(1 - D)) V^T) / sqrt(lambda).
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics, or Moments, whose Gram matrix is overwritten
+    ratio : float
+        lambda = noise_variance / signal_variance.
+    """
+
+    jitter = 0.0
+
+    def __init__(self, statistics: SufficientStatistics | Moments, ratio: float) -> None:
+        moments = statistics if isinstance(statistics, Moments) else statistics.moments()
+        found = LowRankGram(moments.gram, moments.n)
+        self._vectors, self._ratio = found.vectors, ratio
+        self._shrunk = 1.0 - np.sqrt(ratio / (found.values + ratio))
+
+    @property
+    def root(self) -> npt.NDArray[np.float64]:
+        """R with R R^T = A^-1, shape (M, M)."""
+        return self.coloured(np.eye(len(self._vectors)))
+
+    def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+        """Return Z = Phi R, shape (n, M)."""
+        return self.coloured(as_features(phi, n_components, np.float64).T).T
+
+    def variances(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+        """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
+        squares = np.empty(len(phi))
+        for rows in expanded_rows(len(phi), n_components, np.float64):
+            white = self.whiten(phi[rows], n_components)
+            squares[rows] = np.einsum("ij,ij->i", white, white)
+        return squares
+
+    def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
+        """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
+        return self.coloured(standard_normal(seed, f"gp/weights/{target}", len(self._vectors), n))
+
+    def coloured(self, normal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return R Z, shape (M, n)."""
+        inside = self._shrunk[:, None] * (self._vectors.T @ normal)
+        found: npt.NDArray[np.float64] = (normal - self._vectors @ inside) / math.sqrt(self._ratio)
+        return found
+
+
+def posterior_factor(
+    statistics: SufficientStatistics | Moments, ratio: float
+) -> PosteriorFactor | LowRankFactor:
+    """Return the factor of A^-1 for these sums: by the rows if they are far fewer than the features."""
+    size = len(statistics.phi_sum)
+    return (LowRankFactor if few_rows(statistics.n, size) else PosteriorFactor)(statistics, ratio)
 
 
 def squared_lengths(

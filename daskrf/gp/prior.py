@@ -89,6 +89,12 @@ class PriorPrecision:
             return weights.copy()
         return lapack.dtrtrs(self._lower, weights, lower=1, trans=1)[0]
 
+    def solve(self, values: Array) -> Array:
+        """Return K^-1 values, shape (M, k)."""
+        if values.shape[1] == 0:
+            return values.copy()
+        return lapack.dpotrs(self._lower, values, lower=1)[0]
+
     def project(self, phi: npt.NDArray[Any], error: float = 0.0) -> npt.NDArray[Any]:
         """Return W = Phi L^-T, shape (n, M): W W^T is Phi K^-1 Phi^T, and W are features with the prior I.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,13 +10,16 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.features.featuremap import check_feature_map, from_state, map_key
+from daskrf.features.foldedfeatures import FoldedFeatures
+from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.chunks import (
     FeatureBlock,
     check_of,
@@ -33,9 +37,16 @@ from daskrf.gp.evidence import (
     solved_weights,
 )
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
-from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
+from daskrf.gp.posterior import (
+    LowRankFactor,
+    PosteriorFactor,
+    expanded_rows,
+    posterior_factor,
+    standard_normal,
+)
+from daskrf.gp.residual import Residual, ResidualDraws
 from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
+from daskrf.gp.solvers import CholeskySolver, EigenSolver, few_rows, with_deficit
 from daskrf.gp.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums import Statistics, Summation
 from daskrf.kernels.kernel import Kernel
@@ -84,8 +95,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     method: Literal["auto", "eigh", "cholesky"]
     n_components: int | None = None
     statistics_: Any  # as `fit_statistics` takes them, or None
-    _factors: dict[float, PosteriorFactor]
+    _factors: dict[float, PosteriorFactor | LowRankFactor]
     _projects: Literal["unit", "rows"] | None = None  # whether features are a projection; what k(x, x) is
+    _residual: Residual | None = None  # what they leave out, if they are of a map
+    _residual_draws: ResidualDraws | None = None  # of this draw
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
@@ -198,6 +211,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
@@ -205,9 +219,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         call, one Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n
         matrices at once, so it is for small sets.
 
-        If features are a projection of the kernel (`FeatureMap.projected_kernel`), the variance of f includes
-        a term for what they leave out: `left_out_` times k(x, x) - |phi(x)|^2. The noise variance already
-        includes the mean of that term over the labelled rows, so the variance of y only adds the excess at x.
+        If features are a projection of the kernel (`FeatureMap.projected_kernel`), the covariance of f
+        includes that of what they leave out: `left_out_` times k(x, x') - phi(x) . phi(x'). The noise
+        variance already includes the mean of its variance over the labelled rows: what y adds to f is the
+        rest of the noise variance.
 
         Parameters
         ----------
@@ -221,6 +236,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             Predict this target only: each target has its own M x M factor.
         diagonal : float array, shape (n,), optional
             k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
+        rows : rows of the feature map, optional
+            The rows that X holds features of, needed for the covariance if the features are a projection,
+            and for draws of such a process.
 
         Returns
         -------
@@ -236,10 +254,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if return_cov and target is not None:
             raise InputError("return_cov covers all targets: leave target out.")
         if return_cov:
-            return self._predict_joint(X, of, diagonal)
+            return self._predict_joint(X, of, diagonal, rows)
         chosen = list(range(len(self.mean_))) if target is None else [target]
         means, squares = [np.empty((0, len(chosen)))], [np.empty((2, 0, len(chosen)))]
-        for block in self._features(X, diagonal):
+        for block in self._features(X, diagonal, rows):
             means.append(self._mean_of(block)[:, chosen])
             if return_std:
                 squares.append(self._variances(block, chosen))
@@ -270,7 +288,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
         """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
 
-        mean_[target] + phi(x) . w is then a draw of the whole function f. Draw i does not depend on n.
+        mean_[target] + phi(x) . w is then a draw of the function f, but for what features leave out of it.
+        Draw i does not depend on n.
         """
         self._check_fitted()
         if n < 0:
@@ -293,30 +312,61 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.
 
+        If features leave a part of the kernel out, the draw has that part, too. It is made of 4,096 random
+        features of the kernel (`daskrf.gp.residual`), in addition to those of the map, so that a draw takes
+        the rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance is exact; a
+        single draw has that of its random features, which is right to some 3 %.
+
         It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
-        seed instead. Draw `seed` is ``sample_weights(1, seed)``.
+        seed instead.
+
+        Raises
+        ------
+        InputError
+            If features leave out a part of a kernel that has no random features.
         """
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> Array:
         """Return the weights of a draw, shape (M, 1); see `draw`."""
-        return self.sample_weights(1, seed, target)
+        return self.weights_of_draws(1, seed, target)
 
     def most_draws(self) -> None:
         """Return None: there may be any number of draws; see `ExactGP.most_draws`."""
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> Array:
         """Return the weights of n draws, shape (M, n); the first is that of `weights_of_draw`."""
-        return self.sample_weights(n, seed, target)
+        weights = self.sample_weights(n, seed, target)
+        residual = self._drawn_residual(n, seed, target)
+        if residual is not None:
+            weights -= residual.residual.correction(residual)
+        return weights
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
         """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        drawn = self._with_weights(weights, target)
+        drawn._residual_draws = self._drawn_residual(weights.shape[1], seed, target)
+        return drawn
+
+    def _with_weights(self, weights: Array, target: int) -> Self:
+        """Return a model of one target that predicts the functions with these weights."""
         drawn = type(self)(**{name: getattr(self, name) for name in self._options})
         drawn.weights_ = weights
         drawn.mean_ = np.repeat(self.mean_[[target]], weights.shape[1])
         drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
-        drawn._projects = self._projects
+        drawn._projects, drawn._residual = self._projects, self._residual
         return drawn
+
+    @property
+    def draws_take_rows(self) -> bool:
+        """Whether draws and covariances take the rows themselves, besides features of them."""
+        return self._residual is not None
+
+    def _drawn_residual(self, n: int, seed: int, target: int) -> ResidualDraws | None:
+        """Return n draws of what features leave out, or None if that is nothing."""
+        if self._residual is None:
+            return None
+        return self._residual.draws(n, seed, target, math.sqrt(float(self.left_out_[target])))
 
     def sample_y(
         self,
@@ -326,28 +376,39 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         *,
         of: Literal["y", "f"] = "y",
         target: int = 0,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
     ) -> Array:
         """Return posterior draws at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
-        Draw i does not depend on n_samples.
+        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever
+        rows stand beside them, and draw i does not depend on n_samples. Only where features leave out a part
+        of a kernel without random features is that part drawn for the rows X jointly.
+
+        `diagonal` and `rows` are as in `predict`.
         """
         check_of(of)
         check_columns_of(self, X)
-        weights = self.sample_weights(n_samples, random_state, target)
-        blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
-        for block in self._features(X):
-            phi = block.phi
-            self._mean_of(block)  # raises an error if features are not finite
-            left = np.concatenate([np.empty(0), *(part for _, _, part in self._parts(block))])
-            variances.append(self._own_variances(left, target)[of == "y"])
-            for rows in expanded_rows(len(phi), len(weights), np.float64):
-                features = as_features(phi[rows], len(weights), np.float64)
-                blocks.append(features @ weights)
-        draws = self.mean_[target] + np.concatenate(blocks)
-        own = np.sqrt(np.concatenate(variances))
-        if own.any():
-            noise = standard_normal(random_state, f"gp/noise/{target}", len(draws), n_samples)
-            draws += own[:, None] * noise
+        residual, joint = self._residual, None
+        if residual is not None and not residual.has_functions:
+            joint, weights = residual, self.sample_weights(n_samples, random_state, target)
+            drawn = self._with_weights(weights, target)
+        else:
+            weights = self.weights_of_draws(n_samples, random_state, target)
+            drawn = self.drawn(weights, random_state, target)
+        blocks = list(self._features(X, diagonal, rows))
+        draws = np.concatenate([np.empty((0, n_samples)), *(drawn._checked_means(each) for each in blocks)])
+        parts = [left for block in blocks for _, _, left in self._parts(block)]
+        share, noise = self._parts_of_y(np.concatenate([np.empty(0), *parts]), target, of)
+        if joint is not None:
+            shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
+            draws += share[:, None] * joint.joint_draws(known, shared, n_samples, random_state, target)
+        elif residual is not None:
+            own = [drawn._residual_of(block) for block in blocks]
+            draws += share[:, None] * np.concatenate([np.empty((0, n_samples)), *own])
+        if of == "y":
+            normal = standard_normal(random_state, f"gp/noise/{target}", len(draws), n_samples)
+            draws += noise[:, None] * normal
         return draws
 
     def log_marginal_likelihood(
@@ -436,10 +497,18 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self.feature_map_ = feature_map
         kernel = None if feature_map is None else feature_map.projected_kernel
         self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
+        self._residual = None if kernel is None else Residual(feature_map, self._projection(feature_map))
 
-    def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
+    def _projection(self, feature_map: Any) -> Callable[[Array], Array] | None:
+        """Return how values at landmarks become weights, if features are a projection on landmarks."""
+        inner = feature_map.folded_map if isinstance(feature_map, FoldedFeatures) else feature_map
+        return inner.project if isinstance(inner, NystromFeatures) else None
+
+    def _features(
+        self, X: Any, diagonal: npt.ArrayLike | None = None, rows: Any = None
+    ) -> Iterator[FeatureBlock]:
         """Yield the packed bits or features of the rows, in blocks."""
-        return feature_blocks(X, self.feature_map_, diagonal=diagonal)
+        return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
 
     def _moments(self, statistics: SufficientStatistics) -> Moments:
         """Return moments of features whose weights each have the prior variance `signal_variance`."""
@@ -449,8 +518,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Return the weights of the original features, given those of the features of `_moments`."""
         return weights
 
-    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor:
-        return PosteriorFactor(statistics, ratio)
+    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+        return posterior_factor(statistics, ratio)
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the features of `_moments`, given the original features of some rows."""
@@ -458,7 +527,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
         """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
-        phi, diagonal = block
+        phi, diagonal, known = block
+        if self._projects == "rows" and diagonal is None and known is not None and self._residual is not None:
+            diagonal = self._residual.diag(known)
         if self._projects == "rows" and diagonal is None:
             raise InputError(
                 "the kernel of these features is not 1 between a row and itself, so that deviations need its "
@@ -477,6 +548,18 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Return the independent variances of f and y at each row, from what features leave out there."""
         extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
         return self.left_out_[target] * left, extra + self.noise_variance_[target]
+
+    def _parts_of_y(self, left: Array, target: int, of: str) -> tuple[Array, Array]:
+        """Return what the residual is multiplied by at each row, and the deviation of independent noise.
+
+        The noise variance includes the mean residual of the labelled rows: y has less of the residual than f
+        where that is more than all of its noise.
+        """
+        if of == "f":
+            return np.ones(len(left)), np.zeros(len(left))
+        of_f, of_y = self._own_variances(left, target)
+        share = np.divide(of_y, of_f, out=np.ones(len(left)), where=of_y < of_f)
+        return np.sqrt(share), np.sqrt(np.maximum(of_y - of_f, 0.0))
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, SufficientStatistics):
@@ -528,7 +611,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         )
 
     def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
-        eigen = self.method == "eigh" or (self.method == "auto" and statistics.n_components <= EIGEN_LIMIT)
+        small = statistics.n_components <= EIGEN_LIMIT or few_rows(statistics.n, statistics.n_components)
+        eigen = self.method == "eigh" or (self.method == "auto" and small)
         return (EigenSolver if eigen else CholeskySolver)(self._moments(statistics))
 
     def _likelihood(
@@ -608,29 +692,35 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                     variance[rows, i] = explained + own
         return variances
 
-    def _predict_joint(self, X: Any, of: str, diagonal: npt.ArrayLike | None) -> tuple[Array, Array]:
+    def _predict_joint(
+        self, X: Any, of: str, diagonal: npt.ArrayLike | None, rows: Any
+    ) -> tuple[Array, Array]:
         size = len(self.weights_)
-        blocks = list(self._features(X, diagonal))
+        blocks = list(self._features(X, diagonal, rows))
         n = sum(len(block.phi) for block in blocks)
         covariances, means = [], np.concatenate([np.empty((0, len(self.mean_))), *map(self._mean_of, blocks)])
         for t in range(len(self.mean_)):
             white, left, start = np.empty((n, size)), np.empty(n), 0
             for block in blocks:
-                for rows, part, missing in self._parts(block):
-                    own = slice(start + rows.start, start + rows.stop)
+                for part_rows, part, missing in self._parts(block):
+                    own = slice(start + part_rows.start, start + part_rows.stop)
                     white[own], left[own] = self._factor(t).whiten(part, size), missing
                 start += len(block.phi)
             covariance = self.noise_variance_[t] * (white @ white.T)
-            places, shared = np.diag_indices(n), self._left_out(X, blocks, left)
-            covariance += self.left_out_[t] * shared
-            covariance[places] -= self.left_out_[t] * shared[places]
-            covariance[places] += self._own_variances(left, t)[of == "y"]
+            share, noise = self._parts_of_y(left, t, of)
+            covariance += self.left_out_[t] * share[:, None] * self._left_out(blocks) * share
+            covariance[np.diag_indices(n)] += noise**2
             covariances.append(covariance)
         joint = covariances[0] if len(covariances) == 1 else np.stack(covariances, axis=-1)
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        """Return the means of a block; raise InputError if one is not finite."""
+        """Return the means of a block, those of a draw with its residual; see `_checked_means`."""
+        means = self._checked_means(block)
+        return means if self._residual_draws is None else means + self._residual_of(block)
+
+    def _checked_means(self, block: FeatureBlock) -> Array:
+        """Return the means by the features of a block; raise InputError if one is not finite."""
         means = self._means(block.phi)
         if not np.isfinite(means).all():
             place = int(np.argmin(np.isfinite(means).all(axis=1)))
@@ -639,11 +729,35 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             )
         return means
 
-    def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
-        """Return the covariance of what features leave out of the rows, in units of `left_out_`."""
-        return np.diag(left)
+    def _residual_of(self, block: FeatureBlock) -> Array:
+        """Return the values of a draw's residual at the rows of a block."""
+        assert self._residual_draws is not None
+        rows, scaled = self._rows_of(block), self._residual_draws.residual.project is None
+        parts = [left for _, _, left in self._parts(block)] if scaled else []
+        return self._residual_draws(rows, np.concatenate([np.empty(0), *parts]))
 
-    def _factor(self, target: int) -> PosteriorFactor:
+    def _rows_of(self, block: FeatureBlock) -> Any:
+        if block.rows is None:
+            raise InputError(
+                "the covariance of f, and draws of it, need the kernel between rows, which features do not "
+                "hold: ask for return_std, or give the rows, too (rows), or rows to a model with its "
+                "feature_map_."
+            )
+        return block.rows
+
+    def _left_out(self, blocks: list[FeatureBlock]) -> Array:
+        """Return the covariance of what features leave out of the rows, in units of `left_out_`."""
+        n = sum(len(block.phi) for block in blocks)
+        if self._residual is None or not n:
+            return np.zeros((n, n))
+        parts = [each for block in blocks for each in self._parts(block)]
+        white, left = (np.concatenate([each[i] for each in parts]) for i in (1, 2))
+        return self._residual.covariance(self._all_rows(blocks), white, left)
+
+    def _all_rows(self, blocks: list[FeatureBlock]) -> sp.csr_matrix:
+        return sp.vstack([as_csr(self._rows_of(block)) for block in blocks], format="csr")
+
+    def _factor(self, target: int) -> PosteriorFactor | LowRankFactor:
         """Return the factor of one target, computed once per process; targets with equal ratios share it."""
         statistics = self._kept_statistics()
         ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
@@ -724,7 +838,8 @@ class RandomFeatureGP(FeatureSpaceGP):
         the noise. Any combination; the others are optimized.
     method : {"auto", "eigh", "cholesky"}
         How the evidence is searched: one eigendecomposition and then O(M) a step, or about ten Cholesky
-        factorizations. "auto" takes the first up to M = 1024; see benchmarks/README.md. Where "cholesky"
+        factorizations. "auto" takes the first up to M = 1024, and where there are at most M / 4 rows, in
+        whose space it is then made; see benchmarks/README.md. Where "cholesky"
         would lose digits (fewer than 2 M rows, and noise below 1e-6 of the variance of f), an
         eigendecomposition follows.
     n_components : int, optional

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.gp.solvers import ShiftedCholesky
+from daskrf.gp.solvers import LowRankGram, ShiftedCholesky
 from daskrf.gp.statistics import Moments
 
 __all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
@@ -43,14 +43,18 @@ class CoarseSumsError(InputError):
 
 
 def check_rounding(
-    moments: Moments, factor: ShiftedCholesky, weights: Array, noise_variance: float, target: int
+    moments: Moments,
+    factor: ShiftedCholesky | LowRankGram,
+    weights: Array,
+    noise_variance: float,
+    target: int,
 ) -> None:
     """Raise an error if rounding of the sums could affect the evidence or the means of one target.
 
     Parameters
     ----------
     moments : Moments
-    factor : ShiftedCholesky
+    factor : ShiftedCholesky or LowRankGram
         Factor of A = Phi^T Phi + lambda I.
     weights : float64 array, shape (M,)
         Posterior mean of the weights.

@@ -23,11 +23,13 @@ __all__ = [
     "CholeskySolver",
     "EigenSolver",
     "KernelSolver",
+    "LowRankGram",
     "NotPositiveError",
     "Quadratics",
     "ShiftedCholesky",
     "Solver",
     "check_eigen_size",
+    "few_rows",
     "leading_block",
     "with_deficit",
 ]
@@ -36,6 +38,7 @@ Array = npt.NDArray[np.float64]
 
 _TILE = 1024
 _WHOLE, _BLOCK = 16_384, 4096  # rows that LAPACK factorizes at most, and those at a time for more
+_SMALL = 256  # features, up to which the matrices of rows save nothing
 _LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
 
 
@@ -239,6 +242,91 @@ class CholeskySolver:
         return self.factor.inverse_trace(), max(squares - explained, 0.0)
 
 
+def few_rows(n: int, n_components: int) -> bool:
+    """Return whether so few rows are best solved in their own space, by `LowRankGram`."""
+    return 4 * n <= n_components and n_components > _SMALL
+
+
+class LowRankGram:
+    """G = Phi^T Phi of n rows and M > n features by its eigenvectors, and what follows from G + shift I.
+
+    A Cholesky factorization with pivots, G = L L^T, ends after n columns, and the rest is of n x n matrices:
+    M n^2 multiply-adds in place of M^3.
+
+    Parameters
+    ----------
+    gram : float64 array, shape (M, M)
+        G in its upper triangle.
+    n : int
+
+    Attributes
+    ----------
+    values : float64 array, shape (r,)
+        The eigenvalues above rounding, ascending.
+    vectors : float64 array, shape (M, r)
+    diagonal : float64 array, shape (M,)
+        Of G.
+    shift : float
+        See `factorize`.
+    jitter : float
+        0: none is needed.
+
+    Examples
+    --------
+    >>> low_rank = LowRankGram(np.array([[1.0, 2.0], [0.0, 4.0]]), 1)
+    >>> low_rank.values.round(9).tolist()
+    [5.0]
+    >>> low_rank.factorize(1.0).solve(np.array([[1.0], [2.0]])).ravel().round(9).tolist()
+    [0.166666667, 0.333333333]
+    """
+
+    jitter = 0.0
+
+    def __init__(self, gram: Array, n: int) -> None:
+        self.diagonal = gram.diagonal().copy()
+        root = _root_of(gram, n)
+        basis, small = np.linalg.qr(root)
+        values, vectors = np.linalg.eigh(small @ small.T)
+        kept = values > max(float(values.max(initial=0.0)), 0.0) * len(gram) * np.finfo(float).eps
+        self.values, self.vectors = values[kept], basis @ vectors[:, kept]
+        self.shift = np.nan
+
+    def factorize(self, shift: float) -> LowRankGram:
+        """Set the shift, and return self."""
+        self.shift = shift
+        return self
+
+    def log_det(self) -> float:
+        """Return log det(G + shift I)."""
+        rest = len(self.diagonal) - len(self.values)
+        return float(np.log(self.values + self.shift).sum()) + rest * math.log(self.shift)
+
+    def solve(self, right: Array) -> Array:
+        """Return (G + shift I)^-1 right for right of shape (M, k)."""
+        inside = self.vectors.T @ right
+        part = inside / (self.values + self.shift)[:, None]
+        rest = right - self.vectors @ inside
+        # Of a vector in the span of G only rounding is left, which a small shift would make large.
+        rest *= np.square(rest).sum(axis=0) > np.square(right).sum(axis=0) * 1e-24
+        return self.vectors @ part + rest / self.shift
+
+
+def _root_of(gram: Array, n: int) -> Array:
+    """Return L, shape (M, r), with L L^T = G, of rank r <= n, given by its upper triangle."""
+    left, found = gram.diagonal().copy(), np.zeros((min(n, len(gram)), len(gram)))
+    least = max(float(left.max()), 0.0) * len(gram) * np.finfo(float).eps
+    for k in range(len(found)):
+        pivot = int(left.argmax())
+        if not left[pivot] > least:
+            return found[:k].T
+        column = np.concatenate([gram[:pivot, pivot], gram[pivot, pivot:]])
+        column -= found[:k, pivot] @ found[:k]
+        found[k] = column / math.sqrt(left[pivot])
+        left -= np.square(found[k])
+        left[pivot] = 0.0
+    return found.T
+
+
 def check_eigen_size(n_components: int) -> None:
     """Refuse an eigendecomposition whose workspace size overflows LAPACK's 32-bit integers.
 
@@ -264,10 +352,13 @@ class EigenSolver:
 
     def __init__(self, moments: Moments) -> None:
         blocks = moments.gram if moments.gram.ndim == 3 else moments.gram[None]
-        check_eigen_size(blocks.shape[1])
+        few = moments.n if few_rows(moments.n, blocks.shape[1]) else 0
+        if not few:
+            check_eigen_size(blocks.shape[1])
         self.moments = moments
         right = np.column_stack([moments.phi_sum, moments.phi_y])
-        parts = [_decomposed(*part) for part in zip(blocks, np.split(right, len(blocks)), strict=True)]
+        rights = np.split(right, len(blocks))
+        parts = [_decomposed(*part, few) for part in zip(blocks, rights, strict=True)]
         self.values, self._coefficients = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self._null = len(right) - len(self.values)
         c = self._coefficients
@@ -307,8 +398,14 @@ class EigenSolver:
         return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
 
 
-def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues above rounding, and `right` in their eigenbasis over the roots of these."""
+def _decomposed(gram: Array, right: Array, few: int) -> tuple[Array, Array]:
+    """Return the eigenvalues above rounding, and `right` in their eigenbasis over the roots of these.
+
+    `few` is the number of rows, if there are few, or 0.
+    """
+    if few:
+        low_rank = LowRankGram(gram, few)
+        return low_rank.values, (low_rank.vectors.T @ right) / np.sqrt(low_rank.values)[:, None]
     upper = np.triu(gram)
     # The upper triangle in C order is the lower one in LAPACK's Fortran order.
     values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.gp.chunks import FeatureBlock
-from daskrf.gp.posterior import PosteriorFactor
+from daskrf.gp.posterior import LowRankFactor, PosteriorFactor, posterior_factor
 from daskrf.gp.prior import PriorPrecision
 from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -169,6 +169,15 @@ class SparseGP(FeatureSpaceGP):
             self._prior = PriorPrecision(self.landmark_map_.prior_precision())
         return self._prior
 
+    def _projection(self, feature_map: Any) -> Callable[[Array], Array]:
+        return self._project
+
+    def _project(self, values: Array) -> Array:
+        """Return K_ZZ^-1 g(Z), the weights with which features have the values g(Z)."""
+        padded = np.zeros((self.landmark_map_.n_components, values.shape[1]))
+        padded[: len(values)] = values
+        return self._prior_factor().solve(padded)
+
     def _moments(self, statistics: SufficientStatistics) -> Moments:
         moments = self._prior_factor().whiten(statistics.moments())
         self.deficit_ = max(statistics.kernel_trace - moments.trace, 0.0)
@@ -179,8 +188,8 @@ class SparseGP(FeatureSpaceGP):
     def _feature_weights(self, weights: Array) -> Array:
         return self._prior_factor().to_features(weights)
 
-    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor:
-        return PosteriorFactor(self._prior_factor().whiten(statistics.moments()), ratio)
+    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+        return posterior_factor(self._prior_factor().whiten(statistics.moments()), ratio)
 
     def _maximized(self) -> str:
         return "the evidence" if self.criterion == "evidence" else "the bound"
@@ -192,13 +201,3 @@ class SparseGP(FeatureSpaceGP):
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
         error = _PART_OF_NOISE * float((self.noise_variance_ / self.left_out_).min())
         return self._prior_factor().project(phi, error)
-
-    def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
-        if self.feature_map_ is None:
-            raise InputError(
-                "the covariance of f needs the kernel between rows, which features do not hold: ask for "
-                "return_std, or give rows to a model with its feature_map_."
-            )
-        shared = self.landmark_map_.kernel_(X)
-        white = np.concatenate([part for block in blocks for _, part, _ in self._parts(block)])
-        return shared - white @ white.T

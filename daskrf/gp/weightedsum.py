@@ -85,7 +85,7 @@ def values_of(y: Array, target: Target) -> Array:
 
 
 def joint_prediction(
-    process: Any, own: int, X: Any, diagonal: npt.NDArray[np.float64] | None = None
+    process: Any, own: int, X: Any, diagonal: npt.NDArray[np.float64] | None = None, rows: Any = None
 ) -> tuple[Array, Array]:
     """Return mean and joint covariance of the function at some rows, for one target of a process.
 
@@ -97,13 +97,16 @@ def joint_prediction(
     X : rows, shape (m, n_columns)
     diagonal : float64 array, shape (m,), optional
         k(x, x) of each row, for features that do not determine it.
+    rows : optional
+        The rows of which X holds features, for features that leave out a part of the kernel.
 
     Returns
     -------
     mean : float64 array, shape (m,)
     covariance : float64 array, shape (m, m)
     """
-    options = {} if diagonal is None else {"diagonal": diagonal}
+    given = {"diagonal": diagonal, "rows": rows}
+    options = {name: values for name, values in given.items() if values is not None}
     mean, covariance = process.predict(X, return_cov=True, of="f", **options)
     return (mean[:, own], covariance[:, :, own]) if covariance.ndim == 3 else (mean, covariance)
 
@@ -115,9 +118,9 @@ class SummedFunction:
     functions: tuple[Any, ...]
     weights: tuple[float, ...]
 
-    def predict(self, X: Any) -> Array:
-        """Return its values, of shape (m,), or (m, D) for D functions at once."""
-        parts = [w * f.predict(X) for f, w in zip(self.functions, self.weights, strict=True)]
+    def predict(self, X: Any, **options: Any) -> Array:
+        """Return its values, of shape (m,), or (m, D) for D functions at once; `options` are for each."""
+        parts = [w * f.predict(X, **options) for f, w in zip(self.functions, self.weights, strict=True)]
         return np.asarray(sum(parts[1:], start=parts[0]))
 
 
@@ -183,6 +186,7 @@ class SummedProcess:
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
     ) -> Any:
         """Return means and, on request, deviations or the joint covariance, as `FeatureSpaceGP.predict`.
 
@@ -191,7 +195,7 @@ class SummedProcess:
         options: dict[str, Any] = {} if diagonal is None else {"diagonal": np.asarray(diagonal)}
         w = np.array(self.weights)
         if return_cov:
-            joint = [joint_prediction(gp, own, X, **options) for gp, own in self.parts]
+            joint = [joint_prediction(gp, own, X, rows=rows, **options) for gp, own in self.parts]
             mean = np.asarray(w @ [m for m, _ in joint])
             covariance = np.zeros((len(mean), len(mean)))
             for (_, own), weight in zip(joint, self.weights, strict=True):
@@ -203,6 +207,11 @@ class SummedProcess:
         found = [gp.predict(X, True, of=of, target=own, **options) for gp, own in self.parts]
         means, *deviations = zip(*found, strict=True)
         return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
+
+    @property
+    def draws_take_rows(self) -> bool:
+        """Whether draws and covariances take the rows themselves, besides features of them."""
+        return any(gp.draws_take_rows for gp, _ in self.parts)
 
     def rough(self) -> SummedFunction | None:
         """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""

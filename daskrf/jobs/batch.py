@@ -6,6 +6,7 @@ Job options are those of dask-jobqueue, in Dask's configuration or in a file of 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 import os
@@ -13,11 +14,13 @@ import re
 import reprlib
 import shlex
 import shutil
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import dask
@@ -39,6 +42,7 @@ from daskrf.jobs.clusters import (
     dashboard_config,
     seconds_to_wait,
 )
+from daskrf.jobs.security import Certificates, certificates, private_scratch, written
 from daskrf.quantities import format_bytes
 
 __all__ = ["LISTINGS", "jobqueue_cluster"]
@@ -47,6 +51,15 @@ LISTINGS = {"slurm": ("squeue", "--noheader", "--format=%i", f"--user={os.getuid
 """Commands that list the user's job numbers, by batch system."""
 
 _LOGS = "daskrf-jobs"
+_FORMER = {
+    "extra": "worker-extra-args",
+    "job-extra": "job-extra-directives",
+    "env-extra": "job-script-prologue",
+    "header-skip": "job-directives-skip",
+    "project": "account",
+}
+"""Names that dask-jobqueue still reads, and what it calls them now; some systems have projects besides."""
+
 _MOST_BYTES = 1 << 16  # maximum size of a configuration file
 _IDLE_SECONDS = 60  # before an adaptive cluster releases a job: queuing for a new one is slow
 _GONE_SECONDS = 60.0  # without any of its workers for this long, a job is lost: a nanny would restart them
@@ -59,7 +72,8 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
     """Start a scheduler here and workers as batch-system jobs, and yield a client.
 
     Jobs are submitted when there is work and cancelled at the end. A lost job (killed, out of time, its node
-    down) is resubmitted, even with a fixed number of workers.
+    down) is resubmitted, even with a fixed number of workers. Scheduler and workers know each other by
+    certificates, which jobs read from a private folder beside their logs, or in ``shared-temp-directory``.
 
     Parameters
     ----------
@@ -86,13 +100,17 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
     >>> with daskrf.jobqueue_cluster("slurm", workers="1-64") as client:  # doctest: +SKIP
     ...     daskrf.fingerprint(["REAL_*.cxsmiles.bz2"], "real.fingerprints", client=client)
     """
-    with configured(cluster, workers) as batch:
+    with (
+        configured(cluster, workers) as batch,
+        private_scratch(),
+        written(certificates(), batch.shared) as security,
+    ):
         link = {} if "dashboard_address" in batch.options["scheduler_options"] else dashboard_config()
         with dask.config.set(CONFIG | link):
             processes = batch.options["processes"]
             minimum, maximum = (math.ceil(n / processes) * processes for n in (batch.minimum, batch.maximum))
             jobs = batch.jobs()
-            with started(batch, jobs) as running:
+            with started(batch, jobs, security) as running:
                 running.adapt(
                     Adaptive=_Keeper,
                     minimum=minimum,
@@ -121,6 +139,8 @@ class Batch:
         Minimum and maximum number of worker processes.
     memory : int
         Bytes per worker process.
+    shared : Path
+        A folder that all nodes see, for certificates.
     options : dict
         Arguments for dask-jobqueue besides its configuration.
     notes : tuple of str
@@ -132,6 +152,7 @@ class Batch:
     minimum: int
     maximum: int
     memory: int
+    shared: Path
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
 
@@ -166,12 +187,7 @@ def configured(cluster: str | Path, workers: int | str | None = None) -> Iterato
     is_file = os.sep in text or text.endswith((".yaml", ".yml"))
     content = _read(Path(text)) if is_file else {}
     system = _system_in(content, text) if is_file else text
-    try:
-        module = importlib.import_module("dask_jobqueue")
-    except ImportError as error:
-        raise InputError(
-            f"{system.upper()} needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
-        ) from error
+    module = _dask_jobqueue(system)
     kinds = _kinds(module)
     if system not in kinds:
         raise InputError(
@@ -182,7 +198,27 @@ def configured(cluster: str | Path, workers: int | str | None = None) -> Iterato
         section = {str(key).replace("_", "-"): v for key, v in dask.config.get(f"jobqueue.{system}").items()}
         where = text if is_file else f"jobqueue.{system}"
         _check(section, defaults[system], system, where)
-        yield _batch(system, kinds[system], section, workers, where)
+        renamed = _renamed(section, defaults[system])
+        with dask.config.set({f"jobqueue.{system}.{name}": section.get(name) for name in renamed}):
+            yield _batch(system, kinds[system], section, workers, where)
+
+
+def _dask_jobqueue(system: str) -> ModuleType:
+    """Return the package, with Ctrl-C as it was: its import lets SIGINT end this process without a word."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        return importlib.import_module("dask_jobqueue")
+    except ImportError as error:
+        raise InputError(
+            f"{system.upper()} needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
+        ) from error
+    except ValueError as error:  # a handler of signals can be set in the main thread only
+        raise InputError(
+            "dask-jobqueue is first imported in the main thread: write import dask_jobqueue at the start."
+        ) from error
+    finally:
+        if before is not None and signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -228,25 +264,41 @@ def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 
 def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str, where: str) -> None:
     """Reject keys that dask-jobqueue would ignore, and values not shaped like its defaults."""
-    unknown = sorted(set(section) - set(defaults))
+    known = {*defaults, *(former for former, name in _FORMER.items() if name in defaults)}
+    unknown = sorted(set(section) - known)
     if unknown:
         raise InputError(
-            f"{where}: unknown key {unknown[0]} for {system}; known are {', '.join(sorted(defaults))}."
+            f"{where}: unknown key {unknown[0]} for {system}; known are {', '.join(sorted(known))}."
         )
     for name, value in section.items():
-        default = defaults[name]
+        default = defaults.get(_FORMER.get(name, name), defaults.get(name))
         if value is None:
             continue
         if isinstance(default, list):
-            if not isinstance(value, list) or not all(isinstance(line, str | int | float) for line in value):
+            lines = [value] if name in _FORMER and isinstance(value, str) else value
+            if not isinstance(lines, list) or not all(isinstance(line, str | int | float) for line in lines):
                 raise InputError(
                     f"{where}: {name} is a list of lines, each after a dash, not {_shown(value)}."
                 )
         elif isinstance(default, Mapping):
             if not isinstance(value, Mapping):
                 raise InputError(f"{where}: {name} are names and values, as in host: login1.")
-        elif isinstance(value, list | Mapping) and not name.endswith("extra"):  # former names of lists
+        elif isinstance(value, list | Mapping):
             raise InputError(f"{where}: {name} is one value, not {_shown(value)}.")
+
+
+def _renamed(section: dict[str, Any], defaults: Mapping[str, Any]) -> set[str]:
+    """Put what stands under a former name under the present one, as dask-jobqueue does; return both names.
+
+    dask-jobqueue would pass over a former name where daskrf adds something under the present one.
+    """
+    found = set()
+    for former, name in _FORMER.items():
+        if name in defaults and (value := section.pop(former, None)) is not None:
+            several = isinstance(defaults[name], list) and not isinstance(value, list)
+            section[name] = section.get(name) or ([value] if several else value)
+            found |= {former, name}
+    return found
 
 
 def _batch(
@@ -272,13 +324,24 @@ def _batch(
         "scheduler_options": scheduler,
         "worker_extra_args": arguments,
         "job_script_prologue": _prologue(section),
+        "local_directory": '"$spill"',  # for the shell of the job
     }
     memory = _memory(section["memory"], processes, where)
-    return Batch(system, kind, minimum, maximum, memory, options, _notes(section["memory"], where))
+    shared = os.path.expandvars(section.get("shared-temp-directory") or options["log_directory"])
+    return Batch(
+        system=system,
+        kind=kind,
+        minimum=minimum,
+        maximum=maximum,
+        memory=memory,
+        shared=Path(shared).expanduser(),
+        options=options,
+        notes=_notes(section["memory"], where),
+    )
 
 
-def started(batch: Batch, jobs: Jobs) -> Any:
-    """Return dask-jobqueue's cluster, without any jobs yet."""
+def started(batch: Batch, jobs: Jobs, security: Certificates | None = None) -> Any:
+    """Return dask-jobqueue's cluster, without any jobs yet; certificates are files that jobs can read."""
     command = batch.kind.job_cls.submit_command
     if shutil.which(command) is None:
         raise InputError(
@@ -287,7 +350,12 @@ def started(batch: Batch, jobs: Jobs) -> Any:
         )
     _check_interfaces(batch)
     try:
-        return batch.kind(job_cls=_recording(batch.kind.job_cls, jobs), silence_logs=50, **batch.options)
+        return batch.kind(
+            job_cls=_recording(batch.kind.job_cls, jobs),
+            silence_logs=50,
+            security=security if security is not None and security.require_encryption else None,
+            **batch.options,
+        )
     except (ValueError, RuntimeError, OSError) as error:
         what = " ".join(str(error).split())
         raise InputError(f"dask-jobqueue cannot set up a cluster of {batch.title}: {what}") from error
@@ -370,14 +438,20 @@ def _prologue(section: Mapping[str, Any]) -> list[str]:
     lines = [f"cd {shlex.quote(os.getcwd())}"]  # PBS and SGE start jobs elsewhere
     lines += [f"export {_variable(key)}={shlex.quote(str(value))}" for key, value in CONFIG.items()]
     lines += [str(line) for line in section["job-script-prologue"] or []]
-    spill = section["local-directory"]
-    if spill is not None:
-        # Unquoted, as in the worker's command, so that the job's shell expands $TMPDIR.
-        lines.append(
-            f'spill={spill}; [ -d "$spill" ] && [ -w "$spill" ] || {{ echo "the spill directory '
-            "'$spill' (local-directory) does not exist or cannot be written on $(hostname)\" >&2; exit 1; }"
-        )
-    return lines
+    # Unquoted, so that the job's shell expands $TMPDIR.
+    lines.append(f"spill={section['local-directory'] or '${TMPDIR:-/tmp}'}")
+    return [*lines, *_SPILL]
+
+
+_SPILL = (
+    '[ -d "$spill" ] && [ -w "$spill" ] || { echo "the spill directory \'$spill\' (local-directory) does not '
+    'exist or cannot be written on $(hostname)" >&2; exit 1; }',
+    # A private folder: Dask unpickles what workers have spilled.
+    'spill=$spill/daskrf-$(id -u); mkdir -m 700 "$spill" 2>/dev/null',
+    'own() { [ -O "$spill" ] && [ ! -L "$spill" ] && stat -c %a "$spill" | grep -q \'700$\'; }',
+    "own || { echo \"the spill directory '$spill' is open to others on $(hostname)\" >&2; exit 1; }",
+)
+"""Lines of a job that check and make the folder where workers spill."""
 
 
 def _variable(key: str) -> str:
@@ -400,6 +474,10 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
     class RecordedJob(job_class):
         refused = False
 
+        def __init__(self, *arguments: Any, security: Certificates | None = None, **keywords: Any) -> None:
+            quoted = None if security is None else _for_a_shell(security)
+            super().__init__(*arguments, security=quoted, **keywords)
+
         async def _submit_job(self, script_filename: str) -> Any:
             try:
                 return await super()._submit_job(script_filename)
@@ -420,6 +498,15 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
 
     RecordedJob.__name__ = job_class.__name__
     return RecordedJob
+
+
+def _for_a_shell(security: Certificates) -> Certificates:
+    """Quote the files that a worker's command names; dask-jobqueue writes them as they are."""
+    quoted = copy.copy(security)
+    quoted.tls_worker_key = shlex.quote(security.tls_worker_key or security.tls_worker_cert)
+    quoted.tls_worker_cert = shlex.quote(security.tls_worker_cert)
+    quoted.tls_ca_file = shlex.quote(security.tls_ca_file)
+    return quoted
 
 
 def _reason(text: str) -> str:

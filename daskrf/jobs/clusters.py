@@ -16,11 +16,18 @@ import psutil
 from dask.utils import parse_bytes, parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import parse_address, parse_host_port
-from distributed.security import Security
+from distributed.comm.core import FatalCommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from daskrf.blas import processors
 from daskrf.errors import InputError, WorkerError, printable
+from daskrf.jobs.heldsignals import SignalsHeld
+from daskrf.jobs.security import (
+    certificates,
+    certificates_to_join,
+    check_certificates,
+    private_scratch,
+)
 from daskrf.quantities import format_bytes
 
 __all__ = [
@@ -59,6 +66,7 @@ LEAST_MEMORY = 320 * 2**20
 _LOOPBACK = "127.0.0.1"
 _SCHEMES = ("tcp", "tls", "ws", "wss")  # of addresses of schedulers
 _ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
+_STARTS = 3  # of a cluster on this machine whose workers die before they work
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
 
@@ -130,6 +138,9 @@ def client_of(
     cluster: str | Path | None = None,
     scheduler: str | None = None,
     scheduler_file: str | Path | None = None,
+    tls_ca_file: str | Path | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
 ) -> Iterator[Client | None]:
     """Make a client from what the user said of where to work: the one place that does.
 
@@ -144,13 +155,27 @@ def client_of(
         Submit the workers as jobs to a batch system (slurm, pbs, sge, lsf, ...), as described in Dask's
         configuration (jobqueue.yaml) or in a file of that format, such as cluster/slurm.yaml.
     scheduler : str, optional
-        Join a running Dask scheduler, such as tcp://10.0.0.1:8786.
+        Join a running Dask scheduler, such as tls://10.0.0.1:8786.
     scheduler_file : str or Path, optional
         Join the running Dask scheduler that wrote this file.
+    tls_ca_file : str or Path, optional
+        Certificate of the authority of a tls:// scheduler that is joined; default: that of Dask's
+        configuration.
+    tls_cert : str or Path, optional
+        Your certificate from that authority.
+    tls_key : str or Path, optional
+        Its key, unless it is in the same file.
 
     Yields
     ------
     distributed.Client or None
+
+    Raises
+    ------
+    InputError
+        If something that was given cannot be used, in one sentence.
+    WorkerError
+        If the scheduler does not answer, or workers die while they start.
 
     Examples
     --------
@@ -158,12 +183,16 @@ def client_of(
     ...     print(client)
     None
     """
+    own = {"ca_file": tls_ca_file, "cert": tls_cert, "key": tls_key}
+    joins = scheduler is not None or scheduler_file is not None
+    if any(path is not None for path in own.values()) and not joins:
+        raise InputError("Certificates are for a scheduler that is joined; give its address or its file.")
     if cluster is not None:
         from daskrf.jobs.batch import jobqueue_cluster  # which imports this module
 
         chosen: Any = jobqueue_cluster(cluster, workers)
-    elif scheduler is not None or scheduler_file is not None:
-        chosen = connect(scheduler, scheduler_file)
+    elif joins:
+        chosen = connect(scheduler, scheduler_file, **own)
     elif workers is not None and not str(workers).isdecimal():
         raise InputError(f"The number of workers on this machine is a whole number, not {workers}.")
     elif workers is not None and int(workers) == 0:
@@ -230,11 +259,15 @@ def local_cluster(
     Yields
     ------
     distributed.Client
+        Another client of the same cluster needs its certificates: ``Client(client.scheduler.address,
+        security=client.security)``.
 
     Raises
     ------
     InputError
         If there are no workers, or one has less memory than its libraries take.
+    WorkerError
+        If workers die again and again while they start.
 
     Examples
     --------
@@ -260,28 +293,69 @@ def local_cluster(
         )
     with (
         dask.config.set(CONFIG | dashboard_config()),
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=limit,
-            dashboard_address=dashboard_address(),
-            scheduler_kwargs={"dashboard": dashboard},
-            silence_logs=50,
-        ) as cluster,
-        Client(cluster) as client,
+        private_scratch(),
+        SignalsHeld() as held,
+        _started(n_workers, limit, dashboard) as cluster,
     ):
-        yield client
+        held.release()
+        with Client(cluster) as client:
+            yield client
+
+
+def _started(n_workers: int, memory_limit: int, dashboard: bool) -> LocalCluster:
+    """Start workers on this machine; what kills one while it starts may not kill the next."""
+    for attempt in range(_STARTS):
+        try:
+            return LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address=dashboard_address(),
+                scheduler_kwargs={"dashboard": dashboard},
+                security=certificates(),
+                silence_logs=50,
+            )
+        except RuntimeError as error:
+            if attempt + 1 == _STARTS:
+                raise WorkerError(
+                    f"Worker processes have died {_STARTS} times while they started ({_root_of(error)}); see "
+                    "what kills them, most often too little memory, or run without them (0 workers)."
+                ) from error
+    raise AssertionError
+
+
+def _root_of(error: BaseException) -> str:
+    """Return what the first of a chain of errors says."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 @contextmanager
-def connect(scheduler: str | None = None, scheduler_file: str | Path | None = None) -> Iterator[Client]:
+def connect(
+    scheduler: str | None = None,
+    scheduler_file: str | Path | None = None,
+    *,
+    ca_file: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Iterator[Client]:
     """Join a scheduler that is already running, by address or by its scheduler file.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        Its address.
+    scheduler_file : str or Path, optional
+        The file that it wrote.
+    ca_file, cert, key : str or Path, optional
+        Certificates, for a scheduler that asks for them; default: those of Dask's configuration.
 
     Raises
     ------
     InputError
-        If neither or both are given, or the scheduler file does not exist.
+        If neither or both are given, the scheduler file does not exist, or certificates cannot be used.
     WorkerError
         If the scheduler does not answer.
     """
@@ -293,24 +367,35 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
         address = _check_scheduler_file(Path(scheduler_file))
         options = {"scheduler_file": str(scheduler_file)}
     where = scheduler or scheduler_file
-    _check_address(str(address), str(where))
+    security = certificates_to_join(ca_file, cert, key)
+    if _check_address(str(address), str(where)) in ("tls", "wss"):
+        check_certificates(security, str(where))
     try:
         # Not as the default: a client that fails would stay that, and every later compute() wait for it.
-        client = Client(**options, timeout="30s", set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+        client = Client(**options, security=security, timeout="30s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise _no_answer(str(where), error) from error
     with client, client.as_current():
         yield client
 
 
 def _no_answer(where: str, error: Exception) -> WorkerError:
+    if isinstance(error, FatalCommClosedError) or "SSL" in str(error):
+        return WorkerError(
+            f"The scheduler at {where} and this client do not accept each other's certificates "
+            f"({_root_of(error)}); give certificates of the authority that the scheduler trusts."
+        )
+    hint = " or, if the scheduler asks for certificates, write tls://" if "tcp://" in str(error) else ""
     return WorkerError(
-        f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
+        f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running{hint}."
     )
 
 
-def _check_address(address: str, where: str) -> None:
-    """Refuse an address by which no scheduler can be joined; Dask's client would never be rid of it."""
+def _check_address(address: str, where: str) -> str:
+    """Return the scheme of an address; refuse one by which no scheduler can be joined.
+
+    Dask's client would never be rid of it.
+    """
     scheme, place = parse_address(address)
     if scheme not in _SCHEMES:
         known = ", ".join(f"{name}://" for name in _SCHEMES)
@@ -319,11 +404,7 @@ def _check_address(address: str, where: str) -> None:
         parse_host_port(place)
     except ValueError as error:
         raise _no_answer(where, error) from error
-    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
-        raise InputError(
-            f"{where} needs certificates; give them in Dask's settings distributed.comm.tls.ca-file and "
-            "distributed.comm.tls.client.cert and .key."
-        )
+    return str(scheme)
 
 
 def _check_scheduler_file(path: Path) -> str:

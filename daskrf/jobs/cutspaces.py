@@ -85,8 +85,8 @@ def without_differing(found: CutSpace, progress: Progress) -> tuple[CutSpace, li
 
 
 def left_out(cut: CutSpace) -> list[str]:
-    """Return notes on reactions and blocks of a space that have no products."""
-    notes = []
+    """Return notes on how a space was read, and on reactions and blocks that have no products."""
+    notes = list(cut.space.notes)
     out = [r.name for r, size in zip(cut.space.reactions, cut.sizes, strict=True) if not size]
     if out:
         names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)

@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import PurePath
 
-from daskrf.errors import InputError, printable
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError, check_type, printable
 from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model
+from daskrf.molecules.conventions import convention_of
 from daskrf.molecules.names import listed
+from daskrf.molecules.values import Scale, scales_in
 
-__all__ = ["directions_of", "maximizes", "target_of"]
+__all__ = [
+    "check_conventions",
+    "direction_of",
+    "directions_of",
+    "largest_best",
+    "maximizes",
+    "target_of",
+]
 
 _DIRECTIONS = ("maximize", "minimize")
+_BEGIN = {"max": "maximize", "min": "minimize"}
+_ENDS = ("", "imize", "imise", "imum", "imal", "imizing", "imising")
+
+
+def direction_of(given: object) -> str:
+    """Return "maximize" or "minimize" for a word that means it, such as "max", "Minimise" or "maximum".
+
+    Raises
+    ------
+    InputError
+        If it is no such word.
+
+    Examples
+    --------
+    >>> direction_of("max"), direction_of(" Minimise"), direction_of("maximum")
+    ('maximize', 'minimize', 'maximize')
+    """
+    word = given.strip().lower() if isinstance(given, str) else ""
+    if (found := _BEGIN.get(word[:3])) is not None and word[3:] in _ENDS:
+        return found
+    like = get_close_matches(word, _DIRECTIONS, 1)
+    hint = f"; did you mean {like[0]}?" if like else "."
+    raise InputError(f"A direction is maximize or minimize, not {printable(repr(given), 60)}{hint}")
 
 
 def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str]) -> dict[str, str]:
@@ -32,12 +70,85 @@ def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str])
     for name, direction in by_name.items():
         if name not in targets:
             raise InputError(f"There is no target '{name}' to give a direction; the targets are {there}.")
-        if direction is None:
-            continue
-        if direction not in _DIRECTIONS:
-            raise InputError(f"A direction is maximize or minimize, not {direction!r}.")
-        found[name] = direction
+        if direction is not None:
+            found[name] = direction_of(direction)
     return found
+
+
+def check_conventions(
+    directions: Mapping[str, str],
+    scales: Sequence[Scale],
+    y: npt.NDArray[np.float64],
+    source: str | os.PathLike[str],
+    *,
+    confirmed: bool,
+) -> tuple[str, ...]:
+    """Refuse directions in which the worst molecules are chosen, or return a line on each if `confirmed`.
+
+    Parameters
+    ----------
+    directions : mapping of str to str
+        Those that were given, by the name of the target.
+    scales : sequence of Scale
+        What each target is.
+    y : float64 array, shape (n, n_targets)
+        Labels, on these scales.
+    source : path
+        File of the labels; its name may say what they are.
+
+    Raises
+    ------
+    InputError
+        If a direction contradicts what is known of its target, and is not confirmed.
+    """
+    said = []
+    for scale, values in zip(scales, y.T, strict=True):
+        direction = directions.get(scale.name)
+        there = values[np.isfinite(values)]
+        if direction is None or not len(there):
+            continue
+        usual = convention_of(scale, float(np.median(there)), PurePath(source).name)
+        if usual is None or usual.direction == direction:
+            continue
+        name = printable(scale.name, 60)
+        what = f"'{name}'" if not scale.known else f"'{name}' ({scale.words()})"
+        if not confirmed:
+            raise InputError(
+                f"To {direction} {what} is to choose the worst molecules, since {usual.why}: give the "
+                f"direction {usual.direction}, or confirm this one with --confirm-direction "
+                "(confirm_direction=True)."
+            )
+        said.append(f"to {direction} '{name}' was confirmed, though {usual.why}")
+    return tuple(said)
+
+
+def largest_best(
+    directions: Mapping[str, str],
+    scales: Sequence[Scale],
+    y: npt.NDArray[np.float64],
+    source: str | os.PathLike[str],
+) -> tuple[bool, ...]:
+    """Return whether the best of a molecule's labels is the largest, for each target.
+
+    Directions that are not given are those by convention. Parameters are as in `check_conventions`.
+
+    Raises
+    ------
+    InputError
+        If the best label is to be taken, and it is not known which that is.
+    """
+    found = []
+    for scale, values in zip(scales, y.T, strict=True):
+        middle = float(np.median(values[np.isfinite(values)]))
+        usual = convention_of(scale, middle, PurePath(source).name)
+        way = directions.get(scale.name) or (usual.direction if usual is not None else None)
+        if way is None:
+            raise InputError(
+                f"It is not known whether the best of several labels of '{printable(scale.name, 60)}' is the "
+                "largest or the smallest: give --direction (direction='maximize' or 'minimize')."
+            )
+        found.append(way == "maximize")
+    return tuple(found)
 
 
 def target_of(model: Model, target: str | int | None) -> int:
@@ -73,6 +184,7 @@ def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool
     InputError
         If the direction was never given, or the targets of a sum contradict each other.
     """
+    check_type("maximize", maximize, bool, "True")
     name = printable(model.name_of(target), 60)
     known = _known(model, target, needed=maximize is None)
     if maximize is None and known is None:
@@ -87,7 +199,18 @@ def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool
             f"{words(maximize)} '{name}' as asked for here; the model was fitted with the direction {known}"
         )
         return maximize, (said,)
-    return maximize, ()
+    return maximize, _unusual(model, target, maximize) if known is None else ()
+
+
+def _unusual(model: Model, target: Target, maximize: bool) -> tuple[str, ...]:
+    """Return a line if the convention of a target is the other direction."""
+    if isinstance(target, WeightedSum):
+        return ()
+    scales, (low, high) = scales_in(model.metadata), model.metadata["range"][target]
+    usual = convention_of(scales[target], (low + high) / 2) if scales else None
+    if usual is None or (usual.direction == "maximize") == maximize:
+        return ()
+    return (f"{words(maximize)} '{printable(model.name_of(target), 60)}' as asked for, though {usual.why}",)
 
 
 def _known(model: Model, target: Target, *, needed: bool) -> str | None:

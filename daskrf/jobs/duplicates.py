@@ -13,7 +13,6 @@ from daskrf.jobs.labelled import SMILES, labelled_batches, labelled_smiles, libr
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source
 from daskrf.molecules.structures import Molecules
-from daskrf.storage.model import load_model
 
 __all__ = ["duplicates"]
 
@@ -70,7 +69,7 @@ def _count(
     if n_labels > _MOST_ROWS:
         return 0, f"the model has {n_labels:,} labels"
     batches: Iterable[list[str]]
-    if SMILES in load_model(path, ()).entries:
+    if SMILES in model.saved.entries:
         known, unknown = labelled_smiles(model, path)
         if unknown:
             return 0, unknown
@@ -78,7 +77,7 @@ def _count(
     elif store is None:
         return 0, "the library that the model was fitted to is not where it was"
     else:
-        rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+        (rows,) = model.arrays("labelled_rows")
         n_rows, batches = labelled_batches(store, np.unique(rows))
         if n_rows > _MOST_ROWS:
             return 0, f"{n_rows:,} rows would have to be read from {store.path}"

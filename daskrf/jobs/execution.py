@@ -124,7 +124,7 @@ class _Submission:
         self.io_errors: dict[str, int] = {}
         self.lost_workers: dict[str, int] = {}
         self.completed = as_completed(loop=client.loop)  # the default is the newest client's
-        self.absence = Absence(client, seconds_to_wait())
+        self.absence = Absence(client, seconds_to_wait(), progress.note)
         self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()
         self.threads = 1
@@ -262,11 +262,11 @@ class _Submission:
     def _look(self) -> None:
         """Check the workers; give up if there have been none for too long."""
         self.looked = time.monotonic()
-        workers = len(self.client.nthreads())
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         self.threads = worker_threads(self.client)
         if self.log is not None:
-            self.log.workers(workers)
-        self.absence.look(workers)
+            self.log.workers(len(workers))
+        self.absence.look(len(workers), sum(worker.get("status") == "paused" for worker in workers))
 
     def _stop(self) -> None:
         """Withdraw tasks that no worker has yet, and make all workers stop, including late arrivals."""

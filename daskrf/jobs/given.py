@@ -5,35 +5,51 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import itertools
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
-from daskrf.errors import InputError, printable
-from daskrf.molecules.frames import is_molecule, is_table, molecule_table, table_of
+from daskrf.errors import DaskrfError, InputError, printable
+from daskrf.molecules import given_words, lay_out, read_partition, scan_files
+from daskrf.molecules.frames import (
+    InputIndex,
+    index_of,
+    is_molecule,
+    is_table,
+    molecule_table,
+    table_of,
+)
 from daskrf.molecules.isolation import each
 from daskrf.parameters import parameters_of
 from daskrf.storage.backend import (
     absent_parents,
+    absolute,
+    as_list,
     as_path,
     backend,
     exists,
+    is_file,
     matching,
     remove_empty,
     remove_quietly,
 )
-from daskrf.storage.files import private_folder
+from daskrf.storage.files import file_errors, private_folder
+from daskrf.storage.hits import rejects_of
 from daskrf.storage.rowstore import write_parquet
 
-__all__ = ["STDIN", "Data", "as_files", "taking_data"]
+__all__ = ["STDIN", "Data", "as_files", "is_given", "molecules_given", "taking_data"]
 
 Data = str | os.PathLike[str] | Any
 """A path, or data in its place: a table or molecules; see `as_files`."""
@@ -42,13 +58,18 @@ STDIN = "-"
 """In the place of a file: standard input."""
 
 _DATA = ("inputs", "source", "labels", "exclude", "actives", "hits")  # parameters of commands that are tables
+_TABLES = ("labels", "hits")  # of these, which have more columns than structures
+_OUTPUTS = ("output", "picture")  # parameters of commands that are written
 _LOOKED_AT = 100  # words of a longer list that are looked at as paths
 _SHOWN = 60  # characters of a word in a message
+_LIKE_A_NAME = re.compile(r"[^\W\d_][\w' -]*")
 _LIKE_A_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 
 
 def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes tables and molecules in memory, SMILES and standard input, too.
+
+    No file that it reads can be one that it writes.
 
     They are written to a folder beside the output, where all workers can read them, under names that depend
     on their content, so that the same call goes on with an interrupted job. The folder is deleted at the end.
@@ -58,22 +79,34 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
     function : callable
         A command. Its parameters inputs, source, labels, exclude, actives and hits take data.
     """
-    taking = [each for each in parameters_of(function) if each.is_path and each.name in _DATA]
+    paths = [each for each in parameters_of(function) if each.is_path]
+    taking = [each for each in paths if each.name in _DATA]
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
         bound = signature.bind(*arguments, **named)
         given = bound.arguments
-        data = [each for each in taking if not _is_path(given.get(each.name))]
+        _check_outputs({each.name: given[each.name] for each in paths if given.get(each.name) is not None})
+        data = [each for each in taking if not _is_path(given.get(each.name), each.name)]
         if not data:
             return function(*arguments, **named)
         keep = bool(given.get("prepare")) or given.get("shard") is not None  # other shards read it, too
+        if "every_row" in signature.parameters and given.get("every_row") is None and not _is_stdin(given):
+            given |= {"every_row": True, "accept_rejects": True}  # each row says what is wrong with it
         with _folder(given.get("output"), keep) as folder:
+            index = None
+            rows = "source" if given.get("labels") is None else "labels"
             for each in data:
-                files = as_files(given[each.name], folder, what=each.name)
+                shown = each.name == rows and _is_of_input(function)
+                carried = shown and "labels" not in signature.parameters  # it would look like a label
+                parts = _parts(given[each.name], folder, what=each.name, carried=carried)
+                index = _index(parts) if shown else index
+                files = [part.file for part in parts]
                 given[each.name] = files if each.repeated and len(files) != 1 else _only(files, each.name)
-            return function(*bound.args, **bound.kwargs)
+            with _in_words(folder):
+                report = function(*bound.args, **bound.kwargs)
+            return report if index is None else _indexed(report, index)
 
     return called
 
@@ -111,38 +144,181 @@ def as_files(
     ...     pq.read_table(file).to_pydict()
     {'smiles': ['CCO', 'c1ccccc1']}
     """
+    return [part.file for part in _parts(given, folder, stdin, what)]
+
+
+def molecules_given(given: Any) -> tuple[list[str], list[str | None]]:
+    """Return the SMILES of data in memory, and for each row the reason why it has none, or None.
+
+    They are read as commands read them. No text is a path.
+
+    Raises
+    ------
+    InputError
+        An object is none of those that `as_files` takes, or a table has no column of SMILES.
+
+    Examples
+    --------
+    >>> molecules_given(["CCO ethanol", None, "c1ccccc1"])
+    (['CCO', '', 'c1ccccc1'], [None, 'no SMILES', None])
+    """
+    items = _items(given, "X") if not isinstance(given, list) or given else []
+    if path := next((item for item in items if isinstance(item, os.PathLike)), None):
+        raise InputError(f"Give molecules, not the file {path}; `daskrf.predict` reads files.")
+    if not any(is_table(item) or index_of(item) is not None for item in items):
+        items = [molecule_table(items)]
+    with _folder(None, False) as folder:
+        files = [part.file for part in _parts(items, folder)]
+        library = scan_files(lay_out(files), empty_ok=True)
+        smiles, reasons = [""] * library.n_rows, dict[int, str]()
+        for partition in range(len(library.partitions)):
+            for batch in read_partition(library, partition):
+                for row, text in zip(batch.row.tolist(), batch.smiles, strict=True):
+                    smiles[row] = text
+                reasons |= {reject.row: reject.reason for reject in batch.rejects}
+    return smiles, [reasons.get(row) for row in range(len(smiles))]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of what is given, as a file, and the index of its rows, if pandas has one."""
+
+    file: Any
+    n_rows: int | None = None
+    index: InputIndex | None = None
+
+
+def _parts(
+    given: Any, folder: Any, stdin: IO[bytes] | None = None, what: str = "source", *, carried: bool = False
+) -> list[_Part]:
+    """Return what is given as files, in order; with `carried`, the index of rows is a column of theirs."""
     items = _items(given, what)
     words = [item for item in items if isinstance(item, str) and item != STDIN]
     looked_at = words[:_LOOKED_AT]
     paths = {word for word in looked_at if _is_there(word)}
     if len(words) > _LOOKED_AT and len(paths) > len(looked_at) // 2:  # a long list of files
         paths = {word for word in words if _is_there(word)}
-    smiles = [word for word in words if word not in paths]
-    _check_smiles(smiles)
-    files: list[Any] = []
-    molecules: list[Any] = []
+    _check_smiles([word for word in words if word not in paths])
+    parts: list[_Part] = []
     place = as_path(folder)
-    for item in items:
-        if isinstance(item, str) and item == STDIN:
-            files.append(_from_stdin(place, stdin or sys.stdin.buffer))
-        elif isinstance(item, os.PathLike) or (isinstance(item, str) and item in paths):
-            files.append(item)
-        elif is_table(item):
-            files.append(_written(table_of(item), place, "table"))
-        else:
-            molecules.append(item)
-    if molecules:
-        what = "SMILES" if all(isinstance(each, str) for each in molecules) else "molecules"
-        files.append(_written(molecule_table(molecules), place, f"{what}-{len(molecules)}"))
-    return files
+    for kind, group in itertools.groupby(items, key=functools.partial(_kind, paths=paths)):
+        if kind == "molecules":
+            own = list(group)
+            parts.append(_written(molecule_table(own), _name_of(own), place, parts))
+            continue
+        for item in group:
+            if kind == "stdin":
+                parts.append(_Part(_from_stdin(place, stdin or sys.stdin.buffer)))
+            elif kind == "path":
+                parts.append(_Part(item))
+            else:
+                table = table_of(item) if kind == "table" else molecule_table(item)
+                name = "table" if kind == "table" else _name_of(item)
+                labels = index_of(item)
+                index = None if labels is None else InputIndex.of(labels, table.column_names)
+                parts.append(_written(table, name, place, parts, index, carried=carried))
+    return parts
 
 
-def _is_path(given: Any) -> bool:
+def _kind(item: Any, paths: set[str]) -> str:
+    """Return what an item is: standard input, a path, a table, a series, or one of several molecules."""
+    if isinstance(item, str) and item == STDIN:
+        return "stdin"
+    if isinstance(item, os.PathLike) or (isinstance(item, str) and item in paths):
+        return "path"
+    if is_table(item):
+        return "table"
+    return "molecules" if index_of(item) is None else "series"
+
+
+def _name_of(molecules: Any) -> str:
+    what = "SMILES" if all(isinstance(each, str) for each in molecules) else "molecules"
+    return f"{what}-{len(molecules)}"
+
+
+def _index(parts: Sequence[_Part]) -> InputIndex | None:
+    """Return the index of all rows; None if no part has one, or the rows of one are not known."""
+    found = [part.index for part in parts if part.index is not None]
+    if not found or any(part.n_rows is None for part in parts):
+        return None
+    plain = type(found[0].labels[:0].to_series().reset_index(drop=True).index)  # RangeIndex
+    labels = [part.index.labels if part.index else plain(part.n_rows or 0) for part in parts]
+    return InputIndex(functools.reduce(lambda one, other: one.append(other), labels), found[0].names)
+
+
+def _indexed(report: Any, index: InputIndex) -> Any:
+    """Return a report with an index, if it has rows."""
+    return report.with_index(index) if hasattr(report, "with_index") else report
+
+
+def _is_of_input(function: Callable[..., Any]) -> bool:
+    """Return whether the report of a command has rows of its input."""
+    made = typing.get_type_hints(function)["return"]
+    return any(hasattr(kind, "with_index") for kind in (made, *typing.get_args(made)))
+
+
+def _is_stdin(given: Mapping[str, Any]) -> bool:
+    source = given["source"]
+    items = source if isinstance(source, (list, tuple)) else [source]
+    return any(isinstance(each, str) and each == STDIN for each in items)
+
+
+def is_given(source: Any) -> bool:
+    """Return whether files were written for data in memory, and not for standard input."""
+    return all(given_words(path) not in ("", "standard input") for path in as_list(source))
+
+
+def _check_outputs(given: dict[str, Any]) -> None:
+    """Refuse an output that is one of the inputs.
+
+    Raises
+    ------
+    InputError
+    """
+    outputs = [as_path(given[name]) for name in _OUTPUTS if isinstance(given.get(name), (str, os.PathLike))]
+    for output in outputs:
+        for written in (output, rejects_of(output)):
+            with file_errors("write", written):
+                there = is_file(written)
+            if not there:
+                continue
+            for name, value in given.items():
+                if name not in _OUTPUTS and any(_names(each, written) for each in _listed(value)):
+                    raise InputError(
+                        f"{written} is an input ({name}), and would be replaced; give another output path."
+                    )
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return the paths, or patterns, among what is given for a parameter."""
+    items = [given] if isinstance(given, (str, os.PathLike)) else given
+    if not isinstance(items, (list, tuple)):
+        return []
+    return [each for each in items if isinstance(each, (str, os.PathLike)) and each != STDIN]
+
+
+def _names(given: str | os.PathLike[str], file: PurePath) -> bool:
+    """Return whether a path or a pattern is a file, or has it among its files."""
+    with suppress(InputError, OSError, ValueError):
+        path = as_path(given)
+        if is_file(path):
+            return absolute(path) == absolute(file) or _is_linked(path, file)
+        return any(absolute(each) == absolute(file) for each in matching(path))
+    return False
+
+
+def _is_linked(one: PurePath, other: PurePath) -> bool:
+    """Return whether two names are of one local file."""
+    return backend(one).is_local and backend(other).is_local and os.path.samefile(one, other)
+
+
+def _is_path(given: Any, what: str) -> bool:
     """Return whether an argument is left as it is: none, or paths, which may not exist if they are one."""
     if given is None or isinstance(given, os.PathLike):
         return True
     if isinstance(given, str):
-        return given != STDIN and (_is_there(given) or not _are_smiles([given])[0])
+        named = what not in _TABLES and _LIKE_A_NAME.fullmatch(given.strip())
+        return given != STDIN and (_is_there(given) or not (named or _are_smiles([given])[0]))
     return isinstance(given, (list, tuple)) and all(map(_is_there, given))
 
 
@@ -166,7 +342,8 @@ def _items(given: Any, what: str) -> list[Any]:
 
 
 def _is_item(given: Any) -> bool:
-    return isinstance(given, (str, os.PathLike)) or is_molecule(given) or is_table(given)
+    known = isinstance(given, (str, os.PathLike)) or is_molecule(given) or is_table(given)
+    return known or index_of(given) is not None
 
 
 def _refusal(given: Any, what: str) -> str:
@@ -200,13 +377,18 @@ def _check_smiles(words: Sequence[str]) -> None:
 
     A wrong SMILES among many is a rejected row, as in a file.
     """
+    words = [word for word in words if word.strip()] or words  # an empty cell is no word
     valid = _are_smiles(words)
     bad = [word for word, good in zip(words, valid, strict=True) if not good]
     wrong = next((word for word in bad if _LIKE_A_FILE.search(word) or 2 * len(bad) > len(words)), None)
     if wrong is not None:
-        raise InputError(
-            f"'{printable(wrong, _SHOWN)}' does not exist, and is no SMILES; check the path or the structure."
-        )
+        shown = f"'{printable(wrong, _SHOWN)}'"
+        if _LIKE_A_NAME.fullmatch(wrong.strip()):
+            raise InputError(
+                f"{shown} is neither a file nor a SMILES; names of molecules are not looked up, so give the "
+                "structure, or check the path."
+            )
+        raise InputError(f"{shown} does not exist, and is no SMILES; check the path or the structure.")
 
 
 @contextmanager
@@ -227,6 +409,26 @@ def _folder(output: Any, keep: bool) -> Iterator[PurePath]:
             remove_empty(absent)
 
 
+@contextmanager
+def _in_words(folder: PurePath) -> Iterator[None]:
+    """Name data in errors as what they are, and not as the files that were written for them."""
+    try:
+        yield
+    except DaskrfError as error:
+        if error.args:
+            error.args = (_without_files(str(error.args[0]), folder), *error.args[1:])
+        raise
+
+
+def _without_files(text: str, folder: PurePath) -> str:
+    """Return a message with words in place of files in the folder of data."""
+    places = sorted({str(folder), absolute(folder)}, key=len, reverse=True)
+    for place in places:
+        file = re.compile(rf"{re.escape(place)}/((?:\d+\.given/)?[\w ]+-[\w-]+(?:\.parquet)?)")
+        text = file.sub(lambda found: given_words(f"{folder}/{found[1]}") or found[0], text)
+    return f"{text[:1].upper()}{text[1:]}" if text.startswith("the ") else text
+
+
 def _only(files: list[Any], what: str) -> Any:
     """Return the only file."""
     if len(files) != 1:
@@ -234,14 +436,29 @@ def _only(files: list[Any], what: str) -> Any:
     return files[0]
 
 
-def _written(table: pa.Table, folder: PurePath, name: str) -> PurePath:
-    """Return the path of a table that is written as Parquet, which depends on its content."""
+def _written(
+    table: pa.Table,
+    name: str,
+    folder: PurePath,
+    parts: Sequence[_Part],
+    index: InputIndex | None = None,
+    *,
+    carried: bool = False,
+) -> _Part:
+    """Return a table written as Parquet, under a name that depends on its content and is none of `parts`."""
+    n_rows = table.num_rows
+    if index is not None and carried:
+        for own, values in index.columns(np.arange(n_rows)).items():
+            table = table.append_column(own, values)
     with tempfile.TemporaryDirectory(prefix="daskrf-") as temporary:
         file = Path(temporary, "table")
         write_parquet(table, file)
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
-        return _moved(file, folder / f"{name}-{digest[:12]}.parquet")
+        path = folder / f"{name}-{digest[:12]}.parquet"
+        if any(part.file == path for part in parts):  # the same data twice
+            path = folder / f"{len(parts)}.given" / path.name
+        return _Part(_moved(file, path), n_rows, index)
 
 
 def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:

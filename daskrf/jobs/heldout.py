@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -26,9 +26,8 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.folds import Folds
 from daskrf.gp.metricchoice import choose_metric, with_kernel
 from daskrf.gp.statistics import Precision
-from daskrf.jobs.exactsolve import Equations, kernel_choice, solve_exact
+from daskrf.jobs.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
-from daskrf.jobs.progress import Progress
 from daskrf.kernels import Kernel
 from daskrf.storage.model import Saved, made_once
 from daskrf.storage.store import hash_of
@@ -111,6 +110,10 @@ class Process(ABC):
     def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
         """Return the predictions of some rows from others; `name` is that of files with unfinished work."""
 
+    @abstractmethod
+    def seconds(self, n_known: int) -> float:
+        """Return what a fit to so many labels is expected to take; ratios matter."""
+
     def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
         """Return the predictions of a fold."""
         return self.fitted(name, *folds.rows(fold))
@@ -169,16 +172,26 @@ class ExactHeldOut(Process):
             gp.set_params(kernel=choice.kernel)
         return gp, None
 
+    def seconds_of_choice(self, sizes: Sequence[int]) -> float:
+        """Return what a choice of the kernel by all labels takes; nothing if each fit has its own."""
+        if self.columns is None or max(sizes) <= FEW_LABELS:
+            return 0.0
+        return FitSeconds.of(self.gp, len(self.y), chooses=True).choice
+
     def chooses_for(self, n_known: int) -> bool:
         """Return whether a fit to so many labels chooses its own kernel."""
         return self.columns is not None and (n_known <= FEW_LABELS or self.for_all[1] is not None)
 
+    def seconds(self, n_known: int) -> float:
+        """See `Process`; a choice by all labels comes with the first fit, and is not part of it."""
+        chooses = self.columns is not None and n_known <= FEW_LABELS
+        found = FitSeconds.of(self.gp, n_known, chooses=chooses)
+        return found.choice + found.solution
+
     def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
         process, columns = (self.gp, self.columns) if self.chooses_for(len(known)) else self.for_all
         own = Equations(self.X[known], self.y[known], self.folder / name)
-        quiet = columns is not None  # the folds are the stage
-        run = replace(self.run, progress=Progress()) if quiet else self.run
-        (gp,) = solve_exact(run, process, [own], columns=columns)
+        (gp,) = solve_exact(self.run, process, [own], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel)
 
 
@@ -201,6 +214,10 @@ class FeaturesHeldOut(Process):
         """See `Process`."""
         own = {"precision": self.precision, "learns_metric": self.learns_metric}
         return {"map": self.feature_map.state(), **self.options, **own}
+
+    def seconds(self, n_known: int) -> float:
+        """See `Process`."""
+        return float(n_known)
 
     def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
         if not self.learns_metric:

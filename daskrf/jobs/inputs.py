@@ -14,6 +14,7 @@ from daskrf.jobs.models import Model, feature_map_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.smiles import SmilesSource, planned_library
 from daskrf.jobs.sources import Source, open_source
+from daskrf.jobs.toolkits import check_toolkit
 from daskrf.molecules import (
     Library,
     TableFormat,
@@ -43,6 +44,7 @@ def scan_inputs(
     progress: Progress,
     *,
     accept_rejects: bool,
+    empty_ok: bool = False,
 ) -> Library:
     """Read all input files once for digests, row counts and the start of each partition.
 
@@ -52,10 +54,10 @@ def scan_inputs(
     files = lay_out(inputs, format)
     for line in table_words(files):
         progress.note(line)
-    if not accept_rejects:
-        check_first_lines(files, format)
+    for line in check_first_lines(files, format, accept=accept_rejects):
+        progress.note(line)
     progress.start("scan", sum(size_of(path) for path, _ in files), "bytes")
-    library = scan_files(files, rows_per_partition, spool=spool, on_bytes=progress.advance)
+    library = scan_files(files, rows_per_partition, spool=spool, on_bytes=progress.advance, empty_ok=empty_ok)
     progress.finish()
     return library
 
@@ -74,6 +76,7 @@ def library_of(
     accept_rejects: bool,
     *,
     unpacked: bool = True,
+    empty_ok: bool = False,
 ) -> Library:
     """Return the library in the input files, from a scan or, for a shard, from another process's plan.
 
@@ -87,6 +90,8 @@ def library_of(
         spool, as for a complete store, which may be on a read-only disk.
     accept_rejects : bool
         Scan files even if their first lines are mostly not molecules.
+    empty_ok : bool
+        Whether there may be no rows.
 
     Raises
     ------
@@ -101,7 +106,8 @@ def library_of(
             for line in tables_of(found):
                 run.progress.note(line)
             return found
-    return scan_inputs(inputs, format, rows_per_partition, spool, run.progress, accept_rejects=accept_rejects)
+    how = {"accept_rejects": accept_rejects, "empty_ok": empty_ok}
+    return scan_inputs(inputs, format, rows_per_partition, spool, run.progress, **how)
 
 
 def _check_same(
@@ -135,6 +141,7 @@ def source_for(
     accept_rejects: bool = False,
     *,
     keep_columns: bool = False,
+    empty_ok: bool = False,
 ) -> Source:
     """Return the source of the features of `inputs` under the map of `model`.
 
@@ -146,6 +153,8 @@ def source_for(
         description left by another one, and reads no file from end to end.
     keep_columns : bool
         Keep all columns of the files that every one of them has, unless `format` names some.
+    empty_ok : bool
+        Whether there may be no rows, as in an empty table.
 
     Raises
     ------
@@ -158,11 +167,12 @@ def source_for(
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
     if path is None or kind_of(path, missing_ok=True) is None:
         planned = functools.partial(planned_library, run.work)
+        check_toolkit(model, note=run.progress.note)
         if keep_columns and not (format or TableFormat()).extra:
             format = replace(format or TableFormat(), extra=(EVERY,))
         return SmilesSource.of(
             run.share,
-            library_of(run, planned, inputs, format, None, accept_rejects),
+            library_of(run, planned, inputs, format, None, accept_rejects, empty_ok=empty_ok),
             run.work,
             model.metadata["fingerprint"],
             fragments or model.metadata["fragments"],
@@ -178,6 +188,7 @@ def source_for(
             f"{store.path} holds other fingerprints than the model was fitted to: {differences(own, found)}; "
             "make a store with the options of the model's fingerprints."
         )
+    check_toolkit(model, store, run.progress.note)
     return source
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from distributed import Client
 
-from daskrf.errors import InputError, MemoryLimitError, StoreError
+from daskrf.errors import InputError, MemoryLimitError, OtherPlanError, StoreError
 from daskrf.jobs import memory
 from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.memory import MemoryNeed
@@ -32,15 +32,20 @@ from daskrf.storage.backend import (
     backend,
     exists,
     free_bytes,
+    is_file,
     remove_empty,
     remove_quietly,
 )
-from daskrf.storage.files import file_errors, work_folder
-from daskrf.storage.runlog import RunLog, first_sentence
+from daskrf.storage.files import file_errors, is_work_folder, work_folder
+from daskrf.storage.lock import LOCK_FILE
+from daskrf.storage.runlog import RunLog, first_sentence, seconds_of
+from daskrf.storage.store import Store
 
 __all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
 
 Report = TypeVar("Report")
+
+_LITTLE_WORK = 600.0  # seconds of all tasks: an unfinished store of more is kept, and other input refused
 
 
 @dataclass(frozen=True)
@@ -211,9 +216,7 @@ def run(
     ):
         own, done = Run(job.output, share, client, told, start), False
         try:
-            job.plan(own)
-            own.check(job.need())
-            pieces = job.pieces(own)
+            pieces = _planned(job, own)
             told.begun = True
             counts = sum(map(own.make, pieces), Counts())
             if not share.whole:
@@ -224,6 +227,50 @@ def run(
         finally:
             if share.whole and (done or not job.keeps_work):
                 remove_quietly(own.work)
+
+
+def _planned(job: Job[Report], run: Run) -> Sequence[Pieces]:
+    """Plan a job, and return its pieces.
+
+    An unfinished run of other input or options leaves no obstacle: what it has made is discarded.
+    """
+    while True:
+        try:
+            job.plan(run)
+            run.check(job.need())
+            return job.pieces(run)
+        except OtherPlanError as error:
+            if error.path is None or not run.share.whole or not _is_leftover(error.path):
+                raise
+            said = f"{error.path} held what an unfinished run of other input or options has left"
+            run.progress.note(f"{said}; it is made again.")
+            _clear(error.path)
+
+
+def _is_leftover(path: PurePath) -> bool:
+    """Return whether a store is no loss: intermediate, empty, or unfinished and of little work.
+
+    What shards may be at work on is not.
+    """
+    work = next((each for each in path.parents if is_work_folder(each)), None)
+    if work is not None:
+        return not is_file(work / PLAN)
+    try:
+        store = Store.open(path)
+        counts, pending = store.counts(), store.pending()
+    except StoreError:
+        return False
+    if not counts.get("kept"):
+        return True
+    seconds = seconds_of(path)
+    return bool(pending) and seconds is not None and seconds < _LITTLE_WORK
+
+
+def _clear(folder: PurePath) -> None:
+    """Delete what is in a folder, except for locks: this run holds one."""
+    for name in backend(folder).names(folder):
+        if not name.startswith(LOCK_FILE):
+            remove_quietly(folder / name)
 
 
 @contextmanager

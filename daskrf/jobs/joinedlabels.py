@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
+from daskrf.jobs.directions import directions_of, largest_best
 from daskrf.jobs.labelled import labelled_batches
 from daskrf.molecules.measurements import Reading, label_table, read_labels
 from daskrf.molecules.structures import Molecules
 from daskrf.molecules.tables import survey
-from daskrf.molecules.values import Scale
+from daskrf.molecules.values import Limits, Scale
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
@@ -74,7 +75,8 @@ class LabelFiles:
             for field in dataclasses.fields(self.joined)
             if field.name not in ("row", "y")
         }
-        rest["scales"] = [scale.state() for scale in self.joined.scales]
+        for name in ("scales", "limits"):
+            rest[name] = [each.state() for each in rest[name]]
         write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
 
 
@@ -101,6 +103,13 @@ def labels_of(
     given = read_labels(path, reading)
     check(len(given), 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
     joined = join_labels(given, store)
+    if reading.repeats != "all":
+        # Notes on repeats are of all of them, of which one each is taken.
+        joined = dataclasses.replace(joined, notes=given.notes)
+        largest: tuple[bool, ...] = ()
+        if reading.repeats == "best":
+            largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
+        joined = joined.one_of_each(reading.repeats, largest)
     del given
     pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
     return LabelFiles(joined, folder, there=False, damaged=there)
@@ -150,8 +159,9 @@ def _read(folder: PurePath) -> JoinedLabels | None:
     try:
         rows, y = kept_arrays(folder)
         rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
-        rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
+        rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys", "notes")}
         rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
+        rest["limits"] = tuple(map(Limits.from_state, rest["limits"]))
         rest["unusual"] = {kind: (count, example) for kind, (count, example) in rest["unusual"].items()}
         return JoinedLabels(row=rows, y=y, **rest)
     except (StoreError, *DAMAGE):

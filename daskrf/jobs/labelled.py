@@ -11,10 +11,10 @@ import numpy.typing as npt
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source, StoreSource, planned_rows, positions
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.structures import KnownStructures, Level
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.model import load_model
+from daskrf.storage.integrity import believed
 from daskrf.storage.rowstore import RowStore
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "labelled_smiles",
     "labelled_structures",
     "library_of_model",
-    "settled",
     "smiles_array",
     "smiles_of_rows",
 ]
@@ -68,25 +67,27 @@ def labelled_smiles(
     source : Source, optional
         A library that may be the one that the model was fitted to.
     """
-    entries = load_model(path, ()).entries
-    if SMILES in entries:
-        text = load_model(path, [SMILES]).arrays[SMILES].tobytes().decode()
-        found = text.split("\n")
+    if SMILES in model.saved.entries:
+        (stored,) = model.arrays(SMILES)
+        with believed(as_path(path), "restore it from a copy, or fit again"):
+            found = stored.tobytes().decode().split("\n")
         unknown = found.count("")
         return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
     try:
         store = library_of_model(model, path, source)
         if store is None:
             return [], "the library that the model was fitted to is not where it was"
-        rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+        (rows,) = model.arrays("labelled_rows")
         texts = smiles_of_rows(store, rows)
     except StoreError as error:
         return [], str(error)
     return ([], "they are spread over too much of the library") if texts is None else (texts, "")
 
 
-def labelled_structures(model: Model, path: str | os.PathLike[str]) -> frozenset[str]:
-    """Return the canonical SMILES of the labelled molecules of the model at `path`.
+def labelled_structures(
+    model: Model, path: str | os.PathLike[str], level: Level = "structure"
+) -> KnownStructures:
+    """Return the labelled molecules of the model at `path`, to be known again at a level.
 
     Raises
     ------
@@ -99,16 +100,7 @@ def labelled_structures(model: Model, path: str | os.PathLike[str]) -> frozenset
             f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
             "(exclude_labelled)."
         )
-    return settled(canonical_smiles(dict.fromkeys(found)))
-
-
-def settled(names: Sequence[str]) -> frozenset[str]:
-    """Return canonical SMILES as a set that holds each molecule also as a product of a space is written.
-
-    Stereo centres that depend on each other may be written in two ways at first.
-    """
-    again = canonical_smiles([name for name in names if set(name) & set("@/\\")])
-    return frozenset([*names, *again])
+    return KnownStructures.of(dict.fromkeys(found), level)
 
 
 def library_of_model(

@@ -55,7 +55,7 @@ LIBRARIES = 275 * MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: me
 # compile because that task has never run on the machine before.
 _FIRST_TASK = 115 * MIB
 _FIRST_READ = 45 * MIB  # the same if nothing is compiled but files are read: measured 20 - 35
-HELPER = 70 * MIB  # the helper process that runs RDKit: measured 59, and 70 for its path fingerprints
+HELPER = 80 * MIB  # the helper process that runs RDKit: measured 59, 70 for paths, and what it remembers
 RDKIT = "the process of RDKit"
 NONZEROS = FingerprintSpec().nonzeros  # per molecule, if neither a store nor a specification gives a number
 STORED = 10  # bytes per non-zero: int64 index and uint16 count
@@ -133,7 +133,6 @@ def libraries_of(client: Client | None) -> int:
     The number depends on the machine and on versions. If there are no workers yet, or one does not respond,
     it is `LIBRARIES`.
     """
-    end_idle()
     if client is None:
         return _resident()
     if isinstance(client, QueuedClient):
@@ -145,7 +144,6 @@ def _resident() -> int:
     """Return this process's memory without the first task's code and buffers and without an open model."""
     engine()  # its libraries load on first use, which would come after this measurement
     open_model.cache_clear()
-    end_idle()
     gc.collect()
     return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)
 
@@ -365,6 +363,8 @@ def check(need: MemoryNeed, limit: int, where: str) -> None:
         With the prediction and its parts, the limit, and what would fit.
     """
     usable = int(limit * _USABLE) if where == "a worker" else limit
+    if need.total + HELPER > usable:  # an idle one remembers what the next stage may ask for again
+        end_idle()
     if need.total <= usable:
         return
     fitting = []

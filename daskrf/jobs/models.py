@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET
 from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
 from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.mapreference import rebuild
+from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.values import scales_in
 from daskrf.storage.integrity import believed
-from daskrf.storage.model import load_model
+from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 
 __all__ = [
     "Model",
@@ -56,10 +58,26 @@ class Model:
         units and transforms: see `daskrf.molecules.values.Scale`), ``labels`` (counts),
         ``spec_hash``, ``library`` and ``library_path`` (spec hash and path of the fingerprint store),
         ``fingerprint`` (specification), ``fragments``, ``map`` (None for an exact process).
+    path : path
+        Where it was read.
+    saved : Saved
+        Its record, of which `arrays` reads what was left out.
     """
 
     gp: Process | SeparateGP
     metadata: dict[str, Any]
+    path: str | os.PathLike[str] = field(repr=False)
+    saved: Saved = field(repr=False, compare=False)
+
+    def arrays(self, *names: str) -> list[np.ndarray]:
+        """Return further arrays of this model, such as its labels; see `daskrf.storage.model.more_arrays`.
+
+        Raises
+        ------
+        StoreError
+            They are damaged, or another model has taken its place.
+        """
+        return list(more_arrays(self.path, self.saved, names).values())
 
     @property
     def targets(self) -> list[str]:
@@ -89,13 +107,24 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
     StoreError
         If there is no model, or it is damaged or from another version.
     """
-    names = [name for name in load_model(path, ()).entries if name not in _OF_LABELS]
-    found = load_model(path, names if statistics else [n for n in names if "statistics/" not in n])
-    with believed(path, "restore it from a copy, or fit again"):
-        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+    found = load_model(path, ())
+    names = [name for name in found.entries if name not in _OF_LABELS]
+    arrays = more_arrays(path, found, names if statistics else [n for n in names if "statistics/" not in n])
+    with believed(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
+        check_numbers(found.metadata["gp"])
+        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, arrays)
         _check(gp, found.metadata)
     gp.feature_map_ = None  # sources pass features to the model
-    return Model(gp, found.metadata)
+    return Model(gp, found.metadata, path, found)
+
+
+@contextmanager
+def _of_model(path: str | os.PathLike[str], advice: str) -> Iterator[None]:
+    """Name the model in errors of what is read from it."""
+    try:
+        yield
+    except InputError as error:
+        raise StoreError(f"{path} is damaged, or of another version ({error}); {advice}") from error
 
 
 def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
@@ -118,6 +147,7 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     texts = all(isinstance(name, str) for name in metadata["targets"])
     if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
         raise ValueError("its numbers are not those of its targets")
+    FingerprintSpec.from_state(metadata["fingerprint"])
 
 
 @functools.lru_cache(maxsize=1)

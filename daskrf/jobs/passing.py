@@ -4,32 +4,74 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.jobs.labelled import smiles_array
 from daskrf.jobs.smiles import SmilesSource
 from daskrf.jobs.sources import Source, StoreSource
 from daskrf.molecules.filters import Filters
-from daskrf.molecules.structures import KnownStructures
+from daskrf.molecules.notation import Notation
+from daskrf.molecules.structures import KnownStructures, Level
 from daskrf.storage.backend import absolute
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
 
-__all__ = ["PASSED", "UNTESTED", "Excluded", "Passing", "check_columns", "columns_of"]
+__all__ = [
+    "PASSED",
+    "UNTESTED",
+    "Excluded",
+    "FilterTexts",
+    "Passing",
+    "check_columns",
+    "columns_of",
+    "reason_of",
+]
 
 PASSED, UNTESTED = -1, -2
+_SHOWN = 40  # characters of a cell in a message
+_NOTATIONS = 100  # of columns that are kept
 _LATER = threading.local()
+
+
+Texts = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class FilterTexts:
+    """Filters as they are given; see `daskrf.molecules.filters.Filters.of`."""
+
+    where: Texts = ()
+    smarts: Texts = ()
+    without_smarts: Texts = ()
+    alerts: Texts = ()
+
+    @property
+    def given(self) -> dict[str, list[str]]:
+        """Those that are given, by name."""
+        texts = {name: [own] if isinstance(own, str) else list(own) for name, own in vars(self).items()}
+        return {name: own for name, own in texts.items() if own}
+
+    def of(self, columns: Collection[str]) -> Filters:
+        """Return the filters of molecules with these columns."""
+        return Filters.of(self.where, self.smarts, self.without_smarts, self.alerts, columns)
+
+    def of_library(self, source: Source) -> Filters:
+        """Return the filters of a library, whose columns they fit."""
+        filters = self.of(columns_of(source))
+        check_columns(filters, source)
+        return filters
 
 
 @dataclass(frozen=True)
 class Excluded:
-    """Canonical SMILES of molecules that must not be chosen, in a file that tasks read.
+    """Molecules that must not be chosen, in a file that tasks read.
 
     Attributes
     ----------
@@ -37,31 +79,37 @@ class Excluded:
         What they are, such as "labelled".
     path, key : str
         The file, and the hash of its content.
+    level : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as the same molecule.
     """
 
     words: str
     path: str
     key: str
+    level: Level = "structure"
 
     @classmethod
-    def of(cls, words: str, canonical: Iterable[str], folder: PurePath) -> Excluded:
-        """Write the structures to a file in `folder`."""
-        names = sorted(set(canonical))
-        text = smiles_array(names)
-        key = hash_of([words, names])
+    def of(cls, words: str, smiles: Iterable[str], folder: PurePath, level: Level) -> Excluded:
+        """Write the molecules to a file in `folder`."""
+        known = KnownStructures.of(dict.fromkeys(smiles), level)
+        key = hash_of([words, known.names, level])
         path = folder / f"excluded-{key[:16]}"
-        made_once(path, key, lambda: ({"smiles": text}, {}))
-        return cls(words, absolute(path), key)
+        graphs = np.array(known.graphs, np.int64)
+        arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(known.names), "graphs": graphs}
+        made_once(path, key, lambda: (arrays, {}))
+        return cls(words, absolute(path), key, level)
 
     @property
     def structures(self) -> KnownStructures:
-        """The structures, read once per process."""
-        return _structures(self.path, self.key)
+        """The molecules, read once per process."""
+        return _structures(self.path, self.key, self.level)
 
 
 @functools.lru_cache(maxsize=8)
-def _structures(path: str, key: str) -> KnownStructures:
-    return KnownStructures(needed_checkpoint(path, key).arrays["smiles"].tobytes().decode().split("\n"))
+def _structures(path: str, key: str, level: Level) -> KnownStructures:
+    arrays = needed_checkpoint(path, key).arrays
+    names = arrays["smiles"].tobytes().decode().split("\n")
+    return KnownStructures(names, level, arrays["graphs"].tolist())
 
 
 @dataclass(frozen=True)
@@ -87,6 +135,11 @@ class Passing:
         unknown = ("has numbers in the columns", "can be computed by RDKit")
         return (*self.filters.words, *left_out, *unknown)
 
+    @property
+    def state(self) -> list[list[str]]:
+        """What decides which rows pass, for a specification."""
+        return [self.filters.state, [each.key for each in self.excluded]]
+
     def codes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         """Return `PASSED`, or the first demand that is not met, for some rows of the library."""
         found = np.empty(len(rows), np.int16)
@@ -103,11 +156,13 @@ class Passing:
         limits = [limit for limit in self.filters.limits if limit.column]
         unknown = len(self.words) - 2
         for i, limit in enumerate(limits):
-            values = columns[limit.name][at]
-            holds = np.array([limit.holds(value) for value in values.tolist()], dtype=bool)
+            texts = columns[limit.name][at].tolist()
+            values = texts if limit.text else _notation(self.source, limit.name).numbers(texts).tolist()
+            holds = np.array([limit.holds(value) for value in values], dtype=bool)
             free = codes == PASSED
             codes[free & ~holds] = i
-            codes[free & np.isnan(values)] = unknown
+            if not limit.text:
+                codes[free & np.isnan(np.array(values))] = unknown
         left = np.flatnonzero(codes == PASSED)
         for i, excluded in enumerate(self.excluded):
             there = np.array(excluded.structures.among([smiles[a] for a in at[left].tolist()]), dtype=bool)
@@ -119,6 +174,25 @@ class Passing:
         return codes
 
 
+def reason_of(name: str) -> str:
+    """Return a demand as the reason for which a molecule is left out.
+
+    Examples
+    --------
+    >>> reason_of("is not a labelled molecule"), reason_of("has no pains alert"), reason_of("logp < 4")
+    ('a labelled molecule', 'has a pains alert', 'not logp < 4')
+    """
+    for start, other in (
+        ("is not ", ""),
+        ("has no ", "has a "),
+        ("has ", "has no "),
+        ("can be", "cannot be"),
+    ):
+        if name.startswith(start):
+            return other + name.removeprefix(start)
+    return f"not {name}"
+
+
 def columns_of(source: Source) -> tuple[str, ...]:
     """Return the further columns of a library: those that a store keeps, or that files have."""
     if isinstance(source, SmilesSource):
@@ -126,48 +200,65 @@ def columns_of(source: Source) -> tuple[str, ...]:
     return tuple(source.store.spec.get("extra", ())) if isinstance(source, StoreSource) else ()
 
 
-Texts = tuple[npt.NDArray[np.int64], list[str], dict[str, npt.NDArray[np.float64]]]
+Cells = tuple[npt.NDArray[np.int64], list[str], dict[str, npt.NDArray[np.object_]]]
 
 
-def _texts(source: Source, partition: int, columns: tuple[str, ...]) -> Texts:
-    """Return the rows of a partition, their SMILES and numbers; the last partition is kept, per thread."""
+def _texts(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
+    """Return the rows of a partition, their SMILES and columns; the last partition is kept, per thread."""
     key = (source.path, source.spec_hash, partition, columns)
     if getattr(_LATER, "key", None) != key:
         _LATER.key = None
         _LATER.texts = _read(source, partition, columns)
         _LATER.key = key
-    found: Texts = _LATER.texts
+    found: Cells = _LATER.texts
     return found
 
 
-def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Texts:
-    low, high = source.row_bounds[partition : partition + 2].tolist()
+def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
+    table = _table(source, partition, columns)
+    cells = {name: np.array(table[name].to_pylist(), dtype=object) for name in columns}
+    return table["row"].to_numpy(), table["smiles"].to_pylist(), cells
+
+
+def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
+    """Return rows, SMILES and columns of a partition, as text; rows without SMILES are not among them."""
     if isinstance(source, StoreSource):
-        table = source.store.read_rows(partition, ["row", "smiles", *columns])
-    else:
-        table = source.describe(partition, np.arange(low, high))
-    numbers = {name: np.array(list(map(_value, table[name].to_pylist()))) for name in columns}
-    return table["row"].to_numpy(), table["smiles"].to_pylist(), numbers
+        return source.store.read_rows(partition, ["row", "smiles", *columns])
+    low, high = source.row_bounds[partition : partition + 2].tolist()
+    return source.describe(partition, np.arange(low, high))
 
 
-def _value(text: str | None) -> float:
-    """Return a number, or NaN for anything else."""
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return float("nan")
+def _notation(source: Source, column: str) -> Notation:
+    """Return how numbers are written in a column of a library, by its first partition; kept per thread."""
+    key = (source.path, source.spec_hash, column)
+    if key not in (known := _LATER.__dict__.setdefault("notations", {})):
+        texts = _table(source, 0, (column,))[column].to_pylist() if source.partition_rows else []
+        if len(known) > _NOTATIONS:
+            known.clear()
+        name = f"the column {column!r} of the library"
+        known[key] = Notation.of((text for text in texts if text), name)
+    found: Notation = known[key]
+    return found
 
 
 def check_columns(filters: Filters, source: Source) -> None:
-    """Refuse limits of columns that hold no number at all.
+    """Refuse comparisons with numbers of columns that hold no number at all.
 
     Raises
     ------
     InputError
     """
-    if not filters.columns or not source.partition_rows:
+    compared = [limit for limit in filters.limits if limit.column and not limit.text]
+    if not compared or not source.partition_rows:
         return
-    _, _, numbers = _texts(source, 0, filters.columns)
-    for name, values in numbers.items():
-        if len(values) and np.isnan(values).all():
-            raise InputError(f"The column '{name}' of the library holds no numbers; leave its limit out.")
+    _, _, cells = _texts(source, 0, filters.columns)
+    for limit in compared:
+        texts = cells[limit.name].tolist()
+        if texts and np.isnan(_notation(source, limit.name).numbers(texts)).all():
+            example = next((text for text in texts if (text or "").strip()), None)
+            raise InputError(
+                f"The column '{printable(limit.name)}' of the library holds no numbers to compare with in "
+                f"'{limit}'"
+                + ("" if example is None else f', but texts such as "{printable(example, _SHOWN)}"')
+                + "; compare it with a text in quotes by == or !=, or leave this out."
+            )

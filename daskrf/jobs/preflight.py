@@ -34,6 +34,7 @@ __all__ = ["Absence", "Expected", "checked_call", "explained"]
 _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
 _SHARE_SECONDS = 10.0  # before a file just written is considered invisible: NFS caches directories
 _WAIT = 300.0  # maximum seconds without workers
+_SAY_SECONDS = 20.0  # without workers, or with paused ones, before the user hears of it
 _REFUSAL_SECONDS = 5.0  # after which any other jobs would have been accepted
 
 _passed: set[Expected] = set()  # expectations this worker process was found to meet
@@ -133,40 +134,79 @@ def explained(error: BaseException) -> BaseException:
 
 
 class Absence:
-    """Tracks how long a cluster has had no workers, and raises when that is too long.
+    """Tracks how long a cluster has had no workers or paused ones, says so, and raises when that is too long.
 
     Batch jobs may wait in a queue for days, so for them the time counts from when a job has begun without any
-    of its workers joining.
+    of its workers joining. A worker that Dask has paused may go on at any time, and is waited for.
 
     Parameters
     ----------
     client : Client
     patience : float, optional
         Seconds; default: 300. Batch-job workers have their own limit.
+    note : callable
+        Shows the user a sentence.
     """
 
-    def __init__(self, client: Client, patience: float | None) -> None:
+    def __init__(self, client: Client, patience: float | None, note: Callable[[str], None]) -> None:
         self._jobs = client.jobs if isinstance(client, QueuedClient) else None
         self._patience = float(patience or _WAIT)
+        self._note = note
         self._since = time.monotonic()
+        self._paused_since: float | None = None
+        self._said: set[str] = set()
 
-    def look(self, n_workers: int) -> None:
-        """Record the number of workers.
+    def look(self, n_workers: int, n_paused: int = 0) -> None:
+        """Record the number of workers, and how many of them are paused.
 
         Raises
         ------
         WorkerError
             If there have been none for too long, with the reason if known.
         """
+        now = time.monotonic()
+        if n_workers:
+            self._since = now
+            self._said.discard("none")
+        elif now - self._since > _SAY_SECONDS:
+            self._say("none", self._without_workers())
+        if not n_paused:
+            self._paused_since = None
+            self._said.discard("paused")
+        elif self._paused_since is None:
+            self._paused_since = now
+        elif now - self._paused_since > _SAY_SECONDS:
+            which = f"{n_paused} of {n_workers} workers are" if n_workers > 1 else "The only worker is"
+            self._say(
+                "paused",
+                f"{which} paused: memory is nearly full, and Dask starts no tasks there. The run waits; give "
+                "workers more memory, or start them with distributed.worker.memory.pause: false.",
+            )
         if self._jobs is not None:
             _look_at_jobs(self._jobs, n_workers)
-        elif n_workers:
-            self._since = time.monotonic()
-        elif time.monotonic() - self._since > self._patience:
+        elif now - self._since > self._patience:
             raise WorkerError(
                 f"The scheduler has had no workers for {self._patience:.0f} s; start some and run the same "
                 "command again: finished work is kept."
             )
+
+    def _without_workers(self) -> str:
+        if self._jobs is None:
+            return (
+                f"There have been no workers for {_SAY_SECONDS:.0f} s; the run waits for some, up to "
+                f"{self._patience:.0f} s."
+            )
+        return (
+            f"There have been no workers for {_SAY_SECONDS:.0f} s. Jobs that wait or start in "
+            f"{self._jobs.system}: {len(self._jobs.accepted)}, logs in {self._jobs.logs}; the run goes on "
+            "when the first has started."
+        )
+
+    def _say(self, what: str, sentence: str) -> None:
+        """Say something once, until it has been otherwise."""
+        if what not in self._said:
+            self._said.add(what)
+            self._note(sentence)
 
 
 def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from daskrf.jobs.productscores import Scored
 from daskrf.jobs.spacehits import Candidates
+from daskrf.molecules.structures import KnownStructures
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
 
@@ -42,8 +43,8 @@ class Pool:
         Takes numbers of products; returns what the model says of them.
     per_block : int or None
         At most so many hits have the same block.
-    excluded : frozenset of str
-        Canonical SMILES of molecules that are no hits.
+    excluded : KnownStructures, optional
+        Molecules that are no hits.
     row : int64 array
         Numbers of the products.
     scores : Scored
@@ -55,7 +56,7 @@ class Pool:
     cut: CutSpace
     predicted: Callable[[Integers], Scored]
     per_block: int | None = None
-    excluded: frozenset[str] = frozenset()
+    excluded: KnownStructures | None = None
     row: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     scores: Scored = field(default_factory=Scored)
     settled: bool = True

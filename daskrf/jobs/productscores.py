@@ -20,7 +20,7 @@ from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError
 from daskrf.gp.weightedsum import Target
 from daskrf.jobs.calls import check_stop
-from daskrf.jobs.draws import drawn_function
+from daskrf.jobs.draws import drawn_function, drawn_values
 from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of, open_model, predictions_of, score_seconds
 from daskrf.jobs.sources import feature_blocks
@@ -182,7 +182,7 @@ class ProductScores(Reduction):
                 value = found["mean"]
             else:
                 function = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
-                value = np.asarray(function.predict(block.phi)).reshape(-1)
+                value = np.asarray(drawn_values(function, block)).reshape(-1)
             own = {name: np.asarray(v, np.float64) for name, v in found.items()}
             parts.append({"score": self.rule(value, found.get("std")), "value": value, **own})
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

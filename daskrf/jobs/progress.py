@@ -6,7 +6,7 @@ import time
 
 from daskrf.storage.runlog import RunLog
 
-__all__ = ["Progress", "Recorded"]
+__all__ = ["Progress", "Recorded", "Within"]
 
 _SECONDS_BETWEEN_RECORDS = 5.0  # for progress not covered by task records
 
@@ -14,8 +14,8 @@ _SECONDS_BETWEEN_RECORDS = 5.0  # for progress not covered by task records
 class Progress:
     """Receiver of progress events; this base class ignores them all.
 
-    A driver calls ``start`` once per stage, ``advance`` as units finish (never from a worker), ``note`` for a
-    sentence the user should see, and ``finish`` at the end of the stage.
+    A driver calls ``start`` once per stage, ``advance`` as units finish (never from a worker), or ``expect``
+    where there is no unit, ``note`` for a sentence the user should see, and ``finish`` when the stage ends.
 
     Attributes
     ----------
@@ -37,6 +37,9 @@ class Progress:
 
     def advance(self, amount: int) -> None:
         """Count `amount` more units as done."""
+
+    def expect(self, seconds: float, doing: str = "") -> None:
+        """Say that a stage of unknown amount will take `seconds` more, and what is being done."""
 
     def note(self, text: str) -> None:
         """Show the user one sentence."""
@@ -89,8 +92,56 @@ class Recorded(Progress):
             self._log.done(uncovered)
         self._inner.advance(amount)
 
+    def expect(self, seconds: float, doing: str = "") -> None:
+        self._inner.expect(seconds, doing)
+
     def note(self, text: str) -> None:
         self._inner.note(text)
 
     def finish(self, text: str = "") -> None:
         self._inner.finish(text)
+
+
+class Within(Progress):
+    """A part of a stage: what it expects is told together with what the rest of the stage will take.
+
+    Stages within it are not shown.
+
+    Parameters
+    ----------
+    outer : Progress
+        Has begun the stage.
+
+    Attributes
+    ----------
+    after : float
+        Seconds that the rest of the stage is expected to take when this part is done.
+    doing : str
+        What the part does, said before what is told of it.
+    """
+
+    def __init__(self, outer: Progress, after: float = 0.0, doing: str = "") -> None:
+        self._outer, self.after, self.doing = outer, after, doing
+        self.log = outer.log
+
+    @property
+    def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the outer one
+        """See `Progress`."""
+        return self._outer.stopping
+
+    @property
+    def stoppable(self) -> bool:
+        """See `Progress`."""
+        return self._outer.stoppable
+
+    @stoppable.setter
+    def stoppable(self, value: bool) -> None:
+        self._outer.stoppable = value
+
+    def expect(self, seconds: float, doing: str = "") -> None:
+        """See `Progress`."""
+        self._outer.expect(seconds + self.after, ", ".join(filter(None, [self.doing, doing])))
+
+    def note(self, text: str) -> None:
+        """See `Progress`."""
+        self._outer.note(text)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.jobs.models import Model
+from daskrf.storage.store import hash_of
 
-__all__ = ["best_of", "first_round", "rounds_of"]
+__all__ = ["best_of", "first_round", "identity_after", "redirected", "rounds_of"]
 
 
 def rounds_of(model: Model) -> list[dict[str, Any]]:
@@ -26,6 +27,29 @@ def first_round(model: Model) -> dict[str, Any]:
         for name, (low, high) in zip(model.targets, model.metadata["range"], strict=True)
     ]
     return {"labels": n_labels, "total": n_labels, "digest": model.metadata["spec"]["labels"], "best": best}
+
+
+def identity_after(identity: str, rounds: Sequence[Mapping[str, Any]]) -> str:
+    """Return the identity of a model with the labels of all `rounds`, from that of its fit."""
+    for each in rounds[1:]:
+        identity = hash_of([identity, each["digest"]])
+    return identity
+
+
+def redirected(
+    metadata: Mapping[str, Any], y: npt.NDArray[np.float64], directions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the metadata of a model with other directions, by which the best label of a round is another.
+
+    `y` are all labels of the model, in the order in which they came.
+    """
+    found = {**metadata, "directions": dict(directions)}
+    if rounds := metadata.get("rounds"):
+        targets = metadata["targets"]
+        found["rounds"] = [
+            {**each, "best": best_of(y[: each["total"]], targets, directions)} for each in rounds
+        ]
+    return found
 
 
 def best_of(

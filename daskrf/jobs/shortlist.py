@@ -20,13 +20,28 @@ from daskrf.jobs.models import open_model
 from daskrf.jobs.sources import Block
 from daskrf.jobs.tree import Reduction
 
-__all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample"]
+__all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample", "n_candidates"]
 
 SAMPLE = 16_384  # rows used to choose a shortlist
 SAMPLED_PARTITIONS = 32  # partitions that they come from
 _BEST = 100  # minimum number of them that count as the best: further out, rough values tell even more
 _RECALL = 0.99
 _MOST = 0.5  # fraction of the library: a larger shortlist is not worth its cost
+_CANDIDATES = 10  # times as many molecules with the best means as are wanted get a standard deviation
+_USUAL = 500  # molecules: fewer are chosen from as many candidates, so that they are the first of these
+
+
+def n_candidates(wanted: int) -> int:
+    """Return how many molecules with the best means a rule ranks that needs standard deviations.
+
+    Up to 500 molecules are chosen from the same candidates: 3 are the first 3 of 300.
+
+    Examples
+    --------
+    >>> n_candidates(3), n_candidates(500), n_candidates(1000)
+    (5000, 5000, 10000)
+    """
+    return _CANDIDATES * max(wanted, _USUAL)
 
 
 @dataclass(frozen=True)

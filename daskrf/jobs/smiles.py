@@ -18,7 +18,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
-from daskrf.jobs.sources import Block, Source, feature_blocks
+from daskrf.jobs.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
 from daskrf.molecules import (
     FingerprintBlock,
     Fingerprinter,
@@ -26,6 +26,7 @@ from daskrf.molecules import (
     Library,
     Reject,
     RowBatch,
+    every_row,
     given_words,
     rdkit_version,
     read_partition,
@@ -217,6 +218,14 @@ class SmilesSource(Source):
         batches = read_partition(self.library, partition, self.spool, rows)
         return pa.concat_tables([rows_table(b, self.library, range(len(b.smiles))) for b in batches])
 
+    def every(self, partition: int) -> EveryRow:
+        """See `Source`: the files are read again, without RDKit."""
+        batches = every_row(self.library, partition, self.spool)
+        table = pa.concat_tables([rows_table(b, self.library, range(len(b.smiles))) for b in batches])
+        rejects = self.rejects(partition)
+        reasons = dict(zip(rejects["row"].to_pylist(), rejects["reason"].to_pylist(), strict=True))
+        return EveryRow(table, [reasons.get(row) for row in table["row"].to_pylist()], rejects)
+
     def _rejects_path(self, partition: int) -> PurePath:
         return as_path(self.path) / "rejects" / f"{partition:06d}"
 
@@ -235,7 +244,7 @@ class SmilesSource(Source):
     def seconds_per_row(self) -> float:
         """See `Source`: the cost of RDKit plus that of the map."""
         made = 0.0 if self.raw else self.feature_map.seconds_per_component * self.feature_map.block_size
-        return 3e-4 + made
+        return FINGERPRINT_SECONDS + made
 
     def rejects(self, partition: int) -> pa.Table:
         path = self._rejects_path(partition)

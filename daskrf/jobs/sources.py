@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy import sparse
 from sklearn.base import clone
 
@@ -31,7 +32,7 @@ from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
 from daskrf.kernels.kernel import UNDECIDED, UNLEARNED
-from daskrf.molecules import FingerprintSpec
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
@@ -42,6 +43,7 @@ from daskrf.storage.rowstore import RowStore
 
 __all__ = [
     "Block",
+    "EveryRow",
     "FeatureSource",
     "FingerprintSource",
     "Source",
@@ -59,8 +61,10 @@ __all__ = [
 
 RAW_ROWS = 16_384  # rows per block of fingerprints
 READ_SECONDS = 3e-6  # per row read from a disk
+FINGERPRINT_SECONDS = 3e-4  # per molecule
 _FOLDED = 2_048  # columns that a kind is folded to by default
 _SHOWN = 80  # maximum characters of a SMILES in a message
+_LEFT_OUT = "left out when the fingerprints were made"
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that includes it: "
     "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
@@ -74,16 +78,19 @@ class Block:
     For an exact process, `phi` holds fingerprints, a CSR matrix.
 
     `diagonal` is k(x, x) of each row, if the features do not capture all of it and it is not 1.
+    `fingerprints` are those of the rows, if features leave out a part of the kernel, which draws have.
     """
 
     rows: npt.NDArray[np.int64]
     phi: Any
     diagonal: npt.NDArray[np.float64] | None = None
+    fingerprints: Any = None
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
         """Return the block with some of its rows, selected by a mask or by position."""
         diagonal = None if self.diagonal is None else self.diagonal[keep]
-        return Block(self.rows[keep], self.phi[keep], diagonal)
+        fingerprints = None if self.fingerprints is None else self.fingerprints[keep]
+        return Block(self.rows[keep], self.phi[keep], diagonal, fingerprints)
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,32 @@ class Source(ABC):
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Return row, id, smiles, source, line and further columns of the sorted `rows` of a partition."""
 
+    @abstractmethod
+    def every(self, partition: int) -> EveryRow:
+        """Return all rows of a partition, those without features, too.
+
+        Valid only after all blocks of the partition have been consumed.
+        """
+
+
+@dataclass(frozen=True)
+class EveryRow:
+    """All rows of a partition, in order.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Row, id, smiles, source, line and further columns, as far as they are known.
+    reasons : list of (str or None)
+        Why a row has no features; None for one that has.
+    rejects : pyarrow.Table
+        The rows without features, as `REJECT_SCHEMA`.
+    """
+
+    table: pa.Table
+    reasons: list[str | None]
+    rejects: pa.Table
+
 
 def feature_blocks(
     feature_map: FeatureMap | None,
@@ -212,7 +245,8 @@ def feature_blocks(
 
     def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
         try:
-            return Block(numbers, transform(part), _diagonal(feature_map, part))
+            known = None if feature_map.projected_kernel is None else part
+            return Block(numbers, transform(part), _diagonal(feature_map, part), known)
         except InputError as error:
             raise _refusal(error, numbers, describe) from None
 
@@ -303,6 +337,36 @@ class StoreSource(Source):
         table = self.store.read_rows(partition)
         return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
 
+    def every(self, partition: int) -> EveryRow:
+        """See `Source`; of rows that the store left out, the number and perhaps the reason are known."""
+        table = self.store.read_rows(partition)
+        low, high = self.row_bounds[partition : partition + 2].tolist()
+        lost = np.setdiff1d(np.arange(low, high), table["row"].to_numpy(), assume_unique=True)
+        rejects = self._left_out(partition)
+        rejects = rejects.filter(pc.is_in(rejects["row"], pa.array(lost)))
+        unknown = np.setdiff1d(lost, rejects["row"].to_numpy(), assume_unique=True)
+        more = {"row": unknown, "reason": [_LEFT_OUT] * len(unknown)}
+        rejects = pa.concat_tables([rejects, _with_gaps(more, REJECT_SCHEMA)]).sort_by("row")
+        rows = {"row": lost, "id": [f"row-{row}" for row in lost.tolist()]}
+        whole = pa.concat_tables([table, _with_gaps(rows, table.schema)])
+        order = pa.array(np.argsort(whole["row"].to_numpy(), kind="stable"))
+        reasons = dict(zip(rejects["row"].to_pylist(), rejects["reason"].to_pylist(), strict=True))
+        return EveryRow(whole.take(order), [reasons.get(row) for row in range(low, high)], rejects)
+
+    def _left_out(self, partition: int) -> pa.Table:
+        """Return the rows of a partition that the store left out, as far as it knows of them."""
+        return REJECT_SCHEMA.empty_table()
+
+
+def _with_gaps(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return a table with some columns of a schema, and null in the others."""
+    n_rows = len(next(iter(columns.values())))
+    arrays = [
+        pa.array(columns[own.name], own.type) if own.name in columns else pa.nulls(n_rows, own.type)
+        for own in schema
+    ]
+    return pa.table(arrays, schema=schema)
+
 
 @dataclass(frozen=True)
 class FingerprintSource(StoreSource):
@@ -342,6 +406,9 @@ class FingerprintSource(StoreSource):
             describe=functools.partial(self.describe, partition),
         )
 
+    def _left_out(self, partition: int) -> pa.Table:
+        return self.store.read_rejects(partition)
+
     @property
     def table_bytes(self) -> int:
         return 0 if self.raw else self.feature_map.table_bytes(self.store.n_columns)
@@ -361,7 +428,12 @@ class FingerprintSource(StoreSource):
 
 @dataclass(frozen=True)
 class FeatureSource(StoreSource):
-    """Features read from a feature store."""
+    """Features read from a feature store.
+
+    With `with_fingerprints`, fingerprints are made again from the SMILES of the rows.
+    """
+
+    with_fingerprints: bool = False
 
     kind = FeatureStore
     raw = False
@@ -386,9 +458,24 @@ class FeatureSource(StoreSource):
             block = Block(kept[own], phi, None if whole is None else whole[own])
             if chosen is not None:
                 block = block.where(chosen[own])
+            if self.with_fingerprints and len(block.rows):
+                block = replace(block, fingerprints=self._fingerprints(partition, block.rows))
             if len(block.rows):
                 floats = None if self.bits else as_features(block.phi, store.n_components, np.float32)
                 yield block if floats is None else replace(block, phi=floats)
+
+    def _fingerprints(self, partition: int, rows: npt.NDArray[np.int64]) -> sparse.csr_matrix:
+        """Return the fingerprints of some rows, from their SMILES."""
+        table, spec = self.store.read_rows(partition, ["row", "smiles"]), self.store.spec
+        smiles = table["smiles"].take(pa.array(positions(table["row"].to_numpy(), rows))).to_pylist()
+        found = Fingerprinter(FingerprintSpec.from_state(spec["fingerprint"]), spec["fragments"])(smiles)
+        if found.rejects:
+            bad, reason = found.rejects[0]
+            raise InputError(
+                f"The molecule of row {rows[bad]:,} ({smiles[bad][:_SHOWN]}) has features in {self.path}, "
+                f"but no fingerprint any more: {reason}; give the fingerprint store in place of the features."
+            )
+        return found.fingerprints
 
     @property
     def table_bytes(self) -> int:
@@ -401,8 +488,8 @@ class FeatureSource(StoreSource):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: the cost of reading from a disk."""
-        return READ_SECONDS
+        """See `Source`: the cost of reading from a disk, and of fingerprints if they are made again."""
+        return READ_SECONDS + FINGERPRINT_SECONDS * self.with_fingerprints
 
 
 def planned_rows(store: RowStore) -> list[int]:
@@ -412,7 +499,7 @@ def planned_rows(store: RowStore) -> list[int]:
 
 def making_of(source: Source) -> Making:
     """Return the memory parameters for making the features of a source's largest partition or batch."""
-    rows = max(source.partition_rows)
+    rows = max(source.partition_rows, default=0)
     if source.raw:
         own = rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS)
         return Making(1, own, True, nonzeros=source.nonzeros)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.jobs.productscores import Scored
+from daskrf.molecules.structures import KnownStructures
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product, decoded, identifiers
 from daskrf.spaces.limits import SUMS
@@ -53,7 +54,7 @@ class Candidates:
         row: npt.NDArray[np.int64],
         found: Scored,
         per_block: int | None,
-        excluded: frozenset[str] = frozenset(),
+        excluded: KnownStructures | None = None,
     ) -> Candidates:
         """Return the distinct molecules of some products.
 
@@ -66,14 +67,15 @@ class Candidates:
             What the model says of them.
         per_block : int or None
             No more of a block.
-        excluded : frozenset of str
-            Canonical SMILES of molecules to leave out.
+        excluded : KnownStructures, optional
+            Molecules to leave out.
         """
         order = np.lexsort((row, -found.columns["score"]))
         texts = np.array(found.smiles, object)[order]
         kept = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
         n_distinct = len(kept)
-        kept = np.array([i for i in kept.tolist() if found.smiles[i] not in excluded], np.int64)
+        if excluded is not None:
+            kept = kept[excluded.free([found.smiles[i] for i in kept.tolist()])]
         n_free = len(kept)
         if per_block is not None:
             blocks = [product.blocks for product in decoded(cut, row[kept].tolist())]

@@ -30,6 +30,7 @@ from daskrf.jobs.nearestlabelled import nearest_labelled
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.productpool import Pool
 from daskrf.jobs.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
+from daskrf.jobs.shortlist import n_candidates
 from daskrf.jobs.spacehits import Candidates
 from daskrf.jobs.spaceranking import (
     COMPONENTS,
@@ -43,8 +44,10 @@ from daskrf.jobs.spaceranking import (
 )
 from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch
 from daskrf.jobs.targets import best_of, measured_of, ranked_target, words_of_sum
+from daskrf.jobs.toolkits import check_toolkit
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.structures import LEVEL_WORDS, KnownStructures, Level
 from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.spaces import CutSpace, Space, read_space
@@ -55,14 +58,14 @@ from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
-from daskrf.storage.hits import Earlier, earlier_hits, write_hits
+from daskrf.storage.hits import Earlier, write_hits
 from daskrf.storage.model import made_once
+from daskrf.storage.outputs import earlier_output
 from daskrf.storage.store import hash_of
 
 __all__ = ["SpaceScreen"]
 
 _PIECES = "blocks of products"
-_SHORTLIST = 10  # times k products with the best means get a standard deviation, where a rule needs it
 MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
@@ -103,8 +106,10 @@ class SpaceScreen(Job[Any]):
         Whether labelled molecules are no hits.
     rough : {"fourier", "linear"} or None
         What ranks all products if the model cannot.
-    excluded : frozenset of str
-        Canonical SMILES of molecules that are no hits.
+    excluded : KnownStructures
+        Molecules that are no hits.
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as one of them.
     n_draws : int
         How many draws are maximized, if the rule takes draws and the model ranks all products itself.
     made : callable
@@ -131,7 +136,8 @@ class SpaceScreen(Job[Any]):
     components: int | None = None
     exclude_labelled: bool = False
     rough: str | None = None
-    excluded: frozenset[str] = frozenset()
+    excluded: KnownStructures = field(default_factory=lambda: KnownStructures([]))
+    exclude_by: Level = "tautomer"
     n_draws: int = 1
     model: Model = field(init=False)
     space: Space = field(init=False)
@@ -160,19 +166,21 @@ class SpaceScreen(Job[Any]):
                 "the products with the best means get them."
             )
         self.read(read_model(self.path, statistics=self.rule.needs_sample))  # tasks read it themselves
-        earlier = earlier_hits(self.output)
+        earlier = earlier_output(self.output, overwrite=self.overwrite)
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, self.source.name)
         if earlier is not None and earlier.is_of(self.spec):
-            self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
+            self.earlier = earlier
         if self.earlier is None:
             if self.exclude_labelled:
-                self.excluded = labelled_structures(self.model, self.path)
+                self.excluded = labelled_structures(self.model, self.path, self.exclude_by)
+                self.notes += (f"labelled molecules are left out by {LEVEL_WORDS[self.exclude_by]}",)
             self.prepare(run)
 
     def read(self, model: Model) -> None:
         """Find out what to rank by, and read the space."""
         self.model = model
+        check_toolkit(model)
         self.target = ranked_target(model, self.asked)
         self.ranks_itself = ranks_itself(model, self.target) is not None
         self._check_options()
@@ -239,11 +247,13 @@ class SpaceScreen(Job[Any]):
             "acquisition": self.rule.state(),
             "k": self.k,
             "std": self.std,
+            **({"candidates": self.n_kept} if self.ranks_itself and self.rule.needs_std else {}),
             "target": self.model.name_of(self.target),
             "seed": self.seed if self.rule.needs_sample else None,
             "within": within or None,
             "per_block": self.per_block,
             "exclude_labelled": self.exclude_labelled,
+            **({"exclude_by": self.exclude_by} if self.exclude_labelled else {}),
             **({"draws": self.n_draws} if self.n_draws > 1 else {}),
             **({} if self.ranks_itself else asked),
             "library": self.space.digest,
@@ -299,8 +309,8 @@ class SpaceScreen(Job[Any]):
     def n_kept(self) -> int:
         """How many products are kept until all have been ranked."""
         if self.ranks_itself:
-            excluded = min(len(self.excluded), _SHORTLIST * self.k)
-            return self.k * (_SHORTLIST if self.rule.needs_std else MORE) + excluded
+            n = n_candidates(self.k)
+            return (n if self.rule.needs_std else MORE * self.k) + min(len(self.excluded), n)
         if self.linear:
             return max(2 * self.first, min(SIEVED * self.first, _MOST_SIEVED))
         return self.n_ranked
@@ -484,7 +494,8 @@ class SpaceScreen(Job[Any]):
             first = np.searchsorted(row, tops[0].row)
             self._bar(tops[0], {name: values[first] for name, values in scores.columns.items()})
             texts = dict(zip(row.tolist(), scores.smiles, strict=True))
-            free = [len({texts[r] for r in top.row.tolist()} - self.excluded) for top in tops]
+            own = [sorted({texts[r] for r in top.row.tolist()}) for top in tops]
+            free = [int(self.excluded.free(names).sum()) for names in own]
             full = [len(top) == n_kept for top in tops]
             if all(n >= self.k or not more for n, more in zip(free, full, strict=True)):
                 break
@@ -611,9 +622,7 @@ class SpaceScreen(Job[Any]):
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
             products = decoded(self.cut, row[chosen].tolist())
             found = self.predicted(run, products)
-            free = np.array([text not in self.excluded for text in found.smiles]) & ~np.isin(
-                row[chosen], pool.row
-            )
+            free = self.excluded.free(found.smiles) & ~np.isin(row[chosen], pool.row)
             yield start, stop, np.where(free, found.columns["score"], -np.inf)
             start = stop
 

@@ -21,7 +21,6 @@ from daskrf.jobs.sources import Source
 from daskrf.molecules.names import listed
 from daskrf.molecules.structures import canonical_smiles
 from daskrf.quantities import amount
-from daskrf.storage.model import load_model
 
 __all__ = [
     "Measured",
@@ -213,7 +212,7 @@ def measured_of(
         A library that may be the one that the model was fitted to.
     """
     smiles, reason = labelled_smiles(model, path, source)
-    y = load_model(path, names=["labels"]).arrays["labels"]
+    (y,) = model.arrays("labels")
     if isinstance(target, WeightedSum) and len(smiles) == len(y) <= _MOST_MERGED:
         smiles, y = _by_molecule(smiles, y)
     return Measured(smiles, values_of(y, target), y, reason)

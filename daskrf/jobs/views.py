@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,18 +17,23 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, RejectWarning, StoreError, printable
+from daskrf.jobs.countarray import CountArray
+from daskrf.jobs.given import molecules_given
 from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import opened
 from daskrf.jobs.sources import Block, feature_blocks
+from daskrf.jobs.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.frames import is_molecule, molecule_table
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, backend, readable
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.rowstore import RowStore
 
 __all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
+
+_SHOWN = 80  # characters of a SMILES in a message
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,17 @@ class OpenLibrary:
     Attributes
     ----------
     fingerprints : dask.array.Array of shape (n, n_columns), uint16
-        Counts of the kept rows in library order, in blocks of `scipy.sparse.csr_matrix`.
+        Counts of the kept rows in library order, in blocks of `scipy.sparse.csr_matrix`. Sums, means,
+        extremes and matrix products, such as ``x.sum(axis=0)`` and ``x.T @ x``, work and are exact. Their
+        results are NumPy arrays; of unfolded fingerprints, those with a value for each column have blocks of
+        `sparse.COO`.
     rows : pyarrow.dataset.Dataset
         row, id, smiles, source, line and further columns of the same rows.
     spec : dict
         What the store was made from: library, fingerprint, fragments and versions.
     """
 
-    fingerprints: da.Array
+    fingerprints: CountArray
     rows: ds.Dataset
     spec: dict[str, Any] = field(repr=False)
 
@@ -136,7 +145,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
         dtype=np.uint16,
         meta=sparse.csr_matrix((0, 0), dtype=np.uint16),
     )
-    return OpenLibrary(array, _rows(store), store.spec)
+    return OpenLibrary(CountArray.of(array), _rows(store), store.spec)
 
 
 def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
@@ -218,33 +227,66 @@ class Predictor(Model):
         *,
         of: Literal["y", "f"] = "y",
         diagonal: npt.ArrayLike | None = None,
+        return_reasons: bool = False,
     ) -> Any:
         """Return predictions for molecules, like `daskrf.predict`.
 
+        Each row of `X` has its place in what is returned. Molecules that cannot be read are NaN, and a
+        warning says which, unless reasons are returned.
+
         Parameters
         ----------
-        X : sequence of str or of molecules, sparse matrix of shape (n, n_columns), or ndarray
-            SMILES, molecules of RDKit, sparse counts of the fingerprint that the model was fitted to, or
-            dense features of its map, as packed bits (uint8 of shape (n, ceil(M / 8))) or floats (n, M). An
-            exact process has no features.
+        X : sequence of str or of molecules, DataFrame, sparse matrix of shape (n, n_columns), or ndarray
+            SMILES, molecules of RDKit, a table or Series with them, sparse counts of the fingerprint that the
+            model was fitted to, or dense features of its map, as packed bits (uint8 of shape (n,
+            ceil(M / 8))) or floats (n, M). An exact process has no features.
         return_std : bool
             Also return standard deviations; the model must have been loaded with its statistics.
         of : {"y", "f"}
             Whether they are for a new label, noise included, or for the function behind the labels.
         diagonal : array of shape (n,), optional
             k(x, x) for each row of features, if the features do not determine it.
+        return_reasons : bool
+            Also return, last, why rows have no prediction: a list of texts, None for a row that has one.
 
         Returns
         -------
-        ndarray of shape (n,), or (n, n_targets) for several targets; or a pair of them
+        ndarray of shape (n,), or (n, n_targets) for several targets; or a tuple of what is asked for
 
         Raises
         ------
         InputError
-            If a SMILES cannot be read, or rows do not match this model's fingerprint or map.
+            If `X` holds no molecules, or rows do not match this model's fingerprint or map.
         """
-        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-            X = _fingerprints_of(X, self.metadata)
+        if _are_texts(X) or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            check_toolkit(self)
+            smiles, reasons = molecules_given(X)
+            found = self._of_smiles(smiles, reasons, return_std, of)
+            if not return_reasons:
+                _warn_of(smiles, reasons)
+        else:
+            found, reasons = self._of_rows(X, return_std, of, diagonal), [None] * X.shape[0]
+        whole = (*found, reasons) if return_reasons else found
+        return whole if len(whole) > 1 else whole[0]
+
+    def _of_smiles(
+        self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Literal["y", "f"]
+    ) -> tuple[Any, ...]:
+        """Return predictions for SMILES, NaN where there are none; `reasons` gets those of rejects."""
+        there = [row for row, reason in enumerate(reasons) if reason is None]
+        spec = FingerprintSpec.from_state(self.metadata["fingerprint"])
+        block = Fingerprinter(spec, self.metadata["fragments"])([smiles[row] for row in there])
+        for position, reason in block.rejects:
+            reasons[there[position]] = reason
+        places = [there[position] for position in block.kept.tolist()]
+        whole = []
+        for values in self._of_rows(block.fingerprints, return_std, of, None):
+            whole.append(np.full((len(smiles), *values.shape[1:]), np.nan))
+            whole[-1][places] = values
+        return tuple(whole)
+
+    def _of_rows(self, X: Any, return_std: bool, of: Literal["y", "f"], diagonal: Any) -> tuple[Any, ...]:
+        """Return predictions for fingerprints or features."""
         if not sparse.issparse(X) and self.metadata["map"] is None:
             raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
         if sparse.issparse(X):
@@ -254,9 +296,8 @@ class Predictor(Model):
             ]
         else:
             found = [self.gp.predict(X, return_std=return_std, of=of, diagonal=diagonal)]
-        if not return_std:
-            return np.concatenate(found)
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        parts = zip(*found, strict=True) if return_std else [found]
+        return tuple(np.concatenate(part) for part in parts)
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
@@ -292,28 +333,27 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     (True, (2,))
     """
     found = read_model(path)
-    return Predictor(found.gp, found.metadata)
+    return Predictor(**vars(found))
 
 
-def _smiles_of(molecule: Any) -> str:
-    return molecule_table([molecule])["smiles"][0].as_py() or ""
+def _are_texts(X: Any) -> bool:
+    """Return whether an array holds objects or texts, which are molecules, and not features."""
+    return isinstance(X, np.ndarray) and X.dtype.kind in "OUT"
 
 
-def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
-    """Return the fingerprint counts of SMILES or molecules of RDKit, all of which must be readable."""
-    given = [_smiles_of(each) if is_molecule(each) else each for each in smiles]
-    if not all(isinstance(text, str) for text in given):
-        raise InputError(
-            "Give SMILES as strings, molecules of RDKit, fingerprints as a sparse matrix, or features as an "
-            "array."
+def _warn_of(smiles: list[str], reasons: list[str | None]) -> None:
+    """Warn of molecules that have no predictions."""
+    bad = [(row, reason) for row, reason in enumerate(reasons) if reason is not None]
+    if bad:
+        row, reason = bad[0]
+        shown = f" ({printable(smiles[row], _SHOWN)!r})" if smiles[row] else ""
+        first = "it is" if len(bad) == 1 else "the first is"
+        warnings.warn(
+            f"{len(bad):,} of {amount(len(reasons), 'molecules')} have no prediction and are NaN; {first} "
+            f"number {row:,}, from 0{shown}: {reason} (return_reasons=True returns all reasons).",
+            RejectWarning,
+            stacklevel=3,
         )
-    block = Fingerprinter(FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"])(given)
-    if block.rejects:
-        position, reason = block.rejects[0]
-        raise InputError(
-            f"SMILES number {position}, from 0 ({given[position][:80]!r}), is not a molecule: {reason}"
-        )
-    return block.fingerprints
 
 
 def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:

@@ -28,9 +28,8 @@ def molecules_in(path: PurePath, progress: Progress) -> pa.Table:
     Columns that daskrf wrote keep their names.
     """
     files = lay_out(path, TableFormat(extra=(EVERY,)))
-    for line in table_words(files):
+    for line in (*table_words(files), *check_first_lines(files)):
         progress.note(line)
-    check_first_lines(files)
     library = scan_files(files)
     batches = [batch for p in range(len(library.partitions)) for batch in read_partition(library, p)]
     lost = sum(len(batch.rejects) for batch in batches)

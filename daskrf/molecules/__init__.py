@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from daskrf.molecules.preview import check_first_lines as check_first_lines
     from daskrf.molecules.spec import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.spool import is_spooled as is_spooled
+    from daskrf.molecules.tables import every_row as every_row
     from daskrf.molecules.tables import expand as expand
     from daskrf.molecules.tables import lay_out as lay_out
     from daskrf.molecules.tables import read_partition as read_partition

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem import rdFingerprintGenerator, rdMolDescriptors
 
 from daskrf.molecules.costs import (
     MAX_HEAVY_ATOMS,
@@ -22,6 +22,7 @@ from daskrf.molecules.costs import (
 )
 from daskrf.molecules.descriptors import described
 from daskrf.molecules.spec import DESCRIPTORS, FingerprintSpec
+from daskrf.molecules.stereogroups import canonical, unspecified, written
 
 __all__ = [
     "Counter",
@@ -30,8 +31,10 @@ __all__ = [
     "explainer",
     "mol_reader",
     "packed",
+    "radical_finder",
     "sentence",
     "syntax_checker",
+    "unmarker",
 ]
 
 _MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
@@ -76,6 +79,7 @@ class Counter:
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             return explain(text)
+        molecule = unspecified(molecule)
         if self._fragments != "keep" and "." in text:
             molecule, reason = self._fragment(molecule)
         return reason or _unfit(molecule, self._kinds) or [make(molecule) for make in self._features]
@@ -116,7 +120,32 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
         return lambda molecule: described(molecule, spec.width)
     generator = generator_of(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
+    if spec.kind == "torsion":
+        return lambda molecule: packed(count(in_order(molecule, chirality=spec.chirality)[0]), spec.width)
     return lambda molecule: packed(count(molecule), spec.width)
+
+
+def in_order(molecule: Chem.Mol, *, chirality: bool) -> tuple[Chem.Mol, list[int] | None]:
+    """Return a molecule whose torsions do not depend on the order of its atoms, and the atoms' old numbers.
+
+    Around a ring of three, RDKit counts one closed path, which begins at the atom of the lowest number. Atoms
+    are therefore sorted by what torsions see of them; where they are equal, so are the paths. Without such a
+    ring, the molecule is returned as it is, with None.
+
+    Examples
+    --------
+    >>> from rdkit import Chem
+    >>> molecule, numbers = in_order(Chem.MolFromSmiles("OCC1CO1"), chirality=False)
+    >>> Chem.MolToSmiles(molecule), numbers
+    ('OCC1CO1', [1, 3, 2, 0, 4])
+    """
+    if not any(len(ring) == 3 for ring in molecule.GetRingInfo().AtomRings()):
+        return molecule, None
+    codes = [
+        rdMolDescriptors.GetAtomPairAtomCode(atom, includeChirality=chirality) for atom in molecule.GetAtoms()
+    ]
+    numbers = sorted(range(len(codes)), key=codes.__getitem__)
+    return Chem.RenumberAtoms(molecule, numbers), numbers
 
 
 def packed(vector: Any, width: int) -> bytes:
@@ -162,35 +191,65 @@ def syntax_checker() -> Callable[[str], bool]:
     return is_smiles
 
 
+def radical_finder() -> Callable[[str], bool]:
+    """Return a function that tells whether a molecule has unpaired electrons.
+
+    Examples
+    --------
+    >>> radical_finder()("C[CH2]"), radical_finder()("[CH3][CH3]")
+    (True, False)
+    """
+    silence = rdBase.BlockLogs()
+
+    def is_radical(text: str) -> bool:
+        assert silence is not None  # for the lifetime of the function
+        refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
+        molecule = None if refused else Chem.MolFromSmiles(text)
+        return molecule is not None and any(atom.GetNumRadicalElectrons() for atom in molecule.GetAtoms())
+
+    return is_radical
+
+
 def explainer() -> Callable[[str], str]:
     """Return `explain`."""
     return explain
 
 
-def canonizer(parent: bool = False) -> Callable[[str], str]:
-    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it.
-
-    With `parent`, of the largest fragment without charges that hydrogens can neutralize.
-    """
-    if parent:
-        from rdkit.Chem.MolStandardize import rdMolStandardize  # large, and rarely needed
-
-        fragments, charges = rdMolStandardize.LargestFragmentChooser(), rdMolStandardize.Uncharger()
+def canonizer() -> Callable[[str], str]:
+    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it."""
     silence = rdBase.BlockLogs()
 
-    def canonical(text: str) -> str:
+    def name(text: str) -> str:
         assert silence is not None  # for the lifetime of the function
         refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
         molecule = None if refused else Chem.MolFromSmiles(text)
-        if parent and molecule is not None:  # read again, to perceive all anew
-            molecule = Chem.MolFromSmiles(Chem.MolToSmiles(charges.uncharge(fragments.choose(molecule))))
-        return text if molecule is None else str(Chem.MolToSmiles(molecule))
+        return text if molecule is None else canonical(molecule)
 
-    return canonical
+    return name
+
+
+def unmarker() -> Callable[[str], str]:
+    """Return a function from a SMILES with groups of stereocentres to one where those are not specified.
+
+    Examples
+    --------
+    >>> unmarker()("C[C@H](F)Cl |&1:1|")
+    'CC(F)Cl'
+    """
+    silence = rdBase.BlockLogs()
+
+    def without_marks(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        molecule = Chem.MolFromSmiles(text)
+        return text.partition(" ")[0] if molecule is None else str(Chem.MolToSmiles(unspecified(molecule)))
+
+    return without_marks
 
 
 def inchikeyer() -> Callable[[str], str]:
     """Return a function from a SMILES to its standard InChIKey, or to "" if there is none.
+
+    Standard InChI has no groups of stereocentres: those marked are not specified.
 
     Examples
     --------
@@ -203,7 +262,7 @@ def inchikeyer() -> Callable[[str], str]:
         assert silence is not None  # for the lifetime of the function
         refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
         molecule = None if refused else Chem.MolFromSmiles(text)
-        return "" if molecule is None else str(Chem.MolToInchiKey(molecule))
+        return "" if molecule is None else str(Chem.MolToInchiKey(unspecified(molecule)))
 
     return key
 
@@ -238,7 +297,7 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             if molecule is None:
                 why = _chemistry_message(Chem.MolFromMolBlock(block, sanitize=False))
                 return f"RDKit cannot read the MOL block: {why}"
-            return [str(Chem.MolToSmiles(molecule))]
+            return [written(molecule)]
         except MemoryError:
             raise
         except Exception as error:  # whatever fails in RDKit concerns this record alone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from rdkit.Chem import rdMolDescriptors
 
 from daskrf.quantities import MAX_COUNT
 
-__all__ = ["DESCRIPTORS", "Descriptor", "described"]
+__all__ = ["DESCRIPTORS", "Descriptor", "described", "n_acceptors", "n_rings"]
 
 
 class Descriptor(NamedTuple):
@@ -44,6 +45,44 @@ charge of 1 counts as much as a standard deviation of the others, because most m
 """
 
 
+_ACCEPTORS = (  # hydroxyl not on a carbonyl or the like, ethers, anions, amines with a free pair, ...
+    "[$([O,S;H1;v2]-[!$(*=[O,N,P,S])]),$([O,S;H0;v2]),$([O,S;-]),$([N;v3;!$(N-*=!@[O,N,P,S])]),"
+    "$([nH0X2,o,s;+0])]"  # ... and atoms of aromatic rings, but not nitrogen with three neighbours
+)
+
+
+@functools.cache
+def _acceptors() -> Chem.Mol:
+    return Chem.MolFromSmarts(_ACCEPTORS)
+
+
+def n_acceptors(molecule: Chem.Mol) -> int:
+    """Return the number of atoms that accept hydrogen bonds.
+
+    The definition is that of RDKit from 2025.9.5 on, kept here because it has changed: caffeine had six
+    acceptors before.
+
+    Examples
+    --------
+    >>> n_acceptors(Chem.MolFromSmiles("Cn1c(=O)c2c(ncn2C)n(C)c1=O"))
+    3
+    """
+    return len(molecule.GetSubstructMatches(_acceptors(), maxMatches=molecule.GetNumAtoms()))
+
+
+def n_rings(molecule: Chem.Mol) -> int:
+    """Return the number of independent rings: bonds that may be cut before a molecule falls apart.
+
+    RDKit counts the rings that it has perceived. In cages these are more, and differ between its releases.
+
+    Examples
+    --------
+    >>> n_rings(Chem.MolFromSmiles("C1CCC2CCCCC2C1")), n_rings(Chem.MolFromSmiles("C1C2CC3CC1CC(C2)C3"))
+    (2, 3)
+    """
+    return molecule.GetNumBonds() - molecule.GetNumAtoms() + len(Chem.GetMolFrags(molecule))
+
+
 def described(molecule: Chem.Mol, width: int) -> bytes:
     """Return the descriptors of a molecule that are not 0: (column: `width` bytes, count: int32), ascending.
 
@@ -59,8 +98,8 @@ def described(molecule: Chem.Mol, width: int) -> bytes:
         logp,
         rdMolDescriptors.CalcTPSA(molecule),
         rdMolDescriptors.CalcNumHBD(molecule),
-        rdMolDescriptors.CalcNumHBA(molecule),
-        rdMolDescriptors.CalcNumRings(molecule),
+        n_acceptors(molecule),
+        n_rings(molecule),
         rdMolDescriptors.CalcNumAromaticRings(molecule),
         rdMolDescriptors.CalcNumRotatableBonds(molecule),
         rdMolDescriptors.CalcFractionCSP3(molecule),

@@ -15,15 +15,16 @@ import numpy.typing as npt
 
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.similarity import Similarities
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.structures import Level, same_names
 
 __all__ = ["REASONS", "Diversity", "scaffolds"]
 
-FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED = range(6)
+FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED, ALIKE = range(7)
 REASONS = {
     COPY: "the same molecule as a pick",
     SIMILAR: "too similar to a pick",
     CROWDED: "of a scaffold that has enough picks",
+    ALIKE: "with the same fingerprint as a pick, such as a stereoisomer",
     CAPPED: "with a value of a column that has enough picks",
 }
 
@@ -43,6 +44,10 @@ class Diversity:
         Values of a column, one for each candidate, and how many picks may have the same one; empty values are
         not capped. Of columns that hold the same kind of value, such as the building blocks of all slots,
         those of each candidate: how many picks may have the same value in any of them.
+    level : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as the same molecule, of which one may be picked.
+    alike : array of int, shape (n,), optional
+        Equal for candidates that the model cannot tell apart, of which one may be picked.
 
     Attributes
     ----------
@@ -69,10 +74,13 @@ class Diversity:
         max_similarity: float | None = None,
         per_scaffold: int | None = None,
         caps: Sequence[tuple[Sequence[str | Sequence[str | None] | None], int]] = (),
+        level: Level = "structure",
+        alike: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.state = np.zeros(len(smiles), np.int8)
         self.picks: list[int] = []
-        self._names = np.unique(canonical_smiles(smiles), return_inverse=True)[1]
+        self._names = np.unique(same_names(smiles, level), return_inverse=True)[1]
+        self._alike = alike
         self._similar = None if max_similarity is None else Similarities(smiles)
         self._most_similar = max_similarity
         own = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
@@ -91,6 +99,8 @@ class Diversity:
         self.picks.append(pick)
         self.state[pick] = TAKEN
         self._leave(self._names == self._names[pick], COPY)
+        if self._alike is not None:
+            self._leave(self._alike == self._alike[pick], ALIKE)
         if self._similar is not None and self._most_similar is not None:
             self._leave(self._similar.to(pick) > self._most_similar, SIMILAR)
         for number, (values, most, reason) in enumerate(self._groups):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.library import has_groups
 
 __all__ = ["drawings"]
 
@@ -59,9 +60,11 @@ def drawer(width: int, height: int) -> Callable[[str], str]:
         options: Any = canvas.drawOptions()
         options.clearBackground = False
         options.fixedBondLength = 24
-        options.bondLineWidth = 1
+        options.bondLineWidth = 1.5  # thinner ones make hashed wedges hard to see
         options.minFontSize = 9
         options.padding = 0.02
+        options.addStereoAnnotation = has_groups(text)  # "and1", "or1"
+        options.annotationFontScale = 1.0  # of minFontSize: by default, half of it, which nobody can read
         rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)
         canvas.FinishDrawing()
         return _compact(canvas.GetDrawingText(), width, height)

@@ -94,7 +94,7 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
     """Return the function from a SMILES to its atoms and its features with theirs; runs in a helper."""
     from rdkit.Chem import rdFingerprintGenerator
 
-    from daskrf.molecules.counter import generator_of
+    from daskrf.molecules.counter import generator_of, in_order
 
     def find(text: str) -> tuple[int, list[list[Occurrence]]]:
         molecule = _molecule(text, fragments)
@@ -105,8 +105,15 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
             output.AllocateBitPaths()
             generator = generator_of(kind)
             count = generator.GetCountFingerprint if kind.size else generator.GetSparseCountFingerprint
-            count(molecule, additionalOutput=output)
-            found.append(_occurrences(kind.family, molecule, output))
+            numbers = None
+            counted = molecule
+            if kind.kind == "torsion":
+                counted, numbers = in_order(molecule, chirality=kind.chirality)
+            count(counted, additionalOutput=output)
+            places = _occurrences(kind.family, molecule, output)
+            if numbers is not None:
+                places = [(feature, tuple(numbers[atom] for atom in atoms)) for feature, atoms in places]
+            found.append(places)
         return molecule.GetNumAtoms(), found
 
     return find
@@ -136,10 +143,12 @@ def _molecule(text: str, fragments: str) -> Any:
     from rdkit import Chem
 
     from daskrf.molecules.counter import largest_fragment
+    from daskrf.molecules.stereogroups import unspecified
 
     molecule = Chem.MolFromSmiles(text)
     if molecule is None:
         raise ValueError("RDKit cannot read it")
+    molecule = unspecified(molecule)
     return largest_fragment(molecule) if fragments == "largest" and "." in text else molecule
 
 

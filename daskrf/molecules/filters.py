@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from daskrf.errors import OptionError
+from daskrf.errors import OptionError, printable
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.names import listed
+from daskrf.molecules.names import is_number, listed
 
-__all__ = ["ALERTS", "OPERATORS", "PROPERTIES", "Filters", "Limit", "limits_of"]
+__all__ = ["ALERTS", "OPERATORS", "PROPERTIES", "Choice", "Comparison", "Filters", "Limit", "limits_of"]
 
 PROPERTIES = {
     "weight": ("molecular weight", "mw", "molwt"),
@@ -42,9 +43,19 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_AND = re.compile(r"\s*(?:,|;|&&?|\band\b)\s*", re.IGNORECASE)
-_PARTS = re.compile(r"\s*(<=|>=|!=|==|<|>|=)\s*")
+_EQUAL, _UNEQUAL = ("=", "=="), "!="
 _PATTERNS = "daskrf.molecules.properties:pattern_reader"
+_SHOWN = 80  # characters of a condition in a message
+# Each is matched at one place, so that reading takes time in proportion to the text.
+_BLANKS = re.compile(r"\s*")
+_SIGN = re.compile(r"<=|>=|!=|==|[<>=]")
+_JOIN = re.compile(r"[,;]|&&?|and(?=\s|$)", re.IGNORECASE)
+_WORD = re.compile(r"[^\s<>=!,;&]+|!(?!=)")
+_LIST = re.compile(r"(not\s+)?in\s*([(\[])", re.IGNORECASE)
+_ITEM = re.compile(r"[^,)\]]*")
+_USUAL = "write a name, a sign and a number, such as 'weight < 450', joined by 'and'"
+_CLOSED_BY = {"(": ")", "[": "]"}
+_QUOTES = "\"'`"
 
 
 @dataclass(frozen=True)
@@ -67,12 +78,61 @@ class Limit:
     number: float
     column: bool = False
 
+    text: ClassVar[bool] = False
+
     def __str__(self) -> str:
-        return f"{self.name} {self.sign} {self.number:g}"
+        return f"{printable(self.name)} {self.sign} {self.number:g}"
 
     def holds(self, value: float) -> bool:
         """Return whether a value meets it; NaN never does."""
         return value == value and OPERATORS[self.sign](value, self.number)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One comparison with a text, or with some texts or numbers.
+
+    Attributes
+    ----------
+    name : str
+        A column of the library, or for numbers a property of `PROPERTIES`.
+    values : tuple of str, or tuple of float
+    wanted : bool
+        Whether the value must be one of `values`, or must be none of them.
+    column : bool
+        Whether `name` is a column.
+    """
+
+    name: str
+    values: tuple[str, ...] | tuple[float, ...]
+    wanted: bool = True
+    column: bool = True
+
+    @property
+    def text(self) -> bool:
+        """Whether texts are compared, not numbers."""
+        return isinstance(self.values[0], str)
+
+    @property
+    def sign(self) -> str:
+        """The sign, as it is written."""
+        if len(self.values) == 1 and self.text:
+            return "==" if self.wanted else _UNEQUAL
+        return "in" if self.wanted else "not in"
+
+    def __str__(self) -> str:
+        texts = (f'"{printable(each)}"' if isinstance(each, str) else f"{each:g}" for each in self.values)
+        values = ", ".join(texts)
+        return f"{printable(self.name)} {self.sign} {values if self.sign in OPERATORS else f'({values})'}"
+
+    def holds(self, value: Any) -> bool:
+        """Return whether a value meets it; NaN never does, and an empty cell is a text like any other."""
+        if self.text:
+            return ((value or "").strip() in self.values) == self.wanted
+        return value == value and (value in self.values) == self.wanted
+
+
+Comparison = Limit | Choice
 
 
 @dataclass(frozen=True)
@@ -81,14 +141,14 @@ class Filters:
 
     Attributes
     ----------
-    limits : tuple of Limit
+    limits : tuple of Limit or Choice
     smarts, without_smarts : tuple of str
         Patterns that it must contain, and that it must not contain.
     alerts : tuple of str
         Names of RDKit's catalogs of structural alerts, see `ALERTS`.
     """
 
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[Comparison, ...] = ()
     smarts: tuple[str, ...] = ()
     without_smarts: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
@@ -142,9 +202,14 @@ class Filters:
         named = {"smarts": "has {}", "without": "has no {}", "alerts": "has no {} alert"}
         columns = (f"{limit} (column)" for limit in self.limits if limit.column)
         rest = (
-            str(test) if isinstance(test, Limit) else named[test[0]].format(test[1]) for test in self.computed
+            named[test[0]].format(test[1]) if isinstance(test, tuple) else str(test) for test in self.computed
         )
         return (*columns, *rest)
+
+    @property
+    def state(self) -> list[str]:
+        """All filters as texts that differ where the filters do; `words` round numbers."""
+        return [repr(each) for each in (*self.limits, *self.computed)]
 
     def first_failed(self, smiles: Sequence[str]) -> list[int]:
         """Return, for each molecule, the index in `computed` of the first filter that it fails.
@@ -163,42 +228,172 @@ class Filters:
         return [-2 if isinstance(value, Lost) else int(value) for value in found]
 
 
-def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Limit, ...]:
+def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...]:
     """Return the comparisons in a text; a column of the library comes before a property of its name.
+
+    Names and texts may stand in quotes, and a quote within them is written twice.
 
     Raises
     ------
     OptionError
-        If a part is not a comparison of a known name with one or two numbers.
+        If a part is not a comparison of a known name with one or two numbers, or of a column with texts.
 
     Examples
     --------
     >>> [str(limit) for limit in limits_of("MW<450 and 1 <= logP < 4, price < 90", ["price"])]
     ['weight < 450', 'logp >= 1', 'logp < 4', 'price < 90']
+    >>> columns = ["Supplier", "Price, USD"]
+    >>> print(*limits_of("Supplier in ('Enamine', 'WuXi') and 'Price, USD' < 90", columns), sep="; ")
+    Supplier in ("Enamine", "WuXi"); Price, USD < 90
     """
-    return tuple(limit for part in _AND.split(text.strip()) for limit in _comparisons(part, text, columns))
+    reader, found = _Reader(text, columns), list[Comparison]()
+    while True:
+        found += reader.comparisons()
+        if reader.take(_JOIN) is None:
+            if reader.at < len(text):
+                raise reader.refusal()
+            return tuple(found)
 
 
-def _comparisons(part: str, text: str, columns: Collection[str]) -> list[Limit]:
-    """Return the comparisons of ``name < 1``, ``1 > name`` or ``0 < name < 1``."""
-    words = _PARTS.split(part.strip())
-    values, signs = words[0::2], words[1::2]
-    names = [value for value in values if _number(value) is None]
-    chain = len(values) == 2 or (len(values) == 3 and names[:1] == values[1:2])
-    if not chain or len(names) != 1 or not names[0]:
-        raise OptionError(
-            f"The condition {part!r}{f' in {text!r}' if part != text else ''} cannot be read; write a name, "
-            "a sign and a number, such as 'weight < 450', joined by 'and'."
-        )
-    name, column = _known(names[0], columns)
-    limits = []
-    for left, sign, right in zip(values, signs, values[1:], strict=False):
-        number, mirrored = _number(right), _number(left)
-        if number is not None:
-            limits.append(Limit(name, sign, number, column))
-        elif mirrored is not None:
-            limits.append(Limit(name, _MIRRORED.get(sign, sign), mirrored, column))
-    return limits
+@dataclass(frozen=True)
+class _Operand:
+    """What stands on one side of a sign, and whether it is in quotes."""
+
+    text: str
+    quoted: bool = False
+
+    @property
+    def number(self) -> float | None:
+        """The number that it is."""
+        number = float(self.text) if not self.quoted and is_number(self.text) else math.nan
+        return None if math.isnan(number) else number
+
+
+@dataclass
+class _Reader:
+    """Reads a text from left to right; `at` is how far, and `start` where the comparison begins."""
+
+    text: str
+    columns: Collection[str]
+    at: int = 0
+    start: int = 0
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return what matches here, behind blanks, and go on behind it."""
+        self._skip_blanks()
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found
+
+    def comparisons(self) -> list[Comparison]:
+        """Return what the next part of the text says: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
+        self._skip_blanks()
+        self.start = self.at
+        operands, signs = [self._operand()], list[str]()
+        if found := self.take(_LIST):
+            return [self._chosen(operands[0], self._listed(found[2]), wanted=not found[1])]
+        while sign := self.take(_SIGN):
+            signs.append(sign[0])
+            operands.append(self._operand())
+        numbers = [operand.number for operand in operands]
+        if len(operands) == 2 and numbers == [None, None]:
+            return [self._compared_with_text(operands, signs[0])]
+        names = [operand.text for operand, number in zip(operands, numbers, strict=True) if number is None]
+        middle = len(operands) == 2 or (len(operands) == 3 and numbers[1] is None)
+        if not middle or len(names) != 1:
+            raise self.refusal()
+        name, column = _known(names[0], self.columns)
+        limits: list[Comparison] = []
+        for left, mark, right in zip(numbers, signs, numbers[1:], strict=False):
+            if right is not None:
+                limits.append(Limit(name, mark, right, column))
+            elif left is not None:
+                limits.append(Limit(name, _MIRRORED.get(mark, mark), left, column))
+        return limits
+
+    def refusal(self, why: str = _USUAL) -> OptionError:
+        """Return an error about the part of the text that is being read."""
+        rest = re.compile(r"[,;&]|\band\b", re.IGNORECASE).search(self.text, self.at)
+        part = self.text[self.start : rest.start() if rest else len(self.text)].strip()
+        whole = "" if part == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
+        return OptionError(f"The condition {printable(part, _SHOWN)!r}{whole} cannot be read; {why}.")
+
+    def _compared_with_text(self, operands: list[_Operand], sign: str) -> Choice:
+        """Return the comparison of a column with a text, whichever comes first."""
+        known = [_is_known(operand.text, self.columns) for operand in operands]
+        name, other = operands if known[0] or not known[1] else operands[::-1]
+        if all(known) and not other.quoted:
+            raise self.refusal(f"write a number or a text in quotes, such as '{name.text} {sign} \"A\"'")
+        if sign not in (*_EQUAL, _UNEQUAL):
+            raise self.refusal(f"write a number behind the sign, since {other.text!r} is none")
+        return self._chosen(name, [other], wanted=sign != _UNEQUAL)
+
+    def _chosen(self, operand: _Operand, values: list[_Operand], *, wanted: bool) -> Choice:
+        name, column = _known(operand.text, self.columns)
+        numbers = [value.number for value in values]
+        if None not in numbers:
+            return Choice(name, tuple(number for number in numbers if number is not None), wanted, column)
+        if not column:
+            text = next(value.text for value in values if value.number is None)
+            raise self.refusal(f"write a number to compare '{name}' with, since {text!r} is none")
+        return Choice(name, tuple(value.text for value in values), wanted)
+
+    def _operand(self) -> _Operand:
+        """Return a name, a number or a text: words up to a sign, or what is in quotes."""
+        self._skip_blanks()
+        if self.text[self.at : self.at + 1] in (*_QUOTES,):
+            return self._quoted()
+        words: list[str] = []
+        while not (words and self._is_next(_LIST)) and not self._is_next(_JOIN):
+            if (word := self.take(_WORD)) is None:
+                break
+            words.append(word[0])
+        if not words:
+            raise self.refusal()
+        return _Operand(" ".join(words))
+
+    def _quoted(self) -> _Operand:
+        mark, found = self.text[self.at], ""
+        while (end := self.text.find(mark, self.at + 1)) >= 0:
+            found += self.text[self.at + 1 : end]
+            self.at = end
+            if self.text[end + 1 : end + 2] != mark:
+                self.at += 1
+                return _Operand(found.strip(), quoted=True)
+            found, self.at = found + mark, end + 1
+        raise self.refusal(f"close the quote {mark}")
+
+    def _listed(self, bracket: str) -> list[_Operand]:
+        """Return the values of a list, whose bracket has been read."""
+        found: list[_Operand] = []
+        while True:
+            self._skip_blanks()
+            quoted = self.text[self.at : self.at + 1] in (*_QUOTES,)
+            item = self._quoted() if quoted else _Operand(str(self.take(_ITEM)[0]).strip())  # type: ignore[index]
+            found += [item] if item.text or quoted else []
+            self._skip_blanks()
+            mark = self.text[self.at : self.at + 1]
+            self.at += 1
+            if mark == _CLOSED_BY[bracket] and found:
+                return found
+            if mark != ",":
+                self.at = min(self.at, len(self.text))
+                raise self.refusal('write a list such as \'supplier in ("A", "B")\'')
+
+    def _is_next(self, pattern: re.Pattern[str]) -> bool:
+        self._skip_blanks()
+        return pattern.match(self.text, self.at) is not None
+
+    def _skip_blanks(self) -> None:
+        self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]
+
+
+def _is_known(name: str, columns: Collection[str]) -> bool:
+    try:
+        _known(name, columns)
+    except OptionError:
+        return False
+    return True
 
 
 def _known(name: str, columns: Collection[str]) -> tuple[str, bool]:
@@ -219,13 +414,6 @@ def _known(name: str, columns: Collection[str]) -> tuple[str, bool]:
 
 def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).lower()
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _several(texts: str | Sequence[str]) -> tuple[str, ...]:

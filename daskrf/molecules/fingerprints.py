@@ -16,7 +16,7 @@ from daskrf.molecules.lingo import Features, lingos, sum_equal
 from daskrf.molecules.spec import FRAGMENTS, FingerprintSpec
 from daskrf.seeds import splitmix64
 
-__all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "rdkit_version"]
+__all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "equal_fingerprints", "rdkit_version"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +103,22 @@ class Fingerprinter:
         matrix.has_canonical_format = True
         empty = int(np.count_nonzero(np.diff(indptr) == 0))
         return FingerprintBlock(matrix, np.array(kept, dtype=np.int64), rejects, saturated, empty)
+
+
+def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: str) -> npt.NDArray[np.int64]:
+    """Return a number for each molecule, the same for molecules with the same fingerprint.
+
+    Examples
+    --------
+    >>> equal_fingerprints(["C[C@H](N)O", "CCO", "C[C@@H](N)O"], FingerprintSpec("morgan"), "keep").tolist()
+    [0, 1, 0]
+    """
+    block, numbers = Fingerprinter(spec, fragments)(smiles), np.arange(len(smiles))
+    X, first = block.fingerprints, dict[bytes, int]()
+    for row, place in enumerate(block.kept.tolist()):
+        own = slice(X.indptr[row], X.indptr[row + 1])
+        numbers[place] = first.setdefault(X.indices[own].tobytes() + X.data[own].tobytes(), place)
+    return numbers
 
 
 def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:

@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from rdkit import Chem
 
 from daskrf.errors import InputError
+from daskrf.molecules.docking import scores_within
+from daskrf.molecules.stereogroups import written
 
-__all__ = ["NOT_ARROW", "is_molecule", "is_table", "molecule_table", "table_of"]
+__all__ = [
+    "INDEX",
+    "NOT_ARROW",
+    "InputIndex",
+    "index_of",
+    "is_molecule",
+    "is_table",
+    "molecule_table",
+    "table_of",
+]
+
+INDEX = "input_index"
+"""Name of the column with the index of a DataFrame or Series in tables that are made from it."""
 
 NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 """Raised by Arrow for values that it cannot hold or cast; a lack of memory, for one, is something else."""
+
+
+@dataclass(frozen=True)
+class InputIndex:
+    """The index of rows that were given in memory, as pandas has it.
+
+    Attributes
+    ----------
+    labels : pandas.Index
+        Of all rows, in order.
+    names : list of str
+        Names of the columns in which it stands in tables: one for each of its levels.
+    """
+
+    labels: Any
+    names: list[str]
+
+    @classmethod
+    def of(cls, labels: Any, taken: Collection[str]) -> InputIndex:
+        """Return an index with names that are not among those `taken`."""
+        name, number = INDEX, 2
+        while any(each == name or each.startswith(f"{name}_") for each in taken):
+            name, number = f"{INDEX}{number}", number + 1
+        levels = [str(k if own is None else own) for k, own in enumerate(labels.names)]
+        if len(set(levels)) < len(levels):
+            levels = [str(k) for k in range(len(levels))]
+        return cls(labels, [name] if len(levels) == 1 else [f"{name}_{level}" for level in levels])
+
+    def at(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Return the labels of some rows."""
+        return self.labels.take(rows)
+
+    def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """Return the labels of some rows as columns of Arrow."""
+        own = self.at(rows)
+        return {name: _column(own.get_level_values(k).tolist()) for k, name in enumerate(self.names)}
+
+
+def index_of(data: Any) -> Any:
+    """Return the index of a DataFrame or Series of pandas; None of anything else."""
+    index = getattr(data, "index", None)
+    return index if hasattr(data, "reset_index") and hasattr(index, "nlevels") else None
 
 
 def is_molecule(item: object) -> bool:
@@ -62,9 +120,8 @@ def table_of(data: Any) -> pa.Table:
             f"a {type(data).__name__} is lazy; compute it first, or write it as Parquet and give the folder"
         )
     if hasattr(data, "index") and hasattr(data, "reset_index"):  # pandas
-        index = data.index
-        data = data if _is_plain(index) else data.reset_index()
         columns = [(str(name), data.iloc[:, k].tolist()) for k, name in enumerate(data.columns)]
+        columns = _index_columns(data.index, [name for name, _ in columns]) + columns
     elif isinstance(data, Mapping):
         columns = [(str(name), list(values)) for name, values in data.items()]
     else:
@@ -104,18 +161,38 @@ def molecule_table(molecules: Iterable[Any]) -> pa.Table:
         if isinstance(item, Chem.Mol):
             name = item.GetProp("_Name").strip() if item.HasProp("_Name") else ""
             own = item.GetPropsAsDict(includePrivate=False, includeComputed=False)
+            own = scores_within({k: v for k, v in own.items() if isinstance(v, str)}) | own
             rows.append(
                 {"smiles": _smiles(item), "id": name or None}
                 | {k: v for k, v in own.items() if k not in ("smiles", "id")}
             )
         else:
-            text, _, name = item.strip().partition(" ") if isinstance(item, str) else ("", "", "")
-            named = name.strip() and not name.strip().startswith("|")
-            rows.append({"smiles": text or None, "id": name.strip() if named else None})
+            smiles, name = _with_name(item.strip()) if isinstance(item, str) else ("", "")
+            rows.append({"smiles": smiles or None, "id": name or None})
     names = dict.fromkeys(name for row in rows for name in row)
     if not any(row["id"] for row in rows):
         names.pop("id", None)
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names or ["smiles"]})
+
+
+def _with_name(text: str) -> tuple[str, str]:
+    """Return the SMILES in a text, with a CXSMILES extension, and the name behind it, if there is one."""
+    smiles, _, rest = text.partition(" ")
+    name = rest.strip()
+    if name.startswith("|"):
+        extension, end, name = name[1:].partition("|")
+        smiles, name = f"{smiles} |{extension}{end}", name.strip()
+    return smiles, name
+
+
+def _index_columns(index: Any, taken: list[str]) -> list[tuple[str, list[Any]]]:
+    """Return the levels of an index as columns with their names, but for names that are taken."""
+    if _is_plain(index):
+        return []
+    usual = ["index"] if index.nlevels == 1 else [f"level_{k}" for k in range(index.nlevels)]
+    names = [str(own if own is not None else name) for own, name in zip(index.names, usual, strict=True)]
+    free = [k for k, name in enumerate(names) if name not in taken and names.index(name) == k]
+    return [(names[k], index.get_level_values(k).tolist()) for k in free]
 
 
 def _is_plain(index: Any) -> bool:
@@ -129,7 +206,7 @@ def _is_plain(index: Any) -> bool:
 
 def _smiles(molecule: Chem.Mol) -> str | None:
     try:
-        return Chem.MolToSmiles(molecule) or None
+        return written(molecule) or None
     except (RuntimeError, ValueError):  # one that was never sanitized
         return None
 
@@ -146,7 +223,8 @@ def _column(values: Any) -> Any:
     if isinstance(there, (bool, np.bool_)):
         values = [value if value is None or value != value else int(value) for value in values]
     try:
-        return pa.array(values, from_pandas=True)
+        found = pa.array(values, from_pandas=True)
+        return found.cast(pa.string()) if pa.types.is_null(found.type) else found
     except NOT_ARROW:
         return pa.array(
             [None if value is None or value != value else str(value) for value in values], pa.string()

@@ -54,6 +54,7 @@ _CHUNK = 1024  # texts per request
 _ANSWER_SECONDS = 0.5  # of work, or _ANSWER_BYTES, after which a helper sends what it has
 _ANSWER_BYTES = 1 << 22
 _ATTEMPTS = 3  # at a text on which a helper died, since something else may have killed it
+_REMEMBERED = 8 << 20  # bytes of answers: a command asks for the molecules with labels several times
 _STARTS = 3  # of helpers that die before beginning any text
 _OUT_OF_MEMORY = 77  # exit code
 _CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
@@ -375,7 +376,7 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     output = os.dup(1)
     os.dup2(2, 1)  # output printed by a library is not an answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limited = False
+    limited, remembered = False, _Answers()
     while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):
         task, texts = _get(shared, said)
         function = _function(task)
@@ -383,11 +384,13 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
             _limit_memory(memory)
             limited = True
         with _watching_parent():
-            answer = _answer(function, texts, seconds, shared)
+            answer = _answer(function, remembered.of(task), texts, seconds, shared)
+        data = pickle.dumps(answer)
         try:
-            os.write(output, _put(shared, pickle.dumps(answer)))
+            os.write(output, _put(shared, data))
         except BrokenPipeError:
             return
+        remembered.keep(task, texts, answer, len(data))
 
 
 @contextlib.contextmanager
@@ -410,7 +413,34 @@ def _function(task: bytes) -> Callable[[str], Any]:
     return function
 
 
-def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, shared: int) -> list[Any]:
+class _Answers:
+    """Answers that were given before, by the function and the text: up to `_REMEMBERED` bytes of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, dict[str, Any]] = {}
+        self._size = 0
+
+    def of(self, task: bytes) -> dict[str, Any]:
+        """Return the answers of one function."""
+        return self._known.get(task, {})
+
+    def keep(self, task: bytes, texts: list[str], answer: list[Any], size: int) -> None:
+        """Remember an answer of so many bytes, and forget all others where there is no room for it."""
+        size += sum(map(len, texts[: len(answer)]))
+        if self._size + size > _REMEMBERED:
+            self._known.clear()
+            self._size = 0
+        if size > _REMEMBERED:
+            return
+        self._size += size
+        self._known.setdefault(task, {}).update(
+            (text, one) for text, one in zip(texts, answer, strict=False) if not isinstance(one, Lost)
+        )
+
+
+def _answer(
+    function: Callable[[str], Any], known: dict[str, Any], texts: list[str], seconds: float, shared: int
+) -> list[Any]:
     answer: list[Any] = []
     start, size = time.monotonic(), 0
     for k, text in enumerate(texts):
@@ -419,7 +449,7 @@ def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, sh
         os.pwrite(shared, _WORD.pack(k), 0)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer.append(function(text))
+            answer.append(known[text] if text in known else function(text))
             size += sys.getsizeof(answer[-1])
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)  # the state of the process can no longer be trusted

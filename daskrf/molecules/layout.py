@@ -8,22 +8,12 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from daskrf.errors import InputError
+from daskrf.molecules.columns import is_header, is_smiles, smiles_by_content, smiles_position
 from daskrf.molecules.formats import EVERY, Column, Head, Purpose, TableFormat, open_table
-from daskrf.molecules.isolation import each
-from daskrf.molecules.library import Layout, clean_smiles
-from daskrf.molecules.names import (
-    ID_NAMES,
-    SMILES_NAMES,
-    column_words,
-    find_id,
-    find_smiles,
-    listed,
-    normalised,
-    position_of,
-    tells_apart,
-)
+from daskrf.molecules.library import Layout
+from daskrf.molecules.names import find_id, listed, position_of, tells_apart
 
-__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "smiles_column", "with_common_columns"]
+__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "with_common_columns"]
 
 MAX_LINE_BYTES = 10_000
 _OWN = {"row", "id", "smiles", "source", "line"}  # columns of each molecule, beside which others are kept
@@ -33,8 +23,8 @@ def molecules(fmt: TableFormat | None = None) -> Purpose:
     """Return the purpose for which library files are read."""
     asked = fmt or TableFormat()
     return Purpose(
-        fit=lambda rows: sum(any(map(_is_smiles, fields)) for fields in rows),
-        is_header=functools.partial(_is_header, fmt=asked),
+        fit=lambda rows: sum(any(map(is_smiles, fields)) for fields in rows),
+        is_header=functools.partial(is_header, asked=asked),
         asked=asked,
         longest=MAX_LINE_BYTES,
         strict=False,
@@ -65,13 +55,11 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     The content decides; the file extension is only a hint: the delimiter that it suggests gives way to
     another (comma, semicolon, tab or white space) with which more of the first lines have a valid SMILES.
 
-    The first line is a header if the lines below have SMILES in a column whose field contains "smiles", or if
-    none of its fields is a valid SMILES and one of them is a usual name of a SMILES or ID column, contains
-    "smiles" and no digit, or is a name given by the user. Without a name for it, the SMILES column is the one
-    with the most valid SMILES. The ID column is found by its usual names in a header (see
-    `daskrf.molecules.names`); without a header, and in a .smi file without such a name, it is the first other
-    column that distinguishes molecules and does not hold decimal numbers, or the second column if the first
-    lines have only one.
+    The header is found by `daskrf.molecules.columns.is_header`, as that of labels. Without a name for it, the
+    SMILES column is the one with the most valid SMILES. The ID column is found by its usual names in a header
+    (see `daskrf.molecules.names`); without a header, and in a .smi file without such a name, it is the first
+    other column that distinguishes molecules and does not hold decimal numbers, or the second column if the
+    first lines have only one.
     """
     head = open_table(path, molecules(fmt))
     table = head.table
@@ -88,60 +76,12 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     return Layout(**fields, smiles=smiles, id=name, extra=extra)
 
 
-def smiles_column(path: PurePath, head: Head, position: int | None = None) -> int:
-    """Return the position of the SMILES in a table that must have them: as given, or by name or content.
-
-    Raises
-    ------
-    InputError
-        Fewer than half of the first values there are SMILES.
-    """
-    names = head.table.names
-    at = _find_smiles(path, names, head, None) if position is None else position
-    values = head.values(at)
-    if not mostly_smiles(values):
-        shown = f", such as {values[0]!r}" if values else ""
-        raise InputError(
-            f"{path} has no SMILES in {column_words(names, at)}{shown}; name their column with --key-column, "
-            "or give a library that the labels belong to"
-        )
-    return at
-
-
-def mostly_smiles(values: Sequence[str]) -> bool:
-    """Return whether at least half of some values, and at least one, are SMILES."""
-    return 2 * sum(map(_is_smiles, values)) >= max(1, len(values))
-
-
-def _is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: TableFormat) -> bool:
-    """Return whether the fields of the first line look like names of the columns `below`."""
-    names = [normalised(name) for name in fields]
-    for position, name in enumerate(names):
-        # An ID may contain "smiles" too, but there are no SMILES below it.
-        if "smiles" in name and any(position < len(row) and _is_smiles(row[position]) for row in below):
-            return True
-    said = (column for column in (fmt.smiles, fmt.id, *fmt.extra) if column != EVERY)
-    asked = {normalised(column) for column in said if isinstance(column, str)}
-    known = asked.union(SMILES_NAMES, ID_NAMES)
-    named = any(name in known or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
-    return named and not any(map(_is_smiles, fields))
-
-
 def _continues(earlier: Layout, head: Head) -> bool:
     """Return whether a headerless file can be a later part of one with the layout `earlier`."""
     table = head.table
     if not earlier.names or len(earlier.names) != table.n_columns or earlier.delimiter != table.delimiter:
         return False
-    return any(map(_is_smiles, head.values(earlier.smiles)))
-
-
-@functools.lru_cache(maxsize=10_000)
-def _is_smiles(text: str) -> bool:
-    """Return whether RDKit can parse `text`."""
-    smiles = clean_smiles(text)
-    if len(smiles.split()) != 1:  # RDKit would take the rest as a name
-        return False
-    return each("daskrf.molecules.counter:syntax_checker", (), [smiles]) == [True]
+    return any(map(is_smiles, head.values(earlier.smiles)))
 
 
 def _columns(
@@ -160,9 +100,8 @@ def _columns(
         name = find_id(names, head.values, (smiles,), head.title)
     elif fmt.id is None:
         name = _id_by_content(head, width, smiles)
-    positions = {
-        _key(column): position_of(path, column, names, width) for column in fmt.extra if column != EVERY
-    }
+    asked = _whole_names(fmt.extra, names or ())
+    positions = {_key(column): position_of(path, column, names, width) for column in asked if column != EVERY}
     if EVERY in fmt.extra:
         others = {_key(column): at for at, column in reversed([*enumerate(names or ())]) if column.strip()}
         taken = {smiles, name, head.structure, *positions.values()}
@@ -170,6 +109,18 @@ def _columns(
             taken.add(head.title)
         positions |= {key: at for key, at in reversed(others.items()) if at not in taken}
     return smiles, name, tuple(positions.items())
+
+
+def _whole_names(asked: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns asked for; one with commas in its name, such as "Price, USD", may have been cut."""
+    whole = {tuple(part.strip() for part in name.split(",")): name for name in names if "," in name}
+    found: list[Column] = []
+    at = 0
+    while at < len(asked):
+        parts = next((parts for parts in whole if parts == tuple(asked[at : at + len(parts)])), None)
+        found.append(asked[at] if parts is None else whole[parts])
+        at += 1 if parts is None else len(parts)
+    return found
 
 
 def _key(column: Column) -> str:
@@ -191,17 +142,10 @@ def with_common_columns(layouts: Sequence[Layout]) -> list[Layout]:
 
 def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
     """Return the position of the SMILES column, found by its usual names or by content."""
-    if head.structure is not None:
-        return head.structure
-    named = find_smiles(names or (), lambda position: any(map(_is_smiles, head.values(position))))
-    if named is not None:
-        return named
-    best, found = (0, 0), None
-    for position, values in zip(head.text, head.columns(head.text), strict=True):
-        valid = [value for value in values if _is_smiles(value)]
-        score = len(valid), sum(map(len, valid))
-        if position != taken and score > best:
-            best, found = score, position
+    at = smiles_position(head)
+    if at is not None and at != taken:
+        return at
+    found = smiles_by_content(head, (taken,))
     if names and head.n_rows and found is None:
         raise _no_smiles(path, names)
     return found or 0

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.formats import EMPTY as EMPTY_LINE
+from daskrf.molecules.columns import (
+    counts_rows,
+    is_header,
+    mostly_smiles,
+    only_target,
+    smiles_column,
+    smiles_position,
+)
+from daskrf.molecules.docking import known_score
 from daskrf.molecules.formats import (
+    BATCH_ROWS,
     Column,
+    Fault,
     Head,
     Purpose,
     TableFormat,
@@ -24,39 +35,46 @@ from daskrf.molecules.formats import (
     reader_of,
     whole,
 )
-from daskrf.molecules.layout import mostly_smiles, smiles_column
-from daskrf.molecules.library import clean_smiles, file_words
+from daskrf.molecules.formats import EMPTY as EMPTY_LINE
+from daskrf.molecules.library import GROUPS, clean_smiles, file_words, has_groups
 from daskrf.molecules.names import (
-    ID_NAMES,
-    SMILES_NAMES,
     column_words,
     find_id,
-    find_smiles,
     is_number,
     listed,
     normalised,
     position_of,
 )
-from daskrf.molecules.structures import canonical_smiles, inchikeys
-from daskrf.molecules.values import (
-    AS_VALUES,
+from daskrf.molecules.notation import (
     CENSORED,
-    DECIMAL_COMMA,
+    DROPPED,
     EMPTY,
-    LEFT_OUT,
+    HUGE,
     LOGARITHM,
-    MISSING,
     NUMBER,
+    OTHERWISE,
     RELATIONS,
     UNIT,
     WORDS,
+    Notation,
+    is_value,
+)
+from daskrf.molecules.radicals import note_on_radicals
+from daskrf.molecules.repeats import check_repeats, notes_on_suffixes
+from daskrf.molecules.structures import LEVELS, canonical_smiles, inchikeys, parents, same_names
+from daskrf.molecules.suspicious import suspicions
+from daskrf.molecules.values import (
+    AS_VALUES,
+    BY_CELLS,
+    LEFT_OUT,
+    Limits,
     Scale,
     as_measured,
-    is_value,
-    numbers,
+    is_concentration,
+    limits_of,
     scales_of,
-    without_comma,
 )
+from daskrf.quantities import amount
 from daskrf.storage.backend import as_path
 
 __all__ = [
@@ -75,10 +93,12 @@ KEYS = {
     "smiles": "SMILES",
     "structure": "SMILES, joined by structure,",
     "parent": "SMILES, joined by structure without salts and charges,",
+    "tautomer": "SMILES, joined by structure without salts and charges, as any tautomer,",
+    "skeleton": "SMILES, joined by structure without salts, charges, stereochemistry and isotopes,",
     "inchikey": "InChIKeys",
     "row": "row numbers",
 }
-BY_SMILES = ("smiles", "structure", "parent", "inchikey")
+BY_SMILES = ("smiles", *LEVELS, "inchikey")
 _INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
 CENSORED_AS = ("drop", "value")
 UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
@@ -92,9 +112,8 @@ _SAID = {
     "deviations": "tells their standard deviation",
     "errors": "tells the standard error of each mean",
 }
-_SIGNS = f" {''.join(RELATIONS)}"
-_DIGITS = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
+
+_FEW_VALUES = 4  # different values that are named one by one
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ class Labels:
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
         Names of the targets.
-    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
+    key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
         What the keys are.
     read : int
         Number of rows in the file: ``len(index) + dropped``, if no row counts for several measurements.
@@ -123,6 +142,17 @@ class Labels:
         What each target is.
     unusual : dict of str to (int, str)
         How many values were left out, by kind, or were censored and taken as they are, each with an example.
+    limits : tuple of Limits
+        Which labels of each target were left out because of their value.
+    notes : tuple of str
+        Labels that are probably wrong, and what else is unusual, a line each.
+    times : int64 array, shape (n,), or None
+        For labels that stand for means without deviations: how many measurements each mean is of, at the
+        first of its labels, and 0 at the others.
+    means : bool
+        Whether rows of the file were means, each of several labels here.
+    lines : int64 array, shape (n,), or None
+        The line of each label in the file, if that was asked for.
     """
 
     keys: pa.Array
@@ -135,6 +165,11 @@ class Labels:
     path: str
     scales: tuple[Scale, ...] = ()
     unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    limits: tuple[Limits, ...] = ()
+    notes: tuple[str, ...] = ()
+    times: np.ndarray | None = None
+    means: bool = False
+    lines: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -146,7 +181,7 @@ class Reading:
 
     Parameters
     ----------
-    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
+    key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
         The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
         Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
@@ -162,6 +197,16 @@ class Reading:
     replicates, replicate_std, replicate_sem : str or int, optional
         Columns with the number of measurements whose mean the value is, and their standard deviation, or in
         its place the standard error of their mean; see `as_measured`.
+    drop_outside, drop_value, accept_outliers
+        See `daskrf.fit`.
+    limits : sequence of Limits, optional
+        Further labels to leave out, for each target.
+    accept_rejects : bool
+        Leave out rows that cannot be read, such as broken records of an SD file; they are counted.
+    repeats : {"all", "best", "mean", "median"}
+        Whether all labels of a molecule count, or one in their place; whoever joins labels does it.
+    best : str, or mapping of str to str, optional
+        For the best: the direction of all targets, or of each by name.
     """
 
     key: str = "id"
@@ -174,6 +219,13 @@ class Reading:
     replicates: Column | None = None
     replicate_std: Column | None = None
     replicate_sem: Column | None = None
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
+    accept_outliers: bool = False
+    limits: Sequence[Limits] | None = None
+    accept_rejects: bool = False
+    repeats: str = "all"
+    best: str | Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.replicate_std is not None and self.replicate_sem is not None:
@@ -186,6 +238,12 @@ class Reading:
             raise InputError(
                 "a standard error says nothing of one measurement without their number; give replicates"
             )
+        check_repeats(self.repeats)
+        if self.repeats != "all" and self.replicates is not None:
+            raise InputError(
+                "--replicates says of how many measurements each row is the mean, so that all rows count; "
+                "leave out --repeats"
+            )
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
         if self.censored not in (None, *CENSORED_AS):
@@ -196,16 +254,29 @@ class Reading:
 
     def drops(self, kind: int) -> bool:
         """Return whether values of a kind are left out instead of refused."""
+        if kind == DROPPED:
+            return True
         return self.censored == "drop" if kind == CENSORED else self.drop_non_numbers
 
 
-def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> Labels:
+def read_labels(
+    path: str | os.PathLike[str],
+    reading: Reading | None = None,
+    *,
+    known: npt.NDArray[np.float64] | None = None,
+    lines: bool = False,
+    **options: Any,
+) -> Labels:
     """Read labels from a table in any format that libraries may have, plain or compressed.
 
     Parameters
     ----------
     path : path
     reading : Reading, optional
+    known : float array, shape (m, n_targets), optional
+        Labels of the same targets that there are already, by which others are judged.
+    lines : bool
+        Keep the line of each label.
     **options
         Fields of a `Reading`, if none is given.
 
@@ -216,8 +287,8 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
     Raises
     ------
     InputError
-        If a column does not exist, a choice is ambiguous, or a value is not a finite number; the message
-        gives file and line.
+        If a column does not exist, a choice is ambiguous, or a value is not a finite number or cannot be
+        right; the message gives file and line.
 
     Examples
     --------
@@ -230,7 +301,10 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
     (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
     """
     given = _open(path, reading or Reading(**options))
-    parts, n_read, unusual = _read_parts(given)
+    suspects = _Suspects(given)
+    places: list[np.ndarray] | None = [] if lines else None
+    parts, n_read, unusual, times = _read_parts(given, suspects, places)
+    notes = (*suspects.notes(known), *_notes_on_names(given))
     keys = pa.concat_arrays([part for part, _, _ in parts]) if parts else pa.nulls(0)
     names = tuple(scale.name for scale in given.scales)
     dropped = n_read - sum(n_rows for _, _, n_rows in parts)
@@ -240,10 +314,11 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
             raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
-    encoded = keys.dictionary_encode()
+    distinct, index = _encoded(keys, given.reading.key)
+    notes += _notes_on_keys(distinct, given.reading.key)
     return Labels(
-        keys=encoded.dictionary,
-        index=encoded.indices.to_numpy().astype(np.int64),
+        keys=distinct,
+        index=index,
         y=y,
         names=names,
         key=given.reading.key,
@@ -252,7 +327,20 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
         path=str(path),
         scales=given.scales,
         unusual=unusual,
+        limits=given.limits,
+        notes=notes,
+        times=times,
+        means="replicates" in given.more,
+        lines=np.concatenate(places) if places else None,
     )
+
+
+def _notes_on_names(given: _Given) -> tuple[str, ...]:
+    """Return a line if IDs are those of poses or protomers, which all count as they stand."""
+    found = find_id(given.names, given.head.values, title=given.head.title)
+    if found is None or given.reading.repeats != "all" or "replicates" in given.more:
+        return ()
+    return notes_on_suffixes(given.head.values(found))
 
 
 def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> str:
@@ -279,7 +367,11 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     every = column_words(given.names, *range(len(given.names)))
     first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
-    found += ", decimal commas" if given.comma else ""
+    scores = [known_score(given.names[k], given.names) for k in given.targets]
+    found += "".join(f" ({score.words()})" for score in dict.fromkeys(scores) if score is not None)
+    found += "".join(
+        f", {words}" for words in dict.fromkeys(each.words() for each in given.notations) if words
+    )
     for column, said in _SAID.items():
         if column in given.more:
             found += f", {column_words(table.names, given.more[column])} {said}"
@@ -324,12 +416,23 @@ def read_column(
     key, position = given.reading.key, position_of(given.path, column, given.names, len(given.names))
     keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
     texts: list[str] = []
-    for block in _blocks(replace(given, targets=[position], more={})):
+    lines: list[int] = []
+    for block in _blocks(replace(given, targets=[position], more={}), _Unusual(given).reject):
         keys.append(_keys(given, block.lines, block.keys))
         texts += block.columns[0]
-    encoded = pa.concat_arrays(keys).dictionary_encode()
-    index, y = encoded.indices.to_numpy().astype(np.int64), np.empty((len(texts), 0))
-    return Labels(encoded.dictionary, index, y, (), key, len(texts), 0, str(path)), texts
+        lines += block.lines
+    distinct, index = _encoded(pa.concat_arrays(keys), key)
+    return Labels(
+        keys=distinct,
+        index=index,
+        y=np.empty((len(texts), 0)),
+        names=(),
+        key=key,
+        read=len(texts),
+        dropped=0,
+        path=str(path),
+        lines=np.array(lines, np.int64),
+    ), texts
 
 
 def keys_of(
@@ -376,12 +479,17 @@ class _Given:
     targets: list[int]
     scales: tuple[Scale, ...]
     more: Mapping[str, int]  # positions of further columns: relations, units, replicates and their deviations
-    comma: bool
+    notations: tuple[Notation, ...]
+    limits: tuple[Limits, ...] = ()
     unused: tuple[int, ...] = ()  # positions of relations and units that do not say whose they are
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
-        return f"{self.path}, {reader_of(self.head.table).row_word} {line}"
+        return f"{self.path}, {self.place_in(line)}"
+
+    def place_in(self, line: int) -> str:
+        """Return the name of a row without that of the file."""
+        return f"{reader_of(self.head.table).row_word} {line}"
 
 
 def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
@@ -394,10 +502,10 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 
     Notes
     -----
-    The first row is a header if none of its fields is a number. If the delimiter suggested by the file
-    extension does not cut all of the first lines into the same number of columns, at least two, the delimiter
-    is the one of tab, semicolon, comma and white space that gives the most columns. Commas between digits
-    give way to tabs and semicolons.
+    The header is found by `daskrf.molecules.columns.is_header`, as that of libraries. If the delimiter
+    suggested by the file extension does not cut all of the first lines into the same number of columns, at
+    least two, the delimiter is the one of tab, semicolon, comma and white space that gives the most columns.
+    Commas between digits give way to tabs and semicolons.
     """
     path = as_path(path)
     head = open_table(path, _purpose(key))
@@ -410,7 +518,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 def _purpose(key: str) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
-        is_header=lambda first, below: not any(map(is_value, first)),
+        is_header=is_header,
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
@@ -439,12 +547,13 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     elif (found := _find_key(head, names, key)) is not None:
         at = found
     else:
-        at = next((k for k in range(len(names)) if k not in positions), 0)
+        free = [k for k in range(len(names)) if k not in positions]
+        at = next((k for k in free if not (key == "id" and counts_rows(head, k))), free[0] if free else 0)
     own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
     own["errors"] = reading.replicate_sem
     more = {what: position(column) for what, column in own.items() if column is not None}
     if reading.targets is None:
-        positions = [_only_target(path, head, names, (at, *more.values()))]
+        positions = [only_target(path, head, (at, *more.values()))]
     taken = (at, *more.values())
     if (
         not positions
@@ -462,16 +571,21 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     usually = {what: place for what, place in there.items() if place is not None}
     several = len(positions) > 1  # then it is not known which is meant
     more |= {} if several else usually
+    notations = _notations(path, head, at, positions, names)
     scales = scales_of(
         [names[position] for position in positions],
         reading.transform,
         reading.unit,
         (names[more["units"]], head.values(more["units"])) if "units" in more else None,
+        [notation.unit for notation in notations],
     )
     if not scales[0].units:
         more.pop("units", None)
-    comma, unused = _has_commas(path, head, positions), tuple(usually.values()) if several else ()
-    return _Given(path, head, names, reading, at, positions, scales, more, comma, unused)
+    unused = tuple(usually.values()) if several else ()
+    limits = limits_of(scales, reading.drop_outside, reading.drop_value)
+    if reading.limits is not None:
+        limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
+    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused)
 
 
 def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
@@ -481,18 +595,23 @@ def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> 
     return next((position for position in found if position not in taken), None)
 
 
-def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
-    """Return whether the first values have decimal commas; refuse those that may separate thousands."""
-    values = [text.strip(_SIGNS) for column in head.columns(targets) for text in column]
-    commas = [text for text in values if DECIMAL_COMMA.fullmatch(text)]
-    if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
-        return bool(commas)
-    if all(map(_THOUSANDS.fullmatch, commas)):
-        point, none = commas[0].replace(",", "."), commas[0].replace(",", "")
-        raise InputError(
-            f"{path} holds '{commas[0]}', which may mean {point} or {none}; write it as one of them"
+def _notations(
+    path: PurePath, head: Head, key: int, targets: Sequence[int], names: Sequence[str]
+) -> tuple[Notation, ...]:
+    """Return how the numbers of each target are written in the first 10,000 rows."""
+    # RDKit need not read the structures of an SD file for it. In text, SMILES must come first.
+    first = [] if key == head.structure else [key]
+    view = View(path, head.table, [*first, *targets], _purpose("smiles"))
+    rows = next(reader_of(head.table).read(view, [whole(head.table, BATCH_ROWS)]), None)
+    columns = [] if rows is None else rows.columns[len(first) :]
+    return tuple(
+        Notation.of(
+            (text for text in texts if text),
+            f"the column {column_words(names, target)} of {path}",
+            semicolons=head.table.delimiter == ";",
         )
-    return True
+        for target, texts in zip(targets, columns or [[]] * len(targets), strict=True)
+    )
 
 
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
@@ -502,56 +621,50 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     if key == "inchikey" and (named := _named(names, _INCHIKEY_NAMES, ())) is not None:
         return named
     if key in BY_SMILES:
-        return find_smiles(names) if head.structure is None else head.structure
+        return smiles_position(head)
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
-def _only_target(path: PurePath, head: Head, names: tuple[str, ...], taken: Sequence[int]) -> int:
-    """Return the position of the only numeric column besides the key and others that are taken."""
-    known = {*ID_NAMES, *SMILES_NAMES, "row"}
-    others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in known]
-    found = [
-        position
-        for position, values in zip(others, head.columns(others), strict=True)
-        if values and _mostly_numbers(values)
-    ]
-    if len(found) == 1:
-        return found[0]
-    several = listed([names[position] for position in found])
-    problem = f"several numeric columns ({several})" if found else "no numeric column besides the key"
-    raise InputError(f"{path} has {problem}; name the target columns (its columns are {listed(names)})")
-
-
-def _mostly_numbers(values: Sequence[str]) -> bool:
-    """Return whether at least half of the values of a column that are there are numbers."""
-    there = [text for text in values if text.strip().lower() not in MISSING]
-    return 2 * sum(map(is_value, there)) >= len(there)
-
-
 def _read_parts(
-    given: _Given,
-) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]]]:
-    """Return keys, values and number of rows with a value, by block; how many were read; what was unusual."""
+    given: _Given, suspects: _Suspects, places: list[np.ndarray] | None
+) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]], np.ndarray | None]:
+    """Return keys, values and number of rows with a value, by block; counts of rows; the unusual; `times`.
+
+    The lines of the values are put into `places`, if there is such a list.
+    """
+    times: list[np.ndarray] = []
     parts, n_read, unusual = [], 0, _Unusual(given)
-    for block in _blocks(given):
+    for block in _blocks(given, unusual.reject):
         shape = len(block.lines), len(block.columns)
         y, kinds = np.empty(shape), np.empty(shape, np.uint8)
         for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
-            texts = _with_relations(_with_points(given, block.lines, texts), block.more.get("relations"))
-            values, kinds[:, t] = numbers(texts)
-            y[:, t], lost = scale.apply(values, block.more.get("units"))
+            texts = _with_relations(texts, block.more.get("relations"))
+            values, kinds[:, t], beside = given.notations[t].read(texts)
+            y[:, t], lost = scale.apply(values, _units(scale, len(texts), block.more.get("units"), beside))
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
+            huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
+            kinds[given.limits[t].drops(huge, values), t] = DROPPED
+            suspects.see(t, block.lines, values, np.where(kinds[:, t] == NUMBER, y[:, t], np.nan))
         left = unusual.count(block, kinds)
         n_read += len(block.lines)
         y[left] = np.nan
         some = ~left.all(axis=1)
         keys, y = _keys(given, block.lines, block.keys).filter(pa.array(some)), y[some]
         n_rows = len(keys)
+        index = np.arange(n_rows)
         if "replicates" in given.more:
             index, values = _measured(given, block, y[:, 0], np.flatnonzero(some))
             keys, y = keys.take(pa.array(index)), values[:, None]
+            counts = np.bincount(index)
+            first = np.cumsum(counts) - counts
+            times.append(np.zeros(len(index), np.int64))
+            times[-1][first] = counts
+        if places is not None:
+            places.append(np.asarray(block.lines, np.int64)[some][index])
         parts.append((keys, y, n_rows))
-    return parts, n_read, unusual.found
+    known = {"deviations", "errors"} & set(given.more)
+    found = np.concatenate(times) if times and not known else None
+    return parts, n_read + unusual.n_rejects, unusual.found, found
 
 
 def _measured(
@@ -561,7 +674,7 @@ def _measured(
 
     def column(what: str, least: float) -> np.ndarray:
         texts = [block.more[what][row].strip() for row in rows.tolist()]
-        values, kinds = numbers([text.replace(",", ".") for text in texts] if given.comma else texts)
+        values, kinds, _ = Notation(given.notations[0].decimal).read(texts)
         bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
         if what != "replicates":
             bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
@@ -580,12 +693,104 @@ def _measured(
     return as_measured(means, times.astype(np.int64), std)
 
 
+class _Suspects:
+    """The labels of each target as they stand in the file, to find those that are probably wrong."""
+
+    def __init__(self, given: _Given) -> None:
+        self._given = given
+        self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in given.targets]
+
+    def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
+        """Take the labels of a block, as they stand there and on their scale; NaN is none."""
+        there = np.isfinite(y)
+        self._seen[t].append((np.asarray(lines, np.int64)[there], values[there], y[there]))
+
+    def notes(self, known: np.ndarray | None) -> tuple[str, ...]:
+        """Return a line on each group of labels that are probably wrong, beside those that are `known`.
+
+        Raises
+        ------
+        InputError
+            If some cannot be right, and are not accepted.
+        """
+        said: list[tuple[str, str]] = []
+        wrong: list[tuple[str, str]] = []
+        for t, scale in enumerate(self._given.scales):
+            if not self._seen[t]:
+                continue
+            lines, values, y = map(np.concatenate, zip(*self._seen[t], strict=True))
+            self._seen[t] = []
+            others = np.empty(0) if known is None else known[np.isfinite(known[:, t]), t]
+            wide = not scale.transform and is_concentration(scale.column, scale.unit)
+            found = suspicions(np.concatenate([y, others]), wide=wide)
+            clean = np.ones(len(y), bool)
+            for each in found:
+                clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
+            name = printable(self._given.names[self._given.targets[t]], 60)
+            prefix = f"{name}=" if len(self._given.targets) > 1 else ""
+            for each in found:
+                own = each.members[each.members < len(y)]
+                if len(own):
+                    line = f"{self._given.place_in(int(lines[own[0]]))}: {values[own[0]]:g}"
+                    words = _suspicion_words(each.kind, values[own], values[clean], line)
+                    option = _leaving_out(values[own], values[clean], prefix)
+                    text = f"{len(own):,} of {len(y):,} labels of '{name}' {words}"
+                    (wrong if each.certain else said).append((text, option))
+        if wrong and not self._given.reading.accept_outliers:
+            raise InputError(
+                f"{self._given.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
+                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or take them as they are with "
+                "--accept-outliers (accept_outliers=True)"
+            )
+        return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *said])
+
+
+def _suspicion_words(kind: str, own: np.ndarray, clean: np.ndarray, example: str) -> str:
+    """Return what is suspicious of some labels, beside those that are not, with an example."""
+    low, high = float(own.min()), float(own.max())
+    which = f"are exactly {low:g}" if low == high else f"are from {low:g} to {high:g}"
+    most = np.quantile(clean, [0.05, 0.95]) if len(clean) else own[:2]
+    others = f"{clean.min():g} to {clean.max():g}" if len(clean) else "those of the model"
+    side = "smallest" if not len(clean) or low <= clean.min() else "largest"
+    how = {
+        "far": f"far from all others ({others})",
+        "spike": "many more than have any value near it",
+        "sign": f"and nearly all others have another sign ({most[0]:g} to {most[-1]:g})",
+        "limit": f"the {side} value: ties to a limit of detection count as if they were measured",
+        "beyond": f"far beyond the usual range ({most[0]:g} to {most[-1]:g})",
+    }[kind]
+    return f"{which}, {how}, such as {example}"
+
+
+def _leaving_out(own: np.ndarray, clean: np.ndarray, prefix: str) -> str:
+    """Return the option that leaves out some labels, and keeps those that are not suspicious."""
+    distinct = np.unique(own)
+    if len(distinct) > _FEW_VALUES and len(clean):
+        low, high = (f"{float(end)!r}".removesuffix(".0") for end in (clean.min(), clean.max()))
+        return f"--drop-outside {prefix}{low}:{high}"
+    return " ".join(f"--drop-value {prefix}{float(v)!r}".removesuffix(".0") for v in distinct)
+
+
 class _Unusual:
     """Counts of values that are no plain numbers, by kind; refuses those that are not to be left out."""
 
     def __init__(self, given: _Given) -> None:
         self._given = given
         self.found: dict[str, tuple[int, str]] = {}
+        self.n_rejects = 0
+
+    def reject(self, fault: Fault) -> None:
+        """Count a row that cannot be read, or refuse it."""
+        given = self._given
+        if not given.reading.accept_rejects:
+            word = reader_of(given.head.table).row_word
+            raise InputError(
+                f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
+                f"out such {word}s with --accept-rejects"
+            )
+        what = f"in {reader_of(given.head.table).row_word}s that cannot be read"
+        n, example = self.found.get(what, (0, f"{fault.line}: {fault.reason}"))
+        self.found[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
 
     def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
         """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
@@ -627,9 +832,14 @@ class _Unusual:
             else "is empty; fill it in",
             WORDS: f"holds {text!r}, which is not a number; correct it",
             CENSORED: f"holds {text!r}, which is a limit, not a value",
+            HUGE: f"holds {text!r}, which is too large for a label; correct it",
             UNIT: f"holds {text!r}, which is in another unit; convert it",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
+            OTHERWISE: f"holds {text!r}, but others have decimal "
+            f"{'commas' if self._given.notations[t].decimal == ',' else 'points'}; write all in one way",
         }[kind]
+        if kind == OTHERWISE:
+            return f"'{name}' {what}"
         if kind == CENSORED:
             return (
                 f"'{name}' {what}; leave such censored values out with --censored drop, or take the numbers "
@@ -648,17 +858,15 @@ class _Block:
     more: dict[str, list[str]]
 
 
-def _blocks(given: _Given) -> Iterator[_Block]:
-    """Yield the rows of a table; blank lines are skipped."""
+def _blocks(given: _Given, reject: Callable[[Fault], None]) -> Iterator[_Block]:
+    """Yield the rows of a table; blank lines are skipped, and `reject` gets others that cannot be read."""
     table = given.head.table
     columns = [given.key_position, *given.targets, *given.more.values()]
     view = View(given.path, table, columns, _purpose(given.reading.key))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
             if fault.reason != EMPTY_LINE:
-                raise InputError(
-                    f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it"
-                )
+                reject(fault)
         if len(rows.row):
             keys, *values = ([text or "" for text in column] for column in rows.columns)
             n = len(given.targets)
@@ -666,17 +874,15 @@ def _blocks(given: _Given) -> Iterator[_Block]:
             yield _Block(rows.line.tolist(), keys, values[:n], more)
 
 
-def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]:
-    """Return values with decimal points, if they have decimal commas."""
-    if not given.comma:
-        return texts
-    for line, text in zip(lines, texts, strict=True):
-        if "." in text and _DIGITS.fullmatch(text.strip(_SIGNS)):
-            raise InputError(
-                f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
-                "write all in one way"
-            )
-    return list(map(without_comma, texts))
+def _units(
+    scale: Scale, n: int, column: Sequence[str] | None, beside: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Return the unit of each of `n` values: that beside it, or in a column of units, or of all values."""
+    if beside is None and scale.found != BY_CELLS:
+        return column
+    usual = "" if scale.found == BY_CELLS else scale.unit
+    others = [usual] * n if column is None else column
+    return [own or other for own, other in zip(beside or [""] * n, others, strict=True)]
 
 
 def _with_relations(texts: list[str], relations: list[str] | None) -> list[str]:
@@ -685,9 +891,38 @@ def _with_relations(texts: list[str], relations: list[str] | None) -> list[str]:
         return texts
     signs = [relation.strip().strip("'\"") for relation in relations]
     return [
-        f"{sign}{text}" if sign in RELATIONS and is_number(text) else text
+        f"{sign}{text}" if sign in RELATIONS and (is_number(text) or _is_bare(text)) else text
         for sign, text in zip(signs, texts, strict=True)
     ]
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a cell holds a number without a relation before it."""
+    return is_value(text) and not text.strip().startswith(RELATIONS)
+
+
+def _encoded(keys: pa.Array, kind: str) -> tuple[pa.Array, np.ndarray]:
+    """Return the distinct keys, and the position of each key among them; tautomers are one key if asked."""
+    encoded = keys.dictionary_encode()
+    distinct, index = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    level = next((level for level in LEVELS[2:] if level == kind), None)
+    if level is None:
+        return distinct, index
+    merged = pa.array(same_names(distinct.to_pylist(), level), TEXT).dictionary_encode()
+    return merged.dictionary, merged.indices.to_numpy().astype(np.int64)[index]
+
+
+def _notes_on_keys(keys: pa.Array, kind: str) -> tuple[str, ...]:
+    """Return a line on molecules with enhanced stereo groups among the keys, and one on radicals."""
+    if kind not in BY_SMILES or kind == "inchikey":
+        return ()
+    texts = keys.to_pylist()
+    marked = 0 if kind == "skeleton" else sum(map(has_groups, texts))
+    groups = (
+        f"{amount(marked, 'molecules')} {GROUPS} among the labels: other molecules than either enantiomer"
+    )
+    radicals = note_on_radicals(texts, f"of {len(texts):,} with labels")
+    return (*([groups] if marked else []), *([radicals] if radicals else []))
 
 
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
@@ -696,8 +931,10 @@ def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
         return pa.array(map(clean_smiles, keys), TEXT)
     if given.reading.key == "inchikey":
         return pa.array(inchikeys(map(clean_smiles, keys)), TEXT)
-    if given.reading.key in BY_SMILES:
-        return pa.array(canonical_smiles(map(clean_smiles, keys), given.reading.key == "parent"), TEXT)
+    if given.reading.key == "structure":
+        return pa.array(canonical_smiles(map(clean_smiles, keys)), TEXT)
+    if given.reading.key in LEVELS:
+        return pa.array(parents([clean_smiles(key) for key in keys])[0], TEXT)
     texts = list(map(str.strip, keys))
     if given.reading.key == "id":
         return pa.array(texts, TEXT)

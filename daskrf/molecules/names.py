@@ -12,7 +12,9 @@ from daskrf.quantities import amount
 __all__ = [
     "ID_NAMES",
     "SMILES_NAMES",
+    "SURE_NAMES",
     "column_words",
+    "ends_in_id",
     "find_id",
     "find_smiles",
     "is_number",
@@ -27,7 +29,7 @@ _LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each
 SMILES_NAMES = (
     *("smiles", "canonicalsmiles", "isomericsmiles", "smilescanonical", "cxsmiles", "smi", "structure"),
 )
-_SURE_NAMES = (  # always mean the ID of a molecule
+SURE_NAMES = (  # always mean the ID of a molecule
     *("id", "idnumber", "identifier", "compoundid", "moleculeid", "molid", "cmpdid", "cpdid", "ligandid"),
     *("catalogid", "catalognumber", "catalogno", "catno", "productid", "substanceid", "structureid"),
     *("zincid", "moleculechemblid", "cmpdchemblid", "compoundchemblid", "chemblid", "cid", "compoundcid"),
@@ -40,7 +42,7 @@ _LIKELY_NAMES = (  # often mean an ID, but may mean other things
     *("substance", "zinc", "code", "catalog", "sid", "cas", "inchikey", "standardinchikey", "idx", "index"),
     *("bindingdbreactantsetid", "num"),
 )
-ID_NAMES = (*_SURE_NAMES, *_LIKELY_NAMES)
+ID_NAMES = (*SURE_NAMES, *_LIKELY_NAMES)
 
 # Before "ID" in a name, these mean that it identifies something other than the molecule.
 _NOT_MOLECULES = frozenset(
@@ -74,8 +76,7 @@ def find_smiles(
 ) -> int | None:
     """Return the position of the best name of a SMILES column, or of one that contains "smiles", or None.
 
-    If several names contain "smiles", the first one counts for which `has_smiles` confirms SMILES in the
-    column, else the first of them all.
+    The first one counts for which `has_smiles` confirms SMILES in the column, else the first of them all.
 
     Examples
     --------
@@ -83,10 +84,8 @@ def find_smiles(
     (0, None)
     """
     plain = [normalised(name) for name in names]
-    known = next((plain.index(name) for name in SMILES_NAMES if name in plain), None)
-    if known is not None:
-        return known
-    others = [position for position, name in enumerate(plain) if "smiles" in name]
+    others = [plain.index(name) for name in SMILES_NAMES if name in plain]
+    others += [position for position, name in enumerate(plain) if "smiles" in name]
     others += [
         position for position, name in enumerate(plain) if name.startswith("smi") or name.endswith("smi")
     ]
@@ -129,13 +128,13 @@ def find_id(
             return title
         taken = (*taken, title)
     plain = [normalised(name) for name in names]
-    ending = [k for k, name in enumerate(names) if _ends_in_id(name)]
+    ending = [k for k, name in enumerate(names) if ends_in_id(name)]
     ranked = [
-        *(plain.index(name) for name in _SURE_NAMES if name in plain),
+        *(plain.index(name) for name in SURE_NAMES if name in plain),
         *ending,
         *(plain.index(name) for name in _LIKELY_NAMES if name in plain),
     ]
-    sure = set(_SURE_NAMES)
+    sure = set(SURE_NAMES)
     for position in ranked:
         if position not in taken and tells_apart(values_of(position), named=plain[position] in sure):
             return position
@@ -171,7 +170,14 @@ def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, 
     return matches[0]
 
 
-def _ends_in_id(name: str) -> bool:
+def ends_in_id(name: str) -> bool:
+    """Return whether a name ends in the word ID, and that of a molecule is meant.
+
+    Examples
+    --------
+    >>> ends_in_id("Our Cmpd ID"), ends_in_id("assay_id"), ends_in_id("ID")
+    (True, False, False)
+    """
     words = [word.casefold() for word in _WORD.findall(name)]
     return len(words) > 1 and words[-1] == "id" and not _NOT_MOLECULES.intersection(words)
 

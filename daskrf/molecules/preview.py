@@ -12,6 +12,7 @@ from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.layout import detect_layout
 from daskrf.molecules.library import Layout, file_words
 from daskrf.molecules.names import column_words
+from daskrf.molecules.radicals import note_on_radicals
 from daskrf.molecules.tables import first_rows
 
 __all__ = ["check_first_lines"]
@@ -24,7 +25,9 @@ _EXAMPLES = 3
 _SHOWN = 40  # characters of a line
 
 
-def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat | None = None) -> None:
+def check_first_lines(
+    files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat | None = None, *, accept: bool = False
+) -> list[str]:
     """Raise if more than half of the first 1,000 lines of a file (100 if many files) are not molecules.
 
     A line counts as a molecule if RDKit can parse its SMILES; valences are not checked here. Reading stops
@@ -36,27 +39,39 @@ def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat
         From `lay_out`.
     fmt : TableFormat, optional
         The options given by the user; the message says if they are the cause.
+    accept : bool
+        Whether files of anything are accepted.
+
+    Returns
+    -------
+    list of str
+        Lines on molecules among them that are probably not meant.
 
     Raises
     ------
     InputError
         Names the file, some of the lines and why they fail, how the file was read, and what to try.
     """
+    notes = []
     for path, layout in files:
         seen = _seen(path, layout, _LINES if len(files) <= _MANY_FILES else _LINES_OF_MANY)
-        if seen.mostly_bad:
+        if seen.mostly_bad and not accept:
             raise InputError(_refusal(path, layout, fmt or TableFormat(), seen))
+        which = f"among the first {seen.n_lines:,} {reader_of(layout).row_word}s of {file_words(path)}"
+        notes.append(note_on_radicals(seen.smiles, which))
+    return list(filter(None, notes))
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """How many lines were read, and those that are not molecules: number, text, and reason.
+    """How many lines were read, those that are not molecules (number, text and reason), and all SMILES.
 
     The reason is empty if RDKit still has to be asked for it, which takes longer than parsing the line.
     """
 
     n_lines: int
     bad: list[tuple[int, str, str]]
+    smiles: Sequence[str] = ()
 
     @property
     def mostly_bad(self) -> bool:
@@ -80,7 +95,7 @@ def _seen(path: PurePath, layout: Layout, n_lines: int) -> _Seen:
         bad += [
             (line, text, "") for line, text, ok in zip(lines, texts, taken, strict=True) if ok is not True
         ]
-    return _Seen(batch.n_read, sorted(bad))
+    return _Seen(batch.n_read, sorted(bad), batch.smiles)
 
 
 def _refusal(path: PurePath, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:

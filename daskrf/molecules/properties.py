@@ -10,7 +10,8 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from daskrf.molecules.filters import Limit
+from daskrf.molecules.descriptors import n_acceptors, n_rings
+from daskrf.molecules.filters import Comparison
 
 __all__ = ["pattern_reader", "property_of", "scaffolder", "tester"]
 
@@ -20,8 +21,8 @@ _PROPERTIES: dict[str, Callable[[Chem.Mol], float]] = {
     "tpsa": rdMolDescriptors.CalcTPSA,
     "rotatable bonds": rdMolDescriptors.CalcNumRotatableBonds,
     "donors": rdMolDescriptors.CalcNumHBD,
-    "acceptors": rdMolDescriptors.CalcNumHBA,
-    "rings": rdMolDescriptors.CalcNumRings,
+    "acceptors": n_acceptors,
+    "rings": n_rings,
     "aromatic rings": rdMolDescriptors.CalcNumAromaticRings,
     "heavy atoms": lambda molecule: molecule.GetNumHeavyAtoms(),
     "charge": Chem.GetFormalCharge,
@@ -56,9 +57,9 @@ def tester(tests: tuple[Any, ...]) -> Callable[[str], int]:
     return first_failed
 
 
-def _test(test: Any) -> Callable[[Chem.Mol], bool]:
+def _test(test: Comparison | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
     """Return a function that tells whether a molecule passes one test."""
-    if isinstance(test, Limit):
+    if not isinstance(test, tuple):
         computed = _PROPERTIES[test.name]
         return lambda molecule: test.holds(float(computed(molecule)))
     kind, what = test

@@ -54,7 +54,11 @@ class FingerprintSpec:
         which predicts slightly better. Folding is RDKit's (``GetCountFingerprint`` with ``fpSize=size`` and
         count simulation off): counts of features that share a column add up.
     chirality : bool, default False
-        Tell stereoisomers apart (not for "rdkit"), and for "lingo" also isotopes.
+        Tell stereoisomers apart, as far as the kind sees them: Morgan sees centres of carbon and double
+        bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
+        isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
+        sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
+        docs/maps.md has the table. Not for "rdkit"; "descriptors" see nothing of it.
     features : bool, default False
         Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
@@ -224,6 +228,8 @@ class FingerprintSpec:
         """Return the specification described by a dict from :meth:`state`."""
         if "kinds" not in state:
             return cls._of(state)
+        if not state["kinds"]:
+            raise InputError("there are no kinds of fingerprints.")
         kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
         names = [kind.name for kind in kinds]
         spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)

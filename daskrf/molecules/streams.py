@@ -18,6 +18,7 @@ from daskrf.errors import InputError
 from daskrf.storage.backend import backend
 
 __all__ = [
+    "CUT_OFF",
     "ENCODINGS",
     "LineStream",
     "RecordStream",
@@ -38,6 +39,9 @@ _TAKEN = 1 << 23
 ENCODINGS = {"utf-16": "UTF-16", "cp1252": "Windows-1252 (Latin-1)"}
 """Encodings other than UTF-8, with their names in messages; their text is read as UTF-8."""
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
+
+CUT_OFF = b"$$$$\t \t\r\n"
+"""Line that stands in the place of the end of a record that has none, and that no program writes."""
 
 Contents = Generator[bytes, None, bytes]
 """The content of a block, in pieces of bounded size; returns what follows the end of the member."""
@@ -291,15 +295,17 @@ class LineStream:
 
 
 class RecordStream(LineStream):
-    """Records of an SD file, which end with a line that begins with "$$$$", in place of lines.
+    """Records of an SD file, which end with a line "$$$$", in place of lines.
 
-    Blank lines after the last record are none, and the last one may lack its end.
+    Blanks may follow the mark; a line of data or a title that only begins with it ends nothing, as in RDKit
+    and Open Babel. Blank lines after the last record are none. A last record without its end gets the line
+    `CUT_OFF`.
 
     Examples
     --------
-    >>> records = RecordStream(iter([b"a\\nM  END\\n$$", b"$$\\nb\\n"]))
-    >>> records.take(1), records.offset, records.take(5)
-    (b'a\\nM  END\\n$$$$\\n', 14, b'b\\n$$$$\\n')
+    >>> records = RecordStream(iter([b"a\\nM  END\\n$$", b"$$\\nb\\n$$$$ 5\\n"]))
+    >>> records.take(1), records.offset, records.take(5).removesuffix(CUT_OFF)
+    (b'a\\nM  END\\n$$$$\\n', 14, b'b\\n$$$$ 5\\n')
     """
 
     _END = np.frombuffer(b"$$$$", dtype=np.uint8)
@@ -316,12 +322,15 @@ class RecordStream(LineStream):
         found = ends - begins > len(RecordStream._END)
         for at, mark in enumerate(RecordStream._END):
             found[found] = text[begins[found] + at] == mark
+        bare = len(RecordStream._END) + 1
+        for k in np.flatnonzero(found & (ends - begins > bare)).tolist():
+            found[k] = not buffer[begins[k] + bare - 1 : ends[k]].strip(b" \t\r\n")
         return ends[found]
 
     def _cut_off(self, rest: bytes) -> bytes:
         if not rest.strip():
             return b""
-        return b"$$$$\n" if rest.endswith(b"\n") else b"\n"
+        return CUT_OFF if rest.endswith(b"\n") else b"\n"
 
     def _kept_of(self, rest: bytes) -> bytes:
         too_long = len(rest) > self._kept + self._EDGE

@@ -4,33 +4,85 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.library import clean_smiles, has_groups
 
-__all__ = ["KnownStructures", "Molecules", "canonical_smiles", "inchikeys", "same_structures"]
+__all__ = [
+    "LEVELS",
+    "LEVEL_WORDS",
+    "KnownStructures",
+    "Level",
+    "Molecules",
+    "canonical_smiles",
+    "inchikeys",
+    "parents",
+    "same_names",
+    "unmarked",
+]
+
+Level = Literal["structure", "parent", "tautomer", "skeleton"]
+LEVELS = get_args(Level)
+"""What counts as the same molecule, each level with all that the one before it takes for the same.
+
+- structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
+  Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ.
+- parent: so are those of the fragments with most atoms, metals cut off, without charges that hydrogens can
+  neutralize: salts, solvates, anions and cations.
+- tautomer: so are their canonical tautomers. Stereocentres count, but not at double bonds that move.
+- skeleton: so are these without stereochemistry and isotopes.
+"""
+
+LEVEL_WORDS = {
+    "structure": "structure",
+    "parent": "parent (whatever the salt and the charge)",
+    "tautomer": "tautomer (whatever the salt, the charge and the tautomer)",
+    "skeleton": "skeleton (whatever the salt, the charge, the tautomer, stereochemistry and isotopes)",
+}
+
+_MOST_KEPT = 200_000  # tautomers that a set remembers
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
 _INCHIKEY = re.compile(r"[A-Z]{14}-[A-Z]{10}-[A-Z]")
+_SALT = re.compile(  # several fragments, or an atom that may be cut off as a metal
+    r"\.|\[\d*(?!(?:H|B|C|N|O|F|Si|P|S|Cl|As|Se|Br|Te|I|b|c|n|o|p|s|as|se|te|si)(?![a-z]))"
+)
 _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
-def canonical_smiles(smiles: Iterable[str], parent: bool = False) -> list[str]:
+def canonical_smiles(smiles: Iterable[str]) -> list[str]:
     """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse is left unchanged.
-
-    With `parent`, those of the largest fragment, neutralized.
 
     Examples
     --------
     >>> canonical_smiles(["OCC", "C1=CC=CC=C1", "?"])
     ['CCO', 'c1ccccc1', '?']
-    >>> canonical_smiles(["C[NH3+].[Cl-]", "CC(=O)[O-].[Na+]"], parent=True)
-    ['CN', 'CC(=O)O']
     """
     texts = list(smiles)
-    found = each("daskrf.molecules.counter:canonizer", (parent,), texts)
+    found = each("daskrf.molecules.counter:canonizer", (), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
+
+
+def unmarked(smiles: Iterable[str]) -> list[str]:
+    """Return SMILES in which the centres of enhanced stereo groups are not specified.
+
+    Examples
+    --------
+    >>> unmarked(["C[C@H](F)Cl |&1:1|", "C[C@H](F)Cl"])
+    ['CC(F)Cl', 'C[C@H](F)Cl']
+    """
+    texts = [clean_smiles(text) for text in smiles]
+    marked = [at for at, text in enumerate(texts) if has_groups(text)]
+    found = each("daskrf.molecules.counter:unmarker", (), [texts[at] for at in marked])
+    for at, text in zip(marked, found, strict=True):
+        texts[at] = texts[at].partition(" ")[0] if isinstance(text, Lost) else text
+    return texts
 
 
 def inchikeys(smiles: Iterable[str]) -> list[str]:
@@ -60,6 +112,7 @@ def composition(smiles: str) -> tuple[int, ...]:
     >>> composition("c1ccccc1[NH3+]") == composition("[H][N+]([H])([H])C=1C=CC=CC=1")
     True
     """
+    smiles = smiles.partition(" |")[0]
     upper = smiles.upper()
     if "@" in upper:
         upper = _STEREO.sub("", upper)
@@ -68,63 +121,162 @@ def composition(smiles: str) -> tuple[int, ...]:
     return (*(upper.count(letter) for letter in "CNOSPFILBR"), rings)
 
 
-def same_structures(known: Sequence[str], others: Sequence[str], parent: bool = False) -> list[str | None]:
-    """Return the canonical SMILES of each of `others` that may be one of `known`, else None.
-
-    Parameters
-    ----------
-    known : sequence of str
-        Canonical SMILES; with `parent`, of parents.
-    others : sequence of str
-    parent : bool
-        As in `canonical_smiles`.
+def parents(smiles: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the SMILES of parents, and the numbers of their graphs: see `daskrf.molecules.sameness`.
 
     Examples
     --------
-    >>> same_structures(["CCO"], ["C(C)O", "CCCC"])
-    ['CCO', None]
+    >>> parents(["C[NH3+].[Cl-]", "CC(=O)[O-].[Na+]"])[0]
+    ['CN', 'CC(=O)O']
     """
-    wanted = set(map(composition, known))
-    alike = [at for at, text in enumerate(others) if composition(text) in wanted or (parent and "." in text)]
-    found: list[str | None] = [None] * len(others)
-    for at, name in zip(alike, canonical_smiles([others[at] for at in alike], parent), strict=True):
-        found[at] = name
-    return found
+    found = each("daskrf.molecules.sameness:parenter", (), smiles)
+    pairs = [(text, 0) if isinstance(one, Lost) else one for text, one in zip(smiles, found, strict=True)]
+    return [name for name, _ in pairs], np.array([graph for _, graph in pairs], np.int64)
+
+
+def tautomers(parents: Sequence[str], *, plain: bool) -> list[str]:
+    """Return the canonical tautomers of parents, as `daskrf.molecules.sameness.tautomerizer` makes them."""
+    found = each("daskrf.molecules.sameness:tautomerizer", (plain,), parents)
+    return [text if isinstance(one, Lost) else one for text, one in zip(parents, found, strict=True)]
+
+
+def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
+    """Return a SMILES for each molecule that is the same for all that are the same molecule at a level.
+
+    It is canonical, and that of one of them. Tautomers are only sought among molecules of the same elements
+    in the same graph, since RDKit takes some 20 ms for each.
+
+    Examples
+    --------
+    >>> same_names(["Oc1ccccn1", "O=c1cccc[nH]1", "OCC"], "tautomer")
+    ['O=c1cccc[nH]1', 'O=c1cccc[nH]1', 'CCO']
+    """
+    texts = list(smiles)
+    if level == "structure":
+        return canonical_smiles(texts)
+    names, graphs = parents(texts)
+    if level == "parent":
+        return names
+    groups: dict[int, set[str]] = {}
+    for name, graph in zip(names, graphs.tolist(), strict=True):
+        groups.setdefault(graph, set()).add(name)
+    several = sorted(name for graph, own in groups.items() if graph and len(own) > 1 for name in own)
+    first: dict[str, str] = {}
+    same = {
+        name: first.setdefault(tautomer, name)
+        for name, tautomer in zip(several, tautomers(several, plain=level == "skeleton"), strict=True)
+    }
+    return [same.get(name, name) for name in names]
 
 
 class KnownStructures:
-    """A fixed set of structures, to find which of many SMILES are among them; few of these are parsed.
+    """A fixed set of molecules, to find which of many SMILES are among them; few of these are parsed.
 
     Parameters
     ----------
-    canonical : iterable of str
-        Canonical SMILES.
+    names : iterable of str
+        Of `same_names` at this level.
+    level : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as the same molecule; see `LEVELS`.
+    graphs : sequence of int, optional
+        Numbers of the graphs of `names`, as `parents` returns them, if they are known already.
 
     Attributes
     ----------
-    names : frozenset of str
-        The same.
+    names : tuple of str
+        Sorted, without repeats.
+    level : str
 
     Examples
     --------
     >>> KnownStructures(["CCO"]).among(["C(C)O", "CCCC"])
     [True, False]
+    >>> KnownStructures(["O=c1cccc[nH]1"], "tautomer").same_as(["[O-]c1ccccn1.[Na+]", "Oc1cccnc1"])
+    ['O=c1cccc[nH]1', None]
     """
 
-    def __init__(self, canonical: Iterable[str]) -> None:
-        self.names = frozenset(canonical)
+    def __init__(
+        self, names: Iterable[str], level: Level = "structure", graphs: Sequence[int] | None = None
+    ) -> None:
+        given = list(names)
+        if level != "structure" and graphs is None:
+            graphs = parents(given)[1].tolist()
+        pairs = dict(zip(given, [0] * len(given) if graphs is None else graphs, strict=True))
+        self.names = tuple(sorted(pairs))
+        self.graphs = tuple(pairs[name] for name in self.names)
+        self.level = level
+        self._known = frozenset(self.names)
         self._compositions = frozenset(map(composition, self.names))
+        self._of_graph: dict[int, list[str]] = {}
+        for name, graph in zip(self.names, self.graphs, strict=True):
+            self._of_graph.setdefault(graph, []).append(name)
+        self._tautomers: dict[str, str] = {}
+        self._seen: dict[str, bool] = {}
+
+    @classmethod
+    def of(cls, smiles: Iterable[str], level: Level = "structure") -> KnownStructures:
+        """Return the set of some molecules, however they are written."""
+        names = same_names(smiles, level)
+        if level == "structure":  # centres that depend on each other may be written in two ways at first
+            names += canonical_smiles([name for name in names if set(name) & set("@/\\")])
+        return cls(names, level)
+
+    @classmethod
+    def union(cls, sets: Iterable[KnownStructures], level: Level) -> KnownStructures:
+        """Return the molecules of several sets of the same level."""
+        pairs = {name: graph for own in sets for name, graph in zip(own.names, own.graphs, strict=True)}
+        return cls(list(pairs), level, list(pairs.values()))
 
     def __len__(self) -> int:
         return len(self.names)
 
     def among(self, smiles: Sequence[str]) -> list[bool]:
-        """Return whether each of the SMILES is one of the structures."""
-        alike = [at for at, text in enumerate(smiles) if composition(text) in self._compositions]
-        found = [False] * len(smiles)
-        for at, name in zip(alike, canonical_smiles([smiles[at] for at in alike]), strict=True):
-            found[at] = name in self.names
+        """Return whether each of the SMILES is one of the molecules."""
+        return [name is not None for name in self.same_as(smiles)]
+
+    def free(self, smiles: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return whether each of the SMILES is none of the molecules, where the same ones are asked again."""
+        if not self._known:
+            return np.ones(len(smiles), bool)
+        new = [text for text in dict.fromkeys(smiles) if text not in self._seen]
+        self._seen.update(zip(new, self.among(new), strict=True))
+        return np.array([not self._seen[text] for text in smiles], bool)
+
+    def same_as(self, smiles: Sequence[str]) -> list[str | None]:
+        """Return the name of the molecule that each of the SMILES is, or None."""
+        wide = self.level != "structure"
+        alike = [
+            at
+            for at, text in enumerate(smiles)
+            if composition(text) in self._compositions or (wide and _SALT.search(text))
+        ]
+        found: list[str | None] = [None] * len(smiles)
+        texts = [smiles[at] for at in alike]
+        names, graphs = parents(texts) if wide else (canonical_smiles(texts), np.zeros(0, np.int64))
+        others: list[tuple[int, str, int]] = []
+        for i, (at, name) in enumerate(zip(alike, names, strict=True)):
+            if name in self._known:
+                found[at] = name
+            elif wide and self.level != "parent" and (graph := int(graphs[i])) in self._of_graph and graph:
+                others.append((at, name, graph))
+        for at, name in self._by_tautomers(others):
+            found[at] = name
         return found
+
+    def _by_tautomers(self, others: Sequence[tuple[int, str, int]]) -> Iterator[tuple[int, str]]:
+        """Yield place and name of those of some (place, parent, graph) that are a tautomer of a molecule."""
+        new = {name for _, name, _ in others} | {
+            name for _, _, graph in others for name in self._of_graph[graph]
+        }
+        asked = sorted(new - self._tautomers.keys())
+        if len(self._tautomers) > _MOST_KEPT:
+            self._tautomers, asked = {}, sorted(new)
+        self._tautomers.update(zip(asked, tautomers(asked, plain=self.level == "skeleton"), strict=True))
+        for at, name, graph in others:
+            tautomer = self._tautomers[name]
+            same = (own for own in self._of_graph[graph] if self._tautomers[own] == tautomer)
+            if (first := next(same, None)) is not None:
+                yield at, first
 
 
 class Molecules:

@@ -25,7 +25,15 @@ from daskrf.molecules.formats import (
     whole,
 )
 from daskrf.molecules.layout import MAX_LINE_BYTES, detect_layout, molecules, with_common_columns
-from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Source, clean_smiles
+from daskrf.molecules.library import (
+    Layout,
+    Library,
+    Partition,
+    Reject,
+    RowBatch,
+    Source,
+    clean_smiles,
+)
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import text_blocks
 from daskrf.seeds import generator
@@ -101,8 +109,10 @@ def scan_files(
     rows_per_partition: int | None = None,
     spool: PurePath | None = None,
     on_bytes: Callable[[int], None] | None = None,
+    *,
+    empty_ok: bool = False,
 ) -> Library:
-    """Scan files whose layout is known from `lay_out`; see `scan`."""
+    """Scan files whose layout is known from `lay_out`; see `scan`. With `empty_ok` there may be no rows."""
     if rows_per_partition is not None and rows_per_partition < 1:
         raise InputError(f"rows per partition must be at least 1, not {rows_per_partition}.")
     sources: list[Source] = []
@@ -112,7 +122,7 @@ def scan_files(
         sources.append(Source(str(path), size, digest, rows, layout))
         indexes.append(index)
     n_rows = sum(source.rows for source in sources)
-    if n_rows == 0:
+    if n_rows == 0 and not empty_ok:
         what = f"{sources[0].path} holds" if len(sources) == 1 else f"the {len(sources)} input files hold"
         raise InputError(f"{what} no rows; check that the right files are given.")
     step = rows_per_partition or usual_rows(n_rows)
@@ -227,15 +237,32 @@ def read_partition(
         yield from read_rows(library, [segment], spool, rows)
 
 
+def every_row(library: Library, p: int, spool: PurePath | None = None) -> Iterator[RowBatch]:
+    """Yield all rows of partition `p` in order, also those that cannot be read, with what is known of them.
+
+    A row without SMILES has an empty one. Batches have no rejects: see `read_partition`.
+
+    Raises
+    ------
+    InputError
+        As `read_rows`.
+    """
+    for segment in library.partitions[p].segments:
+        yield from read_rows(library, [segment], spool, every=True)
+
+
 def read_rows(
     library: Library,
     segments: Sequence[Segment],
     spool: PurePath | None = None,
     wanted: npt.NDArray[np.int64] | None = None,
+    *,
+    every: bool = False,
 ) -> Iterator[RowBatch]:
     """Yield the rows of ascending segments of one file in batches of at most 10,000, or those wanted.
 
-    Without the folder `spool`, a compressed file is decompressed once for all segments.
+    With `every`, rejects are rows, too: see `every_row`. Without the folder `spool`, a compressed file is
+    decompressed once for all segments.
 
     Raises
     ------
@@ -257,10 +284,13 @@ def read_rows(
     left = sum(_rows_in(segment, own) for segment in segments)
     place = Spool(spool, source.sha256) if spool else None
     for rows in _read(as_path(source.path), source.layout, segments, place, own):
-        batch = _batch(index, start, source.layout, rows)
-        if wanted is not None:
+        batch = (_every if every else _batch)(index, start, source.layout, rows)
+        n_read = rows.n_read
+        if wanted is not None:  # a row that is wanted may be a reject
+            n_read = int(np.isin([reject.row for reject in batch.rejects], wanted).sum())
             batch = batch.of(np.flatnonzero(np.isin(batch.row, wanted)))
-        left -= rows.n_read if wanted is None else len(batch.row)
+            n_read += len(batch.row)
+        left -= n_read
         yield batch
     if left:
         raise _changed(source)
@@ -322,6 +352,25 @@ def _batch(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
         ids = [name or f"row-{number}" for name, number in zip(ids, row.tolist(), strict=True)]
     extra = dict(zip((key for key, _ in layout.extra), columns, strict=True))
     return RowBatch(row, line, np.full(len(row), source, dtype=np.int32), ids, smiles, extra, rejects)
+
+
+def _every(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
+    """Return all rows of a file, also those that `_batch` rejects: without what could not be read."""
+    place = np.argsort(np.concatenate([rows.row, [fault.row for fault in rows.faults]]), kind="stable")
+    lost = [None] * len(rows.faults)
+    columns = [[whole[k] for k in place] for whole in ([*column, *lost] for column in rows.columns)]
+    row, line = (
+        np.concatenate([own, np.array(more, np.int64)])[place]
+        for own, more in (
+            (start + rows.row, [start + fault.row for fault in rows.faults]),
+            (rows.line, [fault.line for fault in rows.faults]),
+        )
+    )
+    smiles = [clean_smiles(text) if text and len(text) <= MAX_LINE_BYTES else "" for text in columns.pop(0)]
+    ids = columns.pop(0) if layout.id is not None else [None] * len(smiles)
+    names = [(name or "").strip() or f"row-{k}" for name, k in zip(ids, row.tolist(), strict=True)]
+    extra = dict(zip((key for key, _ in layout.extra), columns, strict=True))
+    return RowBatch(row, line, np.full(len(row), source, dtype=np.int32), names, smiles, extra, [])
 
 
 def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None = None) -> list[RowBatch]:

@@ -13,35 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.names import is_number, normalised
+from daskrf.molecules.names import normalised
+from daskrf.molecules.notation import CENSORED, DROPPED, EMPTY, HUGE, LOGARITHM, NUMBER, UNIT, WORDS
+from daskrf.molecules.units import DECADES, concentration_unit, plain_unit, unit_in_name
 
 __all__ = [
     "AS_VALUES",
-    "CENSORED",
-    "DECIMAL_COMMA",
-    "EMPTY",
+    "BY_CELLS",
     "LEFT_OUT",
-    "LOGARITHM",
-    "MISSING",
-    "NUMBER",
-    "RELATIONS",
-    "UNIT",
-    "WORDS",
+    "Limits",
     "Scale",
     "as_measured",
-    "concentration_unit",
-    "is_value",
-    "numbers",
+    "is_concentration",
+    "limits_in",
+    "limits_of",
     "scales_in",
     "scales_of",
-    "without_comma",
 ]
 
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
-NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM = range(6)
-"""What a cell holds: see `numbers`; UNIT and LOGARITHM are found by a `Scale`."""
+LARGEST: Final = 1e100
+"""Values beyond this are not labels: sums of their squares would not be finite."""
 
 LEFT_OUT: Final = {
     EMPTY: "empty, NaN or infinite",
@@ -49,99 +43,18 @@ LEFT_OUT: Final = {
     CENSORED: "censored",
     UNIT: "in another unit",
     LOGARITHM: "without a logarithm",
+    HUGE: "too large",
+    DROPPED: "to be dropped",
 }
 """Why a cell has no value, in words."""
 
 AS_VALUES = "censored, and taken as if they were measured"
+BY_CELLS = " (by its cells)"
+"""How a unit is known that stands beside the numbers; see `Scale.found`."""
 
-MISSING = frozenset({"", "na", "n/a", "null", "none", "<na>", "#n/a"})
-RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
-"""Signs before a value; all but "=" make it a censored one."""
-_QUALIFIED = re.compile(rf"({'|'.join(RELATIONS)})\s*(\S.*)")
-DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?")
-
-_DECADES = {"M": 0, "mM": 3, "uM": 6, "nM": 9, "pM": 12, "fM": 15}
-_SPELLINGS = {
-    **{unit: unit for unit in _DECADES},
-    **{unit.lower(): unit for unit in _DECADES if unit != "M"},
-    **{f"{prefix}mol/{litre}": f"{prefix}M" for prefix in ("", *"munpf") for litre in "lL"},
-    **{
-        f"{word}molar": unit
-        for word, unit in zip(("", "milli", "micro", "nano", "pico"), _DECADES, strict=False)
-    },
-}
-_IN_BRACKETS = re.compile(r"[(\[]\s*([^)\]]+?)\s*[)\]]\s*$")
-_AT_END = re.compile(r"[\s_/,.]([^\s_/,.]+(?:/[lL])?)$")
+_CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
 _P = re.compile(r"p[A-Z]\w*")
 LOGARITHMS = {"log10": np.log10, "ln": np.log, "log2": np.log2}
-
-
-def is_value(text: str) -> bool:
-    """Return whether a cell holds a number, censored or not, with a decimal point or comma.
-
-    Examples
-    --------
-    >>> is_value("-7,5"), is_value("> 10000"), is_value("inactive")
-    (True, True, False)
-    """
-    found = _QUALIFIED.fullmatch(text.strip())
-    bare = found[2] if found else text
-    return is_number(bare) or DECIMAL_COMMA.fullmatch(bare.strip()) is not None
-
-
-def without_comma(text: str) -> str:
-    """Return a number with a decimal point in place of a decimal comma.
-
-    Examples
-    --------
-    >>> without_comma(">1,5"), without_comma("inactive, toxic")
-    ('>1.5', 'inactive, toxic')
-    """
-    return text.replace(",", ".") if is_value(text) else text
-
-
-def numbers(texts: Sequence[str]) -> tuple[Floats, Kinds]:
-    """Return the numbers in some cells, and what each cell holds.
-
-    Parameters
-    ----------
-    texts : sequence of str, length n
-
-    Returns
-    -------
-    values : float64 array, shape (n,)
-        NaN where there is no finite number; for a censored value such as ">10000" the number in it.
-    kinds : uint8 array, shape (n,)
-        `NUMBER`, `EMPTY` (or NaN, or infinite), `WORDS` or `CENSORED`.
-
-    Examples
-    --------
-    >>> values, kinds = numbers(["5.5", ">10", "n.d.", "NA", "=3"])
-    >>> values.tolist(), kinds.tolist()
-    ([5.5, 10.0, nan, nan, 3.0], [0, 3, 2, 1, 0])
-    """
-    try:
-        values = np.array(texts, dtype=np.float64)
-        kinds = np.zeros(len(values), np.uint8)
-    except ValueError:
-        pairs = [_number(text.strip()) for text in texts]
-        values = np.array([value for value, _ in pairs], dtype=np.float64)
-        kinds = np.array([kind for _, kind in pairs], dtype=np.uint8)
-    infinite = ~np.isfinite(values)
-    values[infinite] = np.nan
-    kinds[infinite & (kinds != WORDS)] = EMPTY
-    return values, kinds
-
-
-def _number(text: str) -> tuple[float, int]:
-    if text.lower() in MISSING:
-        return math.nan, EMPTY
-    if is_number(text):
-        return float(text), NUMBER
-    found = _QUALIFIED.fullmatch(text)
-    if found is None or not is_number(found[2]):
-        return math.nan, WORDS
-    return float(found[2]), NUMBER if found[1] == "=" else CENSORED
 
 
 def as_measured(
@@ -180,16 +93,15 @@ def as_measured(
     return index, means[index] + step[index] * (place - (times[index] - 1) / 2)
 
 
-def concentration_unit(text: str) -> str | None:
-    """Return the usual sign of a unit of concentration, or None if it is no such unit.
+def is_concentration(name: str, unit: str) -> bool:
+    """Return whether values are concentrations by their unit or name.
 
     Examples
     --------
-    >>> concentration_unit("µM"), concentration_unit("nmol/L"), concentration_unit("%")
-    ('uM', 'nM', None)
+    >>> is_concentration("IC50_nM", ""), is_concentration("pIC50", ""), is_concentration("dose", "uM")
+    (True, False, True)
     """
-    plain = text.strip().strip("'\"").replace("µ", "u").replace("μ", "u")
-    return _SPELLINGS.get(plain) or _SPELLINGS.get(plain.lower() if len(plain) > 1 else plain)
+    return _CONCENTRATION.search(name) is not None or concentration_unit(unit) is not None
 
 
 @dataclass(frozen=True)
@@ -253,31 +165,32 @@ class Scale:
         -------
         values : float64 array, shape (n,)
         kinds : uint8 array, shape (n,)
-            `NUMBER`; `UNIT` or `LOGARITHM` where the value is NaN for this reason.
+            `NUMBER`; `UNIT`, `LOGARITHM` or `HUGE` where the value is NaN for this reason.
         """
-        kinds = np.zeros(len(values), np.uint8)
-        decades = np.full(len(values), float(_DECADES.get(self.unit, 0)))
+        kinds = np.where(np.abs(values) > LARGEST, HUGE, NUMBER).astype(np.uint8)
+        decades = np.full(len(values), float(DECADES.get(self.unit, 0)))
         if units is not None:
             own = {text: self._decades(text) for text in set(units)}
             decades = np.array([own[text] for text in units])
             kinds[np.isnan(decades) & np.isfinite(values)] = UNIT
             if not self.is_p:
-                values = values * 10.0 ** (_DECADES.get(self.unit, 0) - decades)
+                values = values * 10.0 ** (DECADES.get(self.unit, 0) - decades)
         if not self.transform:
-            return np.where(kinds == UNIT, np.nan, values), kinds
+            kinds[(kinds == NUMBER) & (np.abs(values) > LARGEST)] = HUGE
+            return np.where(kinds == NUMBER, values, np.nan), kinds
         with np.errstate(divide="ignore", invalid="ignore"):
             found = decades - np.log10(values) if self.is_p else LOGARITHMS[self.transform](values)
         lost = ~np.isfinite(found)
         kinds[lost & np.isfinite(values) & (kinds == NUMBER)] = LOGARITHM
-        found[lost] = np.nan
+        found[lost | (kinds != NUMBER)] = np.nan
         return found, kinds
 
     def _decades(self, unit: str) -> float:
         """Return by how many decades a unit is smaller than mol/L; NaN if it cannot be converted."""
         concentration = concentration_unit(unit)
         if concentration is None:  # the same unit, whatever it is, needs no conversion
-            return 0.0 if not self.is_p and _plain(unit) == self.unit else math.nan
-        return float(_DECADES[concentration]) if self.is_p or self.unit in _DECADES else math.nan
+            return 0.0 if not self.is_p and plain_unit(unit) == self.unit else math.nan
+        return float(DECADES[concentration]) if self.is_p or self.unit in DECADES else math.nan
 
     def words(self) -> str:
         """Return what the scale is, in words."""
@@ -286,13 +199,150 @@ class Scale:
         source = f"'{printable(self.column, 60)}'{f' in {unit}' if unit else ''}{by}"
         if not self.transform:
             return source
-        decades = 0 if self.units else _DECADES.get(self.unit)
+        decades = 0 if self.units else DECADES.get(self.unit)
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
         return f"{printable(self.name, 60)} = {how} of {source}"
 
     def state(self) -> dict[str, Any]:
         """Return a dict for JSON that rebuilds it."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Labels of a target that are left out, on its scale.
+
+    Attributes
+    ----------
+    low, high : float
+        Smaller and larger labels are left out.
+    values : tuple of float
+        So are these.
+    plain : tuple of float
+        And these values as they stand in the file, which have no place on the scale, such as a logarithm.
+
+    Examples
+    --------
+    >>> limits = Limits.of(Scale("IC50", "pIC50", "pIC50", "nM"), "1:10000", [0.0])
+    >>> limits
+    Limits(low=5.0, high=9.0, values=(), plain=(0.0,))
+    >>> limits.drops(np.array([4.0, 5.0, math.nan]), np.array([1e5, 1e4, 0.0])).tolist()
+    [True, False, True]
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    values: tuple[float, ...] = ()
+    plain: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, scale: Scale, outside: str | tuple[float, float], values: Sequence[float]) -> Limits:
+        """Return the limits for a range LOW:HIGH and single values, as they stand in the file.
+
+        Raises
+        ------
+        InputError
+            If `outside` is no range.
+        """
+        texts = outside.split(":") if isinstance(outside, str) else list(map(str, outside))
+        ends = [text.strip() for text in texts] if outside else ["", ""]
+        try:
+            first, last = ends
+            low, high = float(first or "-inf"), float(last or "inf")
+        except ValueError:
+            low = high = math.nan
+        if not low < high:
+            raise InputError(
+                f"{outside!r} is no range of values to keep; give LOW:HIGH, such as -15:0, or one of the two."
+            )
+        scaled = _scaled(scale, [low, high])
+        bounds = [end if math.isfinite(end) else None for end in scaled]
+        if scale.is_p:
+            bounds.reverse()
+        images = _scaled(scale, list(values))
+        return cls(
+            -math.inf if bounds[0] is None else bounds[0],
+            math.inf if bounds[1] is None else bounds[1],
+            tuple(image for image in images if math.isfinite(image)),
+            tuple(v for v, image in zip(values, images, strict=True) if not math.isfinite(image)),
+        )
+
+    def drops(self, y: Floats, plain: Floats) -> npt.NDArray[np.bool_]:
+        """Return which labels are left out; `plain` are the values as they stand in the file."""
+        out = (y < self.low - _rounding(self.low)) | (y > self.high + _rounding(self.high))
+        for value in self.values:
+            out |= np.abs(y - value) <= _rounding(value)
+        return out | np.isin(plain, self.plain)
+
+    def __or__(self, other: Limits) -> Limits:
+        """Return limits that leave out what either does."""
+        values, plain = {*self.values, *other.values}, {*self.plain, *other.plain}
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Limits(low, high, tuple(sorted(values)), tuple(sorted(plain)))
+
+    def state(self) -> dict[str, Any]:
+        """Return a dict for JSON that rebuilds it."""
+        ends = [end if math.isfinite(end) else None for end in (self.low, self.high)]
+        return {"low": ends[0], "high": ends[1], "values": list(self.values), "plain": list(self.plain)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Limits:
+        """Return the limits with a `state`."""
+        low, high = state["low"], state["high"]
+        return cls(
+            -math.inf if low is None else float(low),
+            math.inf if high is None else float(high),
+            tuple(map(float, state["values"])),
+            tuple(map(float, state["plain"])),
+        )
+
+
+def _scaled(scale: Scale, values: list[float]) -> list[float]:
+    """Return values on a scale; those that have no place there are not finite."""
+    return [float(v) for v in scale.apply(np.array(values, dtype=np.float64))[0]]
+
+
+def _rounding(value: float) -> float:
+    """Return by how much a label may differ from a value and still be the same."""
+    return 1e-9 * abs(value) if math.isfinite(value) else 0.0
+
+
+def limits_of(
+    scales: Sequence[Scale],
+    outside: str | tuple[float, float] | Mapping[str, Any] | None,
+    values: float | Sequence[float] | Mapping[str, Any] | None,
+) -> tuple[Limits, ...]:
+    """Return the limits of each target, given for all or by the name of the column.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or no range is given.
+    """
+    columns = [scale.column for scale in scales]
+    ranges: list[Any] = (
+        [outside] * len(columns) if isinstance(outside, tuple) else _each(columns, outside, "range")
+    )
+    if isinstance(values, Mapping):
+        _each(columns, dict.fromkeys(values, ""), "value to drop")
+        own = [_several(values.get(column)) for column in columns]
+    else:
+        own = [_several(values)] * len(columns)
+    return tuple(
+        Limits.of(scale, text, dropped) for scale, text, dropped in zip(scales, ranges, own, strict=True)
+    )
+
+
+def _several(values: float | Sequence[float] | None) -> list[float]:
+    """Return one value or several as a list."""
+    if values is None:
+        return []
+    return [float(v) for v in ([values] if isinstance(values, (int, float)) else values)]
+
+
+def limits_in(metadata: Mapping[str, Any]) -> list[Limits]:
+    """Return the limits of the targets of a model, from its metadata."""
+    return [Limits.from_state(state) for state in metadata.get("limits", ())]
 
 
 def scales_in(metadata: Mapping[str, Any]) -> list[Scale]:
@@ -305,6 +355,7 @@ def scales_of(
     transform: str | Mapping[str, str] | None = None,
     unit: str | Mapping[str, str] | None = None,
     units: tuple[str, Sequence[str]] | None = None,
+    beside: Sequence[str] | None = None,
 ) -> tuple[Scale, ...]:
     """Return the scale of each column of values.
 
@@ -316,6 +367,8 @@ def scales_of(
         For all columns, or for each by name; see `daskrf.fit`.
     units : (str, sequence of str), optional
         Name and first values of the column of units, if there is one.
+    beside : sequence of str, optional
+        The unit that stands beside the numbers of each column, or "".
 
     Raises
     ------
@@ -331,13 +384,21 @@ def scales_of(
     forms, asked = _each(columns, transform, "transform"), _each(columns, unit, "unit")
     forms = ["" if form.lower() == "none" else form for form in forms]
     return tuple(
-        _scale(column, form, own, units, alone=forms.count(form) == 1)
-        for column, form, own in zip(columns, forms, asked, strict=True)
+        _scale(column, form, own, units, inside, alone=forms.count(form) == 1)
+        for column, form, own, inside in zip(
+            columns, forms, asked, beside or [""] * len(columns), strict=True
+        )
     )
 
 
 def _scale(
-    column: str, form: str, asked: str, units: tuple[str, Sequence[str]] | None, *, alone: bool
+    column: str,
+    form: str,
+    asked: str,
+    units: tuple[str, Sequence[str]] | None,
+    beside: str,
+    *,
+    alone: bool,
 ) -> Scale:
     """Return the scale of a column; `alone` if no other one has the same transform."""
     _check_transform(column, form)
@@ -345,14 +406,16 @@ def _scale(
     name = form if is_p and alone else f"{form}_{column}" if form else column
     if is_p and asked and concentration_unit(asked) is None:
         raise InputError(
-            f"{form} is made of concentrations, and {asked!r} is none; choose one of {', '.join(_DECADES)}."
+            f"{form} is made of concentrations, and {asked!r} is none; choose one of {', '.join(DECADES)}."
         )
     if asked:
         return Scale(column, name, form, concentration_unit(asked) or asked)
-    if units is not None and (common := Counter(map(_plain, filter(str.strip, units[1])))):
+    if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
         return Scale(column, name, form, max(common, key=common.__getitem__), units=units[0])
-    if (inside := _unit_in(column, sure=not is_p)) is not None:
+    if (inside := unit_in_name(column, sure=not is_p)) is not None:
         return Scale(column, name, form, inside, " (by its name)")
+    if beside and not (is_p and concentration_unit(beside) is None):
+        return Scale(column, name, form, beside, BY_CELLS)
     if is_p:
         raise InputError(
             f"the unit of '{column}' is not known, and {form} depends on it; give it, for example --unit nM"
@@ -376,14 +439,3 @@ def _check_transform(column: str, form: str) -> None:
         raise InputError(f"{form!r} is no transform; choose {known}, or a name such as pIC50, pKi or pEC50.")
     if form and normalised(column).startswith((normalised(form), "log", "pic50", "pki", "pkd", "pec50")):
         raise InputError(f"'{column}' is a logarithm by its name; leave out the transform, or rename it.")
-
-
-def _plain(unit: str) -> str:
-    """Return a unit as it is compared."""
-    return concentration_unit(unit) or unit.strip().strip("'\"")
-
-
-def _unit_in(column: str, *, sure: bool) -> str | None:
-    """Return the unit of concentration at the end of a name; if it must be `sure`, in brackets."""
-    found = _IN_BRACKETS.search(column) or (None if sure else _AT_END.search(column))
-    return concentration_unit(found[1]) if found else None

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import printable
+from daskrf.gp.calibration import judged_coverage
 from daskrf.quantities import amount
-from daskrf.report.merit import MEASURES, Measure
-from daskrf.report.notebook import Shown
+from daskrf.report.merit import MEASURES, Measure, Reliability
+from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import text_table
 
 __all__ = ["MODEL", "CurvePoint", "EvaluationReport", "Figure", "TargetEvaluation", "verdict"]
@@ -25,9 +26,13 @@ MODEL, MEAN, NEAREST, FOREST = "daskrf", "mean", "nearest neighbour", "random fo
 
 _STANDARD_ERRORS = 2.0  # by which a difference has to exceed zero to count
 _LEAST = 0.01  # by which an error has to be smaller to count
-_INTERVAL, _TOLERANCE = 0.95, 0.025  # coverage of the 95 % interval that is right, besides chance
+_LEVELS = (50, 80, 95)  # intervals that are judged
 _MUCH = 0.5  # share of the variance
+_MUCH_RANKED = 0.7  # area under the curve
+_DOUBT = 1e-3  # probability, below which probabilities contradict the shares
+_OFF = 0.05  # by which they differ on average, to be worth a word
 _CURVE = ("r2", "rmse", "log_probability")
+_CURVE_OF_CLASSES = ("auc", "average_precision", "brier")
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,10 @@ class TargetEvaluation:
     notes : tuple of str
     n_nearest : int
         How many of them the nearest neighbour predicted: fewer if there are too many for all.
+    reliability : Reliability, optional
+        Probabilities beside shares, if the labels are 0 and 1.
+    n_positive : int
+        How many of the predicted labels are 1, if they are 0 and 1.
     """
 
     name: str
@@ -106,11 +115,20 @@ class TargetEvaluation:
     curve: tuple[CurvePoint, ...] = ()
     notes: tuple[str, ...] = ()
     n_nearest: int = 0
+    reliability: Reliability | None = None
+    n_positive: int = 0
 
     @property
     def verdict(self) -> str:
-        """The answer to "is it good?", in one sentence."""
+        """The answer to "is it good?", in two sentences."""
+        if self.reliability is not None:
+            return verdict_on_classes(self.figures, self.reliability, self.n_positive / self.n_predicted)
         return verdict(self.figures, self.n_predicted)
+
+    @property
+    def intervals(self) -> dict[str, str]:
+        """Whether the intervals of 50, 80 and 95 % are right, too narrow or too wide."""
+        return {} if self.reliability is not None else judged_intervals(self.figures[MODEL], self.n_predicted)
 
     def lines(self) -> list[str]:
         """Return the lines of the report."""
@@ -132,14 +150,16 @@ class TargetEvaluation:
         ]
 
     def _curve_lines(self) -> list[str]:
-        measures = [measure for measure in MEASURES if measure.name in _CURVE]
-        predictors = list(self.curve[0].figures)
-        header = ["labels", *(m.words for m in measures), *(f"R2 of {p}" for p in predictors if p != MODEL)]
+        names = _CURVE if self.reliability is None else _CURVE_OF_CLASSES
+        measures = [measure for measure in MEASURES if measure.name in names]
+        predictors, first = list(self.curve[0].figures), measures[0]
+        others = [f"{first.words} of {p}" for p in predictors if p != MODEL]
+        header = ["labels", *(m.words for m in measures), *others]
         rows = [
             [
                 point.n_labels,
                 *(_cell(point.figures[MODEL][m.name], m) for m in measures),
-                *(_cell(point.figures[p]["r2"], MEASURES[0]) for p in predictors if p != MODEL),
+                *(_cell(point.figures[p][first.name], first) for p in predictors if p != MODEL),
             ]
             for point in self.curve
         ]
@@ -151,16 +171,17 @@ class TargetEvaluation:
     def outlook(self) -> str:
         """What the last doubling of the labels has brought."""
         few, many = self.curve[-2:]
-        before, after = (point.figures[MODEL]["rmse"].value for point in (few, many))
+        name, said = ("rmse", "RMSE") if self.reliability is None else ("brier", "Brier score")
+        before, after = (point.figures[MODEL][name].value for point in (few, many))
         lower = 1 - after / before
         times = f"from {few.n_labels:,} to {many.n_labels:,} labels"
-        if lower < 0.01:
-            return f"More labels of this kind may not help: {times} the RMSE hardly changed."
-        return f"More labels should help: {times} the RMSE fell by {_percent(lower)}."
+        if not lower >= 0.01:
+            return f"More labels of this kind may not help: {times} the {said} hardly changed."
+        return f"More labels should help: {times} the {said} fell by {_percent(lower)}."
 
 
 @dataclass(frozen=True)
-class EvaluationReport(Shown):
+class EvaluationReport(OfInput):
     """What `evaluate` found.
 
     Attributes
@@ -174,7 +195,8 @@ class EvaluationReport(Shown):
         How labels were joined, in words.
     seconds : float
     table : pyarrow.Table
-        The predictions of all labels, each by the fold that did not know it.
+        The predictions of all labels, each by the fold that did not know it; of labels in memory, a row for
+        each of their rows.
     output, picture : Path or None
         Where the table and the picture are.
     inputs : tuple of str
@@ -218,13 +240,14 @@ class EvaluationReport(Shown):
         }
         found |= {name: None if found[name] is None else str(found[name]) for name in ("output", "picture")}
         found["targets"] = [
-            {**dataclasses.asdict(target), "verdict": target.verdict} for target in self.targets
+            {**dataclasses.asdict(target), "verdict": target.verdict, "intervals": target.intervals}
+            for target in self.targets
         ]
         return json.dumps(_finite(found), indent=2)
 
 
 def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
-    """Return the answer to "is it good?": the errors beside those of other predictors, and the intervals.
+    """Return the answer to "is it good?": the errors beside those of other predictors, and all intervals.
 
     A predictor is better than another if its RMSE is smaller by at least 1 %, and by more than two standard
     errors of the differences over folds.
@@ -237,20 +260,16 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
         Number of predictions.
     """
     own = figures[MODEL]
-    rmse, others = own["rmse"], [name for name in figures if name != MODEL]
+    rmse = own["rmse"]
     if not _better(rmse, figures[MEAN]["rmse"]):
         return (
             f"Is it good? No: its errors (RMSE {rmse.value:.3g}) are no smaller than those of always saying "
             f"the mean ({figures[MEAN]['rmse'].value:.3g}). {_intervals(own, n)}"
         )
-    beaten = [name for name in others if _better(rmse, figures[name]["rmse"])]
-    parts = [(_percent(1 - rmse.value / figures[name]["rmse"].value), name) for name in beaten]
-    than = [f"{less} than those of the {name}" for less, name in parts]
-    smaller = ", ".join([than[0].replace(" than", " smaller than"), *than[1:]])
-    rivals = [name for name in others if not _better(rmse, figures[name]["rmse"])]
+    smaller, rivals = _compared(figures, "rmse")
     share = own["r2"].value
     if rivals:
-        start, more = "Only in part", f", but no smaller than those of the {' and the '.join(rivals)}"
+        start, more = "Only in part", f", but no smaller than those of {rivals}"
     elif share < _MUCH:
         start, more = "A little", f", but it explains only {_percent(share)} of the variance"
     else:
@@ -258,6 +277,60 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
     return (
         f"Is it good? {start}: its errors (RMSE {rmse.value:.3g}) are {smaller}{more}. {_intervals(own, n)}"
     )
+
+
+def verdict_on_classes(
+    figures: Mapping[str, Mapping[str, Figure]], reliability: Reliability, share: float
+) -> str:
+    """Return the answer to "is it good?" for labels that are 0 and 1: ranking, and probabilities.
+
+    Parameters
+    ----------
+    figures : dict of str to dict of str to Figure
+        As of `verdict`; errors are Brier scores.
+    reliability : Reliability
+        Of the probabilities.
+    share : float
+        Of the labels that are 1.
+    """
+    own = figures[MODEL]
+    brier, usual = own["brier"], figures[MEAN]["brier"]
+    ranked = (
+        f"its AUC is {own['auc'].value:.2f} (0.5 is chance) and its average precision "
+        f"{own['average_precision'].value:.2f} ({share:.2f} is chance)"
+    )
+    said = _probabilities(reliability)
+    if not _better(brier, usual):
+        return (
+            f"Is it good? No: {ranked}, and the errors of its probabilities (Brier score {brier.value:.3g}) "
+            f"are no smaller than those of always saying {_percent(share)} ({usual.value:.3g}). {said}"
+        )
+    smaller, rivals = _compared(figures, "brier")
+    errors = f"the errors of its probabilities (Brier score {brier.value:.3g}) are {smaller}"
+    start = "A little" if own["auc"].value < _MUCH_RANKED else "Yes"
+    if rivals:
+        start, errors = "Only in part", f"{errors}, but no smaller than those of {rivals}"
+    return f"Is it good? {start}: {ranked}, and {errors}. {said}"
+
+
+def _probabilities(found: Reliability) -> str:
+    """Return what probabilities are worth."""
+    off = f"in parts with alike ones, they differ from the share of 1 by {_percent(found.error)} on average"
+    if found.p_value >= _DOUBT or found.error < _OFF:
+        return f"Its probabilities are right: {off}."
+    return f"Do not trust its probabilities: {off}, which is no chance (p = {found.p_value:.1g})."
+
+
+def _compared(figures: Mapping[str, Mapping[str, Figure]], name: str) -> tuple[str, str]:
+    """Return how much smaller errors are than those of other predictors, and the predictors as good."""
+    own, others = figures[MODEL][name], [each for each in figures if each != MODEL]
+    beaten = [each for each in others if _better(own, figures[each][name])]
+    than = [
+        f"{_percent(1 - own.value / figures[each][name].value)} than those of the {each}" for each in beaten
+    ]
+    smaller = ", ".join([than[0].replace(" than", " smaller than"), *than[1:]])
+    rivals = [each for each in others if each not in beaten]
+    return smaller, " and ".join(f"the {each}" for each in rivals)
 
 
 def _percent(share: float) -> str:
@@ -276,14 +349,39 @@ def _better(one: Figure, other: Figure) -> bool:
     return bool(difference.mean() > _STANDARD_ERRORS * error)
 
 
+def judged_intervals(own: Mapping[str, Figure], n: int) -> dict[str, str]:
+    """Return whether each interval is right, too narrow or too wide, in the order of their levels."""
+    found: dict[str, str] = {}
+    for level in _LEVELS:
+        held = own[f"coverage_{level}"]
+        there = [share for share in held.folds if math.isfinite(share)]
+        spread = held.spread / math.sqrt(len(there)) if len(there) > 1 else 0.0
+        found[str(level)] = judged_coverage(held.value, level / 100, n, spread)
+    return found
+
+
 def _intervals(own: Mapping[str, Figure], n: int) -> str:
-    """Return what the error bars are worth."""
-    held = own["coverage_95"].value
-    said = f"its 95 % intervals hold {_percent(held)} of the values"
-    by_chance = 3 * math.sqrt(_INTERVAL * (1 - _INTERVAL) / n)
-    if held < _INTERVAL - _TOLERANCE - by_chance:
-        return f"Do not trust its error bars: {said}."
-    return f"Its error bars are {'right' if held <= _INTERVAL + _TOLERANCE else 'wide'}: {said}."
+    """Return what the error bars are worth, by all their intervals."""
+    judged = judged_intervals(own, n)
+    held = {level: _percent(own[f"coverage_{level}"].value) for level in judged}
+    *first, last = judged
+    levels, shares = f"{', '.join(first)} and {last} %", [held[level].removesuffix(" %") for level in judged]
+    all_of_them = f"its {levels} intervals hold {', '.join(shares[:-1])} and {shares[-1]} % of the values"
+    said = set(judged.values())
+    if said == {"right"}:
+        return f"Its error bars are right: {all_of_them}."
+    if said == {"too wide"}:
+        return f"Its error bars are too wide: {all_of_them}."
+    if said == {"too narrow"}:
+        return f"Do not trust its error bars, which are too narrow: {all_of_them}."
+    parts = []
+    for word in dict.fromkeys(judged.values()):
+        alike = [level for level in judged if judged[level] == word]
+        parts.append(f"those of {' and '.join(alike)} % are {word}")
+    start = "Do not trust all of its error bars"
+    if "too narrow" not in said:
+        start = "Its error bars are right in part"
+    return f"{start}: {all_of_them}; {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _cell(figure: Figure, measure: Measure) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,17 @@ from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import Target, WeightedSum, values_of
 from daskrf.jobs.models import Model
 from daskrf.jobs.targets import measured_of, ranked_target
+from daskrf.molecules.names import listed
 from daskrf.quantities import amount
 from daskrf.report.annotation import Known
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
-from daskrf.storage.inspection import status
+from daskrf.storage.inspection import words_of_model
 
 __all__ = ["labelled_of", "screen_command", "write_hits_page"]
 
 _FEWEST_SHOWN = 10  # labels of which pictures are shown
+_PASSES = {"where": "", "smarts": "with ", "without_smarts": "without ", "alerts": "without alerts of "}
 _MOST_COMPARED = 100_000  # labelled molecules, in which the nearest is looked for
 
 
@@ -64,6 +67,10 @@ def write_hits_page(
             f"The best {table.num_rows:,} of {amount(about['rows'], 'molecules')} of {about['source']} by "
             f"{about['acquisition']['rule']}, {about['direction'].removesuffix('e')}ing '{target}'."
         )
+    if passes := [f"{words}{text}" for name, words in _PASSES.items() for text in about.get(name, ())]:
+        summary.append(f"Others than these were left out: {listed(passes)}.")
+    summary += [str(about["chosen"])] if "chosen" in about else []
+    summary.append(_made(model, model_path, targets))
     if about.get("rejected"):
         notes.append(f"{amount(about['rejected'], 'rows')} of the input could not be used and were left out")
     labelled = Known()
@@ -71,10 +78,21 @@ def write_hits_page(
     if model is not None:
         labelled, left_out = labelled_of(model, model_path, targets)
         notes += [left_out] if left_out else []
-        sections["The model"] = [f"{Path(model_path).name}", *status(model_path).words]
+        sections["The model"] = [f"{Path(model_path).name}", *words_of_model(model.metadata)]
     shown = (b"", "") if model is None else _goodness(model, target)
     words = Words(title or _title(table, target), summary, target, sections, command, *shown)
     write_page(table, path, words, labelled, actives)
+
+
+def _made(model: Model | None, path: str | os.PathLike[str], targets: str | Sequence[str]) -> str:
+    """Return which model and targets a page is of, and when it was made."""
+    day = f"Page made on {time.strftime('%Y-%m-%d')}."
+    if model is None:
+        return day
+    shown = [targets] if isinstance(targets, str) else list(targets)
+    known = {name: model.directions.get(name) for name in shown}
+    words = [f"'{name}'{f' (to {way})' if way else ''}" for name, way in known.items() if name]
+    return f"Model {Path(path).name}{f' of {listed(words)}' if words else ''}. {day}"
 
 
 def _title(table: pa.Table, target: str) -> str:
@@ -185,5 +203,8 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
         words += ["--within", limit]
     for name in ("per_block", "rough", "rough_components"):
         words += [f"--{name.replace('_', '-')}", str(about[name])] if about.get(name) else []
+    for name in ("where", "smarts", "without_smarts", "alerts"):
+        for text in about.get(name) or ():
+            words += [f"--{name.replace('_', '-')}", text]
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
     return shlex.join(words)

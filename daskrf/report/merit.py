@@ -13,12 +13,26 @@ from daskrf.errors import InputError
 from daskrf.gp.calibration import coverage, mean_log_probability, r2, rmse
 from daskrf.report.recovery import Recovery
 
-__all__ = ["MEASURES", "Measure", "area_under_curve", "is_class", "measured", "rank_correlation", "top_found"]
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "Reliability",
+    "area_under_curve",
+    "average_precision",
+    "is_class",
+    "measured",
+    "measured_classes",
+    "rank_correlation",
+    "reliability",
+    "top_found",
+]
 
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.5, 0.8, 0.95)
 _FEWEST = 100  # values of which the best 1 % is at least one
+_PARTS, _FEWEST_OF_PART = 10, 20  # in which probabilities are compared with shares
+_LEAST_VARIANCE = 1e-9
 
 
 class Measure(NamedTuple):
@@ -48,6 +62,9 @@ MEASURES = (
     Measure("mae", "MAE", scaled=True),
     Measure("spearman", "Spearman rank correlation"),
     Measure("auc", "AUC"),
+    Measure("average_precision", "average precision"),
+    Measure("brier", "Brier score"),
+    Measure("reliability_error", "probabilities differ from shares by", percent=True),
     Measure("log_probability", "mean log probability"),
     Measure("coverage_50", "within the 50 % interval", percent=True),
     Measure("coverage_80", "within the 80 % interval", percent=True),
@@ -71,11 +88,10 @@ def measured(
     std: npt.ArrayLike | None = None,
     *,
     direction: Literal["maximize", "minimize"] | None = None,
-    classes: bool = False,
     ranks: bool = True,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return all figures of merit by name; those that are not defined are NaN.
+    """Return all figures of merit by name; those that are not defined are NaN; see also `measured_classes`.
 
     Parameters
     ----------
@@ -85,8 +101,6 @@ def measured(
         Standard deviations of the predictions, noise included.
     direction : {"maximize", "minimize"}, optional
         Which values are good. Without it, and with fewer than 100 values, nothing is said of the best 1 %.
-    classes : bool
-        Whether the true values are 0 and 1: then there is an AUC, and nothing is said of the best 1 %.
     ranks : bool
         Whether the predictions rank molecules at all.
     seed : int
@@ -118,15 +132,121 @@ def measured(
     if not ranks:
         return found
     found["spearman"] = rank_correlation(truth, mean)
-    if classes:
-        found["auc"] = area_under_curve(truth > 0.5, mean)
-    elif direction is not None and len(truth) >= _FEWEST and np.ptp(mean) > 0:
+    if direction is not None and len(truth) >= _FEWEST and np.ptp(mean) > 0:
         sign = 1.0 if direction == "maximize" else -1.0
         best, tenth = round(len(truth) / 100), round(len(truth) / 10)
         ranking = top_found(sign * truth, sign * mean, best, seed)
         found["recall_1"], found["recall_10"] = ranking.fraction(best), ranking.fraction(tenth)
         found["enrichment_1"] = ranking.enrichment(best)
     return found
+
+
+def measured_classes(
+    truth: npt.ArrayLike, mean: npt.ArrayLike, probability: npt.ArrayLike, *, ranks: bool = True
+) -> dict[str, float]:
+    """Return the figures of merit of predictions of 0 and 1; all others are NaN.
+
+    Parameters
+    ----------
+    truth, mean, probability : float arrays, shape (n,)
+        True values, what ranks them, and the probability of a 1; NaN where there is none.
+    ranks : bool
+        Whether the predictions rank molecules at all.
+
+    Examples
+    --------
+    >>> found = measured_classes([0.0, 1.0, 1.0], [0.1, 0.2, 0.9], [0.5, 0.5, 1.0])
+    >>> found["auc"], found["average_precision"], round(found["brier"], 3), found["rmse"]
+    (1.0, 1.0, 0.167, nan)
+    """
+    truth, mean = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    given = np.asarray(probability, dtype=np.float64)
+    if truth.ndim != 1 or not truth.shape == mean.shape == given.shape or not len(truth):
+        raise InputError(
+            f"Truth and predictions must be vectors of one length, not {truth.shape}, {mean.shape}, "
+            f"{given.shape}."
+        )
+    found, there = dict.fromkeys((measure.name for measure in MEASURES), math.nan), np.isfinite(given)
+    if ranks:
+        found["auc"] = area_under_curve(truth > 0.5, mean)
+        found["average_precision"] = average_precision(truth > 0.5, mean)
+    if there.any():
+        found["brier"] = float(np.square(truth[there] - given[there]).mean())
+        found["reliability_error"] = reliability(truth[there], given[there]).error
+    return found
+
+
+class Reliability(NamedTuple):
+    """Predicted probabilities beside shares of 1, for parts of the molecules with alike probabilities.
+
+    Attributes
+    ----------
+    predicted, observed : tuple of float
+        Mean probability and share of 1 of each part.
+    counts : tuple of int
+    p_value : float
+        Probability of shares that differ as much, if the probabilities are right.
+    """
+
+    predicted: tuple[float, ...]
+    observed: tuple[float, ...]
+    counts: tuple[int, ...]
+    p_value: float
+
+    @property
+    def error(self) -> float:
+        """The mean difference between probability and share."""
+        difference = np.abs(np.subtract(self.predicted, self.observed))
+        return float(np.average(difference, weights=self.counts))
+
+
+def reliability(truth: npt.ArrayLike, probability: npt.ArrayLike) -> Reliability:
+    """Compare probabilities with shares of 1, in ten parts of as many molecules, or fewer of at least 20.
+
+    Source: Hosmer & Lemeshow 1980, Goodness of fit tests for the multiple logistic regression model. As the
+    molecules were not used to find the probabilities, each part is a degree of freedom.
+
+    Examples
+    --------
+    >>> found = reliability([0, 0, 0, 1] * 10 + [0, 1, 1, 1] * 10, [0.25] * 40 + [0.65] * 40)
+    >>> found.observed, round(found.error, 3), found.counts
+    ((0.25, 0.25, 0.75, 0.75), 0.05, (20, 20, 20, 20))
+    """
+    from scipy.stats import chi2
+
+    truth, probability = np.asarray(truth, dtype=np.float64), np.asarray(probability, dtype=np.float64)
+    n_parts = max(1, min(_PARTS, len(truth) // _FEWEST_OF_PART))
+    parts = np.array_split(np.argsort(probability, kind="stable"), n_parts)
+    predicted = np.array([probability[part].mean() for part in parts])
+    observed = np.array([truth[part].mean() for part in parts])
+    variance = np.array([(probability[part] * (1 - probability[part])).sum() for part in parts])
+    counts = [len(part) for part in parts]
+    errors = np.square(np.array(counts) * (observed - predicted)) / np.maximum(variance, _LEAST_VARIANCE)
+    return Reliability(
+        tuple(predicted.tolist()),
+        tuple(observed.tolist()),
+        tuple(counts),
+        float(chi2.sf(errors.sum(), n_parts)),
+    )
+
+
+def average_precision(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Return the mean of the share of positives above each of them, itself included; NaN without positives.
+
+    Equal predictions are one step of the ranking.
+
+    Examples
+    --------
+    >>> average_precision([True, False, True], [0.9, 0.5, 0.1])
+    0.8333333333333333
+    """
+    positive, predicted = np.asarray(positive, dtype=bool), np.asarray(predicted, dtype=np.float64)
+    if not positive.any():
+        return math.nan
+    values, place = np.unique(-predicted, return_inverse=True)
+    hits = np.bincount(place, positive, len(values))
+    precision = np.cumsum(hits) / np.cumsum(np.bincount(place, minlength=len(values)))
+    return float(hits @ precision / positive.sum())
 
 
 def rank_correlation(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

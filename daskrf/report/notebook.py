@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
 from daskrf.errors import InputError
 from daskrf.molecules.drawings import drawings
+from daskrf.molecules.frames import InputIndex
 from daskrf.quantities import amount
 
-__all__ = ["Shown"]
+__all__ = ["OfInput", "Shown"]
 
 _ROWS = 10  # of a table that are shown
 _HIDDEN = ("smiles", "row", "source", "line")  # columns that are not, beside a drawing
@@ -59,6 +61,25 @@ class Shown:
         table = getattr(self, "table", None)
         text = f"<pre>{html.escape(str(self))}</pre>"
         return text if not isinstance(table, pa.Table) else f"{text}{_table(table)}"
+
+
+class OfInput(Shown):
+    """A report with a table of molecules, each of which is a row of the input.
+
+    The rows of DataFrames and Series have an index: the table has it as a column, or as columns.
+    """
+
+    def with_index(self, index: InputIndex) -> Self:
+        """Return the report with the index of what was given in memory."""
+        table = getattr(self, "table", None)
+        if table is None:
+            return self
+        for name, values in index.columns(table["row"].to_numpy()).items():
+            if name in table.column_names:
+                table = table.set_column(table.column_names.index(name), name, values)
+            else:
+                table = table.append_column(name, values)
+        return dataclasses.replace(self, table=table)  # type: ignore[type-var]
 
 
 def _table(table: pa.Table) -> str:

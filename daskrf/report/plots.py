@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.errors import printable
+from daskrf.report.merit import reliability
 from daskrf.report.recovery import Recovery
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ __all__ = ["HeldOut", "Panels", "plot_evaluation", "plot_screen"]
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
 _ERROR_BARS = 60
+_MOST_CHARACTERS = 80  # of a title or the name of an axis
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def plot_screen(
     Parameters
     ----------
     path : str or Path
-        File to write; its ending (.png, .svg, .pdf) chooses the format.
+        File to write, as PNG.
     held_out : HeldOut
     found : Recovery
     r2 : float
@@ -60,7 +64,7 @@ def plot_screen(
     _calibration(calibration, held_out)
     for axes in (parity, curve, calibration):
         _finish(axes)
-    figure.savefig(path)
+    _save(figure, path, format="png")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class Panels:
         The learning curve: numbers of labels, and the RMSE of each predictor with its spread; may be empty.
     what : str
         What the molecules are.
+    probability : ndarray of float64, optional
+        Probability of a 1, if the values are 0 and 1; NaN where there is none.
+    error : str
+        What the errors of the learning curve are.
     """
 
     held_out: HeldOut
@@ -87,6 +95,8 @@ class Panels:
     found: Recovery | None = None
     curve: Sequence[tuple[int, Mapping[str, tuple[float, float]]]] = ()
     what: str = "molecules not used in the fit"
+    probability: npt.NDArray[np.float64] | None = None
+    error: str = "RMSE"
 
 
 def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], format: str = "png") -> None:
@@ -104,8 +114,14 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
     figure = _figure(4.5 * several, 5.0 * len(targets))
     for row, each in zip(figure.subplots(len(targets), several, squeeze=False), targets, strict=True):
         left = list(row)
-        _parity(left.pop(0), each.held_out, each.r2, each.quantity, each.what)
-        _calibration(left.pop(0), each.held_out)
+        if each.probability is None:
+            _parity(left.pop(0), each.held_out, each.r2, each.quantity, each.what)
+            _calibration(left.pop(0), each.held_out)
+        else:
+            there = np.isfinite(each.probability)
+            truth, probability = each.held_out.truth[there], each.probability[there]
+            _classes(left.pop(0), truth, probability, f"{len(truth):,} {each.what}", each.quantity)
+            _reliability(left.pop(0), truth, probability)
         if each.found is not None:
             _recovery(left.pop(0), each.found)
         if each.curve:
@@ -115,7 +131,7 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
                 axes.set_axis_off()
             else:
                 _finish(axes)
-    figure.savefig(path, format=format)
+    _save(figure, path, format=format)
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -128,8 +144,18 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
+def _save(figure: Figure, path: str | Path | BinaryIO, format: str) -> None:
+    """Write a figure; names of targets may hold characters that no font has, of which nobody need hear."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(path, format=format)
+
+
 def _finish(axes: Axes) -> None:
     """Give axes the style of all, with the legend below, clear of the data."""
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):  # they hold names of targets
+        text.set_parse_math(False)
+        text.set_text(printable(text.get_text(), _MOST_CHARACTERS))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -146,7 +172,7 @@ def _learning(axes: Axes, shown: Panels) -> None:
     axes.set_xscale("log")
     axes.set_xticks(numbers, [f"{n:,}" for n in numbers])
     axes.minorticks_off()
-    axes.set(xlabel="labels", ylabel=f"RMSE of {shown.quantity}", title="What do more labels bring?")
+    axes.set(xlabel="labels", ylabel=f"{shown.error} of {shown.quantity}", title="What do more labels bring?")
 
 
 def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str = Panels.what) -> None:
@@ -208,6 +234,49 @@ def _recovery(axes: Axes, found: Recovery) -> None:
         ylim=(-2, 104),
     )
     axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
+
+
+def _classes(
+    axes: Axes,
+    truth: npt.NDArray[np.float64],
+    probability: npt.NDArray[np.float64],
+    what: str,
+    quantity: str,
+) -> None:
+    bins = [i / 25 for i in range(26)]
+    for value, color in ((0, _GREY), (1, _BLUE)):
+        some = probability[truth == value]
+        axes.hist(some, bins, color=color, alpha=0.6, label=f"{len(some):,} are {value}")
+    axes.set(
+        xlabel=f"probability that {quantity} is 1",
+        ylabel="molecules",
+        title=what,
+        xlim=(0, 1),
+        yscale="symlog",
+    )
+
+
+def _reliability(axes: Axes, truth: npt.NDArray[np.float64], probability: npt.NDArray[np.float64]) -> None:
+    found = reliability(truth, probability)
+    share, counts = np.array(found.observed), np.array(found.counts)
+    errors = 1.96 * np.sqrt(share * (1 - share) / counts)
+    axes.plot([0, 100], [0, 100], color="black", linewidth=0.8, label="perfectly calibrated")
+    axes.errorbar(
+        100 * np.array(found.predicted),
+        100 * share,
+        yerr=100 * errors,
+        color=_BLUE,
+        marker="o",
+        markersize=5,
+        label="this model, with 95 % interval",
+    )
+    axes.set(
+        xlabel="predicted probability of 1 (%)",
+        ylabel="share of 1 (%)",
+        title="Are the probabilities right?",
+        xlim=(-2, 102),
+        ylim=(-2, 102),
+    )
 
 
 def _calibration(axes: Axes, held_out: HeldOut) -> None:

@@ -2,6 +2,8 @@
 
 // What decides which rows are shown, and in which order. Nothing here touches the page.
 const rules = {
+  howToFilter: "a number, a sign and a number, or a range: 5, < 5, >= 2, 2..4",
+
   // A condition on numbers: "> 5", "<= -9", "2..5", "= 3"; null if it cannot be read.
   condition(text) {
     const number = String.raw`[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?`;
@@ -78,9 +80,16 @@ const rules = {
     return counts;
   },
 
+  // As daskrf.molecules.spreadsheets: an apostrophe stands before what a spreadsheet would run.
+  harmless(text) {
+    const plain =
+      /^(?:[+-]?(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[-+=]|[<>]?=[<>]?'?|'[<>]?=[<>]?')$/;
+    return /^'*[=+\-@\t\r]/.test(text) && !plain.test(text) ? `'${text}` : text;
+  },
+
   csv(columns, rows, indices) {
     const field = (value) => {
-      const text = value === null ? "" : String(value);
+      const text = value === null ? "" : rules.harmless(String(value));
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     const lines = [columns.map((column) => field(column.name)).join(",")];
@@ -139,9 +148,12 @@ const page = {
     add("neighbour", "similarity_to_labelled", "nearest labelled molecule", ["nearest_labelled", "its_label"]);
     add("neighbour", "similarity_to_active", "nearest active", ["nearest_active", "its_id"]);
     for (const name of ["weight", "logp", "tpsa"]) add("plain", name, page.columns[page.names[name]]?.label, []);
+    add("origin", "source", "from", ["line", "row"].filter(has));
+    const origin = has("source") ? cells.pop() : null; // it comes last
     page.columns.forEach((column, at) => {
       if (!taken.has(column.name)) cells.push({ kind: "plain", at, name: column.name, label: column.label });
     });
+    if (origin) cells.push(origin);
     return cells;
   },
 
@@ -175,6 +187,7 @@ const page = {
       const kind = page.columns[cell.at].kind;
       const hint = kind === "number" ? "< 5, 2..4" : "contains";
       const input = page.make("input", { placeholder: hint, "aria-label": `filter ${cell.label}` });
+      input.setAttribute("title", kind === "number" ? rules.howToFilter : "text that it contains");
       input.addEventListener("input", () => {
         page.state.filters[cell.at] = input.value;
         page.update();
@@ -206,6 +219,10 @@ const page = {
     const n = (count) => count.toLocaleString("en");
     document.getElementById("count").textContent =
       `${n(page.shown.length)} of ${n(page.rows.length)} molecules`;
+    const ignored = page.cells.filter((cell) => found.wrong.includes(cell.at));
+    document.getElementById("wrong").textContent = ignored.map((cell) =>
+      `The filter of "${cell.label}", "${state.filters[cell.at].trim()}", is ignored: write ${rules.howToFilter}.`
+    ).join(" ");
     document.querySelectorAll("#headings th").forEach((heading, k) => {
       const at = page.cells[k].at;
       const order = state.descending ? "descending" : "ascending";
@@ -260,6 +277,12 @@ const page = {
       const smiles = row[page.names[active ? "nearest_active" : "nearest_labelled"]];
       const words = [active ? said : said && `label ${said}`, `similarity ${rules.shown(value)}`];
       box.append(page.make("div", { class: "name", title: smiles }, words.filter(Boolean).join(", ")));
+      return box;
+    }
+    if (cell.kind === "origin") {
+      const line = row[page.names.line] ?? null;
+      const box = page.make("td", { class: "text" });
+      box.append(page.make("div", {}, line === null ? rules.shown(value) : `${rules.shown(value)}, line ${line}`));
       return box;
     }
     if (cell.kind === "bar" && value !== null) {

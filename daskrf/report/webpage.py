@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -27,12 +27,12 @@ from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
 from daskrf.report.annotation import Known, annotated
 
-__all__ = ["ENDING", "MARK", "MOST", "Words", "check_rows", "write_page"]
+__all__ = ["ENDING", "MOST", "Words", "check_rows", "write_page"]
 
 ENDING = ".html"
 MOST = 10_000
 """Molecules on a page, at most."""
-MARK = '<meta name="generator" content="daskrf">'
+_MARK = '<meta name="generator" content="daskrf">'
 """In every page, by which it is known."""
 
 _PACKET = 100  # drawings in a packet
@@ -109,6 +109,8 @@ def write_page(
     smiles = table["smiles"].to_pylist()
     found = annotated(smiles, labelled or Known(), actives or Known())
     columns = {name: _values(table[name]) for name in table.column_names} | found
+    if "source" in columns:
+        columns["source"] = _without_folders(columns["source"])
     if "similarity_to_labelled" in columns:
         columns.setdefault("its_label", [""] * len(smiles))
         columns.setdefault("nearest_labelled", [""] * len(smiles))
@@ -123,9 +125,33 @@ def write_page(
         "actives": [drawn[text] for text in columns.get("nearest_active", [])],
         "scaffolds": [(text, times, drawn.get(text)) for text, times in scaffolds],
         "packet": _PACKET,
-        "mean": f"{words.quantity} (mean ± std)" if "std" in columns else f"{words.quantity} (mean)",
+        "mean": f"{words.quantity} ({_shown(columns)})".lstrip(),
     }
     path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
+
+
+def _shown(columns: dict[str, list[Any]]) -> str:
+    """Return what the column of means shows; a measurement deviates by more than the function."""
+    if "std_y" in columns:
+        return "mean ± std of a measurement"
+    return "mean ± std" if "std" in columns else "mean"
+
+
+def _without_folders(paths: list[Any]) -> list[Any]:
+    """Return names of files: a page that is passed on does not tell where they lie.
+
+    Examples
+    --------
+    >>> _without_folders(["/home/me/a.smi", "/home/me/b.smi", None])
+    ['a.smi', 'b.smi', None]
+    >>> _without_folders(["/data/x/a.smi", "/data/y/a.smi"])
+    ['x/a.smi', 'y/a.smi']
+    """
+    parts = {path: PurePosixPath(path).parts for path in dict.fromkeys(paths) if isinstance(path, str)}
+    kept = 1
+    while len({tail[-kept:] for tail in parts.values()}) < len(parts):
+        kept += 1
+    return ["/".join(parts[path][-kept:]) if path in parts else path for path in paths]
 
 
 def _drawn(columns: dict[str, list[Any]], scaffolds: list[tuple[str, int]]) -> list[str]:
@@ -140,9 +166,14 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in column.to_pylist()]
     kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
     texts = [v for v in values if isinstance(v, str) and v.strip()]
-    if pt.is_string(kind) and texts and all(_NUMBER.fullmatch(text.strip()) for text in texts):
+    if pt.is_string(kind) and texts and all(map(_is_number, texts)):
         return [float(v) if isinstance(v, str) and v.strip() else None for v in values]
     return values
+
+
+def _is_number(text: str) -> bool:
+    """Return whether text is a number that JSON and floats can hold: `1e400` stays text."""
+    return bool(_NUMBER.fullmatch(text.strip())) and math.isfinite(float(text))
 
 
 def _kind(values: list[Any]) -> str:
@@ -173,7 +204,7 @@ def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{MARK}
+{_MARK}
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(words.title)}</title>
@@ -188,6 +219,7 @@ def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
 <div class="bar">
 <input id="search" type="search" placeholder="search IDs, SMILES and text" aria-label="search">
 <span id="count" role="status"></span>
+<span id="wrong" role="alert"></span>
 <button id="clear" type="button">Show all</button>
 <button id="save" type="button">Save those shown as CSV</button>
 </div>

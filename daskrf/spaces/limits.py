@@ -9,6 +9,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
 from daskrf.errors import InputError
+from daskrf.molecules.descriptors import n_rings
 
 __all__ = ["SUMS", "Range", "lies_within", "ranges_of", "ranges_of_texts", "sums_of"]
 
@@ -33,7 +34,7 @@ def sums_of(molecule: Chem.Mol) -> tuple[float, ...]:
         float(molecule.GetNumHeavyAtoms()),
         float(rdMolDescriptors._CalcMolWt(molecule)),
         float(rdMolDescriptors.CalcNumHBD(molecule)),
-        float(rdMolDescriptors.CalcNumRings(molecule)),
+        float(n_rings(molecule)),
         float(rdMolDescriptors.CalcTPSA(molecule)),
     )
 

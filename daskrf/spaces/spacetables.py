@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.molecules.library import GROUPS, clean_smiles, has_groups
+from daskrf.molecules.structures import unmarked
 from daskrf.quantities import amount
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.reactions import Reaction
@@ -34,11 +36,13 @@ class Space:
     blocks : list of str
         IDs of the building blocks.
     smiles : list of str
-        Their SMILES.
+        Their SMILES. Centres of enhanced stereo groups are not specified in them.
     slots : dict of (int, int) to int32 array
         For each reaction and slot, the positions of its blocks, ascending.
     digest : str
         SHA-256 of the files that it was read from.
+    marked : int
+        Number of blocks with enhanced stereo groups.
     """
 
     reactions: tuple[Reaction | Coupling, ...]
@@ -47,6 +51,19 @@ class Space:
     slots: dict[tuple[int, int], npt.NDArray[np.int32]]
     digest: str
     path: PurePath = field(compare=False)
+    marked: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        texts = list(map(clean_smiles, self.smiles))
+        object.__setattr__(self, "smiles", [text.partition(" ")[0] for text in unmarked(texts)])
+        object.__setattr__(self, "marked", sum(map(has_groups, texts)))
+
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed when it was read."""
+        if not self.marked:
+            return []
+        return [f"{amount(self.marked, 'blocks')} {GROUPS}: products have the marked centres not specified"]
 
     def slots_of(self, reaction: int) -> list[npt.NDArray[np.int32]]:
         """Return the blocks of each slot of a reaction."""
@@ -95,7 +112,7 @@ def read_tables(folder: PurePath) -> Space:
     for block, text in _rows(blocks, ("block", "smiles"), digest):
         if number.setdefault(block, len(smiles)) < len(smiles):
             raise InputError(f"{blocks} has block {block} twice; give each an ID of its own.")
-        smiles.append(text.partition(" ")[0])
+        smiles.append(text)
     places = _places(slots, found, number, digest)
     return Space(tuple(found.values()), list(number), smiles, places, digest.hexdigest(), folder)
 

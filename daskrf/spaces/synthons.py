@@ -168,6 +168,8 @@ class Opener:
             if number := _point(atom):
                 if [bond.GetBondType() for bond in atom.GetBonds()] != [Chem.BondType.SINGLE]:
                     return f"its attachment point {number} is not at the end of a single bond"
+                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which atoms count as theirs, wherever it is
+                    return f"its attachment point {number} is at a hydrogen atom, which joins nothing"
                 points.append(number)
                 atom.SetAtomicNum(0)
                 atom.SetIsotope(number)

@@ -17,6 +17,8 @@ from daskrf.storage.files import file_errors
 
 __all__ = ["TextTable", "content", "natural_order"]
 
+_WORD = re.compile(r"\S+(?:\s+\|[^|]*\|(?!\S))?")  # a CXSMILES extension belongs to the word before it
+
 
 def content(path: PurePath) -> bytes:
     """Return the bytes of a file, uncompressed."""
@@ -87,7 +89,7 @@ class TextTable:
         first = text.partition("\n")[0]
         delimiter = next((mark for mark in "\t," if mark in first), None)
         if delimiter is None:
-            yield from enumerate(map(str.split, text.splitlines()), comments + 1)
+            yield from enumerate(map(_WORD.findall, text.splitlines()), comments + 1)
             return
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         for record in reader:

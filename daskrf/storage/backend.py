@@ -61,7 +61,6 @@ __all__ = [
     "publish",
     "read_each",
     "readable",
-    "refuse_existing",
     "remove_quietly",
     "remove_stale",
     "size_of",
@@ -147,7 +146,8 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
     if scheme is None:
-        return Path(given)
+        path = Path(given)
+        return path if path.name not in ("", "..") else path.resolve()  # what is beside it is named after it
     if scheme[1].lower() != "s3":
         raise InputError(f"{text} cannot be used: paths are local, or objects s3://bucket/key.")
     bucket, _, key = text[scheme.end() :].partition("/")
@@ -193,18 +193,6 @@ def exists(name: PurePath) -> bool:
     if backend(name).is_local:
         return os.path.lexists(name)
     return is_file(name) or bool(backend(name).names(name))
-
-
-def refuse_existing(path: PurePath, overwrite: bool) -> None:
-    """Refuse to write where something is.
-
-    Raises
-    ------
-    StoreError
-        Unless it may be overwritten.
-    """
-    if not overwrite and exists(path):
-        raise StoreError(f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)")
 
 
 def size_of(path: PurePath) -> int:

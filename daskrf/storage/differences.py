@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OtherPlanError, StoreError, printable
 from daskrf.exports import declared
 from daskrf.features.featuremap import known_maps
 from daskrf.kernels.kernel import Kernel
@@ -38,6 +38,7 @@ _NAMES = (
     (r"targets.*", "--target"),
     (r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)", None),
     (r"(within|per_block|shortlist|rough|rough_components)", None),
+    (r"(where|smarts|without_smarts|alerts)(?:\[\d+\])?", None),
     (r"extra.*", "--keep-columns"),
     (r"rdkit", "the version of RDKit"),
     (r"source", "the library"),
@@ -51,9 +52,10 @@ _FOLLOWS = ("--rows-per-partition", "what the map has learned", "the number of l
 
 def made_with_others(path: PurePath, differing: str) -> StoreError:
     """Return the error for an output that was made from other input or with other options."""
-    return StoreError(
+    return OtherPlanError(
         f"{path} was made from other input or with other options: {differing}; give another output path, "
-        "delete that one, or repeat what it was made with"
+        "delete that one, or repeat what it was made with",
+        path,
     )
 
 

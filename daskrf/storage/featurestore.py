@@ -135,7 +135,8 @@ class FeatureStore(RowStore):
             "chunk_rows": chunk_rows,
             "partition_chunks": chunks,
         }
-        origin = {"source_path": absolute(source.path), **(provenance or {})}
+        counted = {"rdkit": source.spec["rdkit"], "counts": source.provenance.get("counts", "")}
+        origin = {"source_path": absolute(source.path), **counted, **(provenance or {})}
         return cls.create(path, "features", spec, _partitions(kept, chunk_rows * chunks), origin)
 
     @property

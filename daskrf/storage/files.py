@@ -232,20 +232,36 @@ def work_folder(output: PurePath) -> PurePath:
     return output.parent / f".{output.name}.daskrf"
 
 
-def private_folder() -> Path:
-    """Return this user's private folder for temporary files to upload, creating it if needed.
+def is_work_folder(folder: PurePath) -> bool:
+    """Return whether a folder is called like one of unfinished work.
+
+    Examples
+    --------
+    >>> is_work_folder(Path(".hits.parquet.daskrf")), is_work_folder(Path("hits.daskrf"))
+    (True, False)
+    """
+    return folder.name.startswith(".") and folder.name.endswith(".daskrf")
+
+
+def private_folder(base: Path | None = None) -> Path:
+    """Return this user's private folder for temporary files, creating it if needed.
 
     Everybody can write to the system's folder of temporary files, and so could create a folder of this name
     first. Files must only be written and deleted in a folder that belongs to this user.
+
+    Parameters
+    ----------
+    base : Path, optional
+        The folder that it is in; default: the system's folder of temporary files.
 
     Raises
     ------
     InputError
         It belongs to another user, others may read or write it, or it is a link.
     """
-    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+    folder = Path(base or tempfile.gettempdir(), f"daskrf-{os.getuid()}")
     with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, parents=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise InputError(

@@ -1,16 +1,18 @@
-"""Files of molecules that commands write: hits and predictions, what they depend on, and how they are known.
+"""Files that commands write: hits, batches, predictions, pages, pictures, and how they are known.
 
-A Parquet file of hits says in its own metadata what it depends on. Other formats have no place for that, so
-they have a record beside them, a hidden Parquet file with the table, the metadata, and the digest of the
-file. Predictions are too many to be kept twice: their record has the columns only.
+A Parquet file says in its own metadata what it depends on. Other formats have no place for that, so they have
+a record beside them, a hidden Parquet file with the metadata, the digest of the file, and, of hits and
+batches, the table. Other tables may be too long to be kept twice: their records have the columns only.
+
+What has neither, or was changed since, is not a file of daskrf, and no command replaces it.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -31,12 +33,14 @@ from daskrf.storage.tablefiles import PARQUET, ending_of, write_molecules
 
 __all__ = [
     "Earlier",
-    "earlier_hits",
     "hits_at",
     "record_of",
+    "refuse_foreign",
     "rejects_of",
+    "unchanged",
     "write_hits",
     "write_predictions",
+    "write_recorded",
     "write_rejects",
 ]
 
@@ -45,24 +49,28 @@ _ABOUT = b"daskrf.about"  # metadata key of what the hits depend on and what was
 _FILE = b"daskrf.file"  # metadata key of a record: size and CRC32C of the file beside it, as sealed JSON
 _KNOWN = {"model", "source", "acquisition", "target", "direction", "rows", "rejected", "notes", "content"}
 _KNOWN_OF_PREDICTIONS = {"model", "source", "targets", "rows", "rejected", "content"}
-_KINDS = {b"hits": "hits", b"predictions": "table"}
+_NEEDED = {"hits": _KNOWN, "table": _KNOWN_OF_PREDICTIONS}  # others need a digest of their content
+_KINDS = {"hits": "hits", "predictions": "table"}  # names of kinds in files, where they differ
+_OTHERS = ("batch", "sample", "evaluation", "picture", "drawing", "page", "quickstart", "rejects")
+_KEPT = ("hits", "batch", "rejects")  # kinds whose records hold the table
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """An existing file of hits, of predictions, or of rejects.
+    """An existing file that a command has written.
 
     Attributes
     ----------
     path : Path
     about : dict
-        What the hits depend on, and further information; empty for hits of daskrf 0.1.
+        What it depends on, and further information; empty for hits of daskrf 0.1.
     rows : int
         Number of rows.
-    kind : {"hits", "rejects", "table"}
-        Rejects are beside hits; "table" stands for predictions in one file.
+    kind : str
+        One of the kinds of files in `daskrf.storage.store.KIND_NAMES`, such as "hits"; "table" stands for
+        predictions in one file.
     file : dict or None
-        Size and CRC32C of a file that has a record beside it.
+        Size and CRC32C of a file that has a record beside it, and those of what it was to replace.
     """
 
     path: PurePath
@@ -77,6 +85,8 @@ class Earlier:
             return (f"{amount(self.rows, 'rows')} of the SMILES files, with file, line, text and reason",)
         if not self.about:
             return ("the file does not tell how they were found",)
+        if self.kind != "hits" and self.kind != "table":
+            return tuple(_words_of(self.about))
         if self.kind == "table":
             return (
                 f"{amount(self.about['rows'], 'predictions')} of {', '.join(self.about['targets'])}",
@@ -96,9 +106,9 @@ class Earlier:
         )
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the content; rejects have Parquet's page checksums only."""
+        """Return what is wrong; rejects of older versions have Parquet's page checksums only."""
         try:
-            if self.kind == "rejects":
+            if self.kind == "rejects" and not self.about:
                 with file_errors("read", self.path):
                     pq.read_table(readable(self._record), page_checksum_verification=True)
                 self._check_file()
@@ -148,22 +158,21 @@ class Earlier:
         """Raise a `StoreError` if the file is not as it was written."""
         if self.file is None:
             return
-        with file_errors("read", self.path), backend(self.path).open(self.path) as file:
-            size, checksum, _ = digests_of_stream(file)
-        if (size, checksum) != (self.file["bytes"], self.file["crc32c"]):
+        with file_errors("read", self.path):
+            found = _digests(self.path)
+        if found != (self.file["bytes"], self.file["crc32c"]):
             raise self._unread("it was changed since it was written")
 
     def _unread(self, how: str) -> StoreError:
-        way = "" if self.kind == "table" else ", or have it made anew by --overwrite (overwrite=True)"
-        return StoreError(f"{self.path} cannot be read ({how}); delete it{way}")
+        return StoreError(f"{self.path} cannot be read ({how}); delete it, or give another output path")
 
-    def is_damaged(self) -> bool:
-        """Return whether reading `table` fails."""
-        try:
-            _ = self.table
-        except StoreError:
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the file is as daskrf wrote it, or was to be replaced by a command that was killed then."""
+        if not self.problems():
             return True
-        return False
+        before = None if self.file is None else self.file.get("before")
+        return before is not None and before == list(_digests(self.path))
 
     def refuse_other(self, spec: dict[str, Any], source: str) -> None:
         """Raise an error if these are the hits of a search with another specification than `spec`.
@@ -197,31 +206,30 @@ def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
     return words | ({"library": f"{source} with hash {words['library']}"} if "library" in words else {})
 
 
-def earlier_hits(output: PurePath, kind: str = "hits") -> Earlier | None:
-    """Return the hits, or the predictions in one file, at a path, or None if nothing is there.
+def unchanged(path: PurePath) -> Earlier | None:
+    """Return what a command has written at a path, if nobody has changed it since; else None."""
+    found = hits_at(path)
+    return found if found is not None and found.is_unchanged else None
 
-    Parameters
-    ----------
-    output : Path
-    kind : {"hits", "table"}
+
+def refuse_foreign(path: PurePath) -> None:
+    """Refuse to replace anything but what daskrf has written, as its record says.
 
     Raises
     ------
     InputError
-        Something else is there.
+        Something else is there, or it was changed since.
     """
-    with file_errors("write", output):
-        if not exists(output):
-            return None
-        found = hits_at(output)
-    if found is None or (found.kind == "table") != (kind == "table"):
-        what = "predictions" if kind == "table" else "hits"
-        raise InputError(f"{output} exists and does not hold {what} of daskrf; give another output path.")
-    return found
+    with file_errors("read", path):
+        if not exists(path) or unchanged(path) is not None:
+            return
+        known = hits_at(path) is not None
+    how = "was changed since daskrf wrote it" if known else "exists and was not written by daskrf"
+    raise InputError(f"{path} {how}, and is never replaced; give another output path.")
 
 
 def hits_at(path: PurePath) -> Earlier | None:
-    """Return the hits, predictions or rejects in a file; None if it is something else."""
+    """Return what a command has written in a file; None if it is something else."""
     if not is_file(path):
         return None
     return _described_by(path, path) or _described_by(path, record_of(path))
@@ -235,11 +243,12 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
     known = (footer.metadata or {}) if footer is not None else {}
     if footer is None or _MARK not in known:
         return None
-    kind = _KINDS.get(known[_MARK], "hits")
+    mark = known[_MARK].decode(errors="replace")
+    kind = mark if mark in _OTHERS else _KINDS.get(mark, "hits")
     about: dict[str, Any] = {}
     with suppress(*DAMAGE):
         found = unsealed(known.get(_ABOUT, b""))
-        about = found if found.keys() >= (_KNOWN_OF_PREDICTIONS if kind == "table" else _KNOWN) else {}
+        about = found if found.keys() >= _NEEDED.get(kind, {"content"}) else {}
     file: dict[str, Any] | None = None
     if record != path:
         file = {"bytes": -1, "crc32c": ""}  # matches no file, should the record be damaged
@@ -268,33 +277,41 @@ def write_hits(
     output: PurePath,
     about: dict[str, Any] | None = None,
     write: Callable[[pa.Table, Path], None] | None = None,
+    *,
+    kind: str = "hits",
+    before: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a table of hits or rejects atomically, as the ending of `output` says.
+    """Write a table of hits, of a batch or the like atomically, as the ending of `output` says.
 
     Parameters
     ----------
     table : pyarrow.Table
     output : Path
     about : dict, optional
-        What the hits depend on, and further information, as JSON values.
+        What the table depends on, and further information, as JSON values.
     write : callable, optional
         Writes the table to a file, if the ending of `output` is not one of `write_molecules`.
+    kind : str
+        See `Earlier`.
+    before : callable, optional
+        Called with the written file before it replaces anything. Default: refuse to replace what daskrf has
+        not written.
 
     Raises
     ------
+    InputError
+        Something else is there.
     StoreError
         Disk full, no permission, and so on.
     """
-    metadata = {_MARK: b"hits"}
-    if about is not None:
-        metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
-    remove_stale(output.parent, output.name)  # left by a killed run
-    with file_errors("write", output), backend(output).writing(output) as temporary:
-        if ending_of(output) == PARQUET:
+    inside = ending_of(output) == PARQUET
+    held = table if inside or kind in _KEPT else table.slice(0, 0)
+    metadata = _metadata(kind, about, held)
+    with _replacing(output, None if inside else metadata, lambda: held, before) as temporary:
+        if inside:
             write_parquet(table.replace_schema_metadata(metadata), temporary)
         else:
             (write or functools.partial(write_molecules, name=output))(table, temporary)
-            _write_record(table, output, temporary, metadata)
 
 
 def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[str, Any]) -> None:
@@ -308,19 +325,39 @@ def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[
     about : dict
         What the predictions depend on, and further information, as JSON values.
     """
-    remove_stale(output.parent, output.name)
     columns: list[pa.Table] = []
+    metadata: dict[bytes, bytes] = {}
 
     def watched() -> Iterable[pa.Table]:
         for table in tables:
             columns[:] = [table.slice(0, 0)]
             yield table
 
-    with file_errors("write", output), backend(output).writing(output) as temporary:
+    with _replacing(output, metadata, lambda: columns[0]) as temporary:
         write_molecules(watched(), temporary, name=output)
-        metadata = {_MARK: b"predictions"}
-        metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(columns[0])}))
-        _write_record(columns[0], output, temporary, metadata)
+        metadata |= _metadata("predictions", about, columns[0])
+
+
+def write_recorded(
+    output: PurePath,
+    write: Callable[[Path], object],
+    about: dict[str, Any],
+    kind: str,
+    before: Callable[[Path], None] | None = None,
+) -> None:
+    """Write a file that is no table, such as a picture, atomically, with a record beside it.
+
+    Parameters
+    ----------
+    output : Path
+    write : callable
+        Writes the file it is given.
+    about, kind, before
+        As in `write_hits`.
+    """
+    empty = pa.table({})
+    with _replacing(output, _metadata(kind, about, empty), lambda: empty, before) as temporary:
+        write(temporary)
 
 
 def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, PurePath | None]:
@@ -331,21 +368,75 @@ def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, Pu
     path = rejects_of(output)
     table = pa.concat_tables(tables).unify_dictionaries()
     if not table.num_rows:
+        refuse_foreign(path)
         for old in (path, record_of(path)) if ending_of(path) != PARQUET else (path,):
             backend(old).remove(old)
         return 0, None
-    write_hits(table, path)
+    write_hits(table, path, {}, kind="rejects")
     return table.num_rows, path
 
 
+def _metadata(kind: str, about: dict[str, Any] | None, table: pa.Table) -> dict[bytes, bytes]:
+    """Return what a file, or the record that holds `table`, says of itself."""
+    metadata = {_MARK: kind.encode()}
+    if about is not None:
+        metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
+    return metadata
+
+
+@contextmanager
+def _replacing(
+    output: PurePath,
+    metadata: dict[bytes, bytes] | None,
+    table: Callable[[], pa.Table],
+    before: Callable[[Path], None] | None = None,
+) -> Iterator[Path]:
+    """Yield a local file that comes to its place at the end of the block, after its record, if it has one."""
+    remove_stale(output.parent, output.name)  # left by a killed run
+    with file_errors("write", output), backend(output).writing(output) as temporary:
+        yield temporary
+        if before is None:
+            refuse_foreign(output)
+        else:
+            before(temporary)
+        if metadata is not None:
+            _write_record(table(), output, temporary, metadata)
+
+
 def _write_record(table: pa.Table, output: PurePath, file: Path, metadata: dict[bytes, bytes]) -> None:
-    """Write the record of `output`, whose content is in `file` and comes to its place after this."""
+    """Write the record of `output`, whose content is in `file` and comes to its place after this.
+
+    Should this process end before, what is there until then is still known as a file of daskrf.
+    """
     size, checksum, _ = digests_of_file(file)
-    known = {**metadata, _FILE: sealed(canonical_json({"bytes": size, "crc32c": checksum}))}
+    of_file: dict[str, Any] = {"bytes": size, "crc32c": checksum}
+    if exists(output) and unchanged(output) is not None and (earlier := _digests(output)) != (size, checksum):
+        of_file["before"] = earlier
+    known = {**metadata, _FILE: sealed(canonical_json(of_file))}
     record = record_of(output)
     remove_stale(record.parent, record.name)
     with backend(record).writing(record) as temporary:
         write_parquet(table.replace_schema_metadata(known), temporary)
+
+
+def _digests(path: PurePath) -> tuple[int, str]:
+    """Return size and CRC32C of a file."""
+    with backend(path).open(path) as file:
+        return digests_of_stream(file)[:2]
+
+
+def _words_of(about: dict[str, Any]) -> Iterator[str]:
+    """Describe what has no words of its own: what it is, of which target and direction, model and library."""
+    yield str(about["made"])
+    if "target" in about:
+        target = about["target"] if isinstance(about["target"], str) else " and ".join(about["target"])
+        direction = about.get("direction")
+        yield f"{str(direction).removesuffix('e')}ing '{target}'" if direction else f"target: {target}"
+    if "model" in about:
+        yield f"model: {about['model_name']}, hash {about['model'][:12]}"
+    if "source" in about:
+        known = f", hash {about['library'][:12]}" if "library" in about else ""
+        yield f"{about.get('source_kind', 'library')}: {about['source']}{known}"
 
 
 def record_of(output: PurePath) -> PurePath:

@@ -23,7 +23,8 @@ from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.hits import Earlier, hits_at, record_of
 from daskrf.storage.integrity import DAMAGE, believed
-from daskrf.storage.model import load_model, read_arrays
+from daskrf.storage.keptrounds import problems_of_rounds
+from daskrf.storage.model import check_numbers, load_model, read_arrays
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
 from daskrf.storage.store import (
@@ -39,6 +40,7 @@ from daskrf.storage.store import (
 from daskrf.storage.tablefiles import PARQUET, ending_of
 
 __all__ = [
+    "FolderStatus",
     "StoreStatus",
     "VerifyReport",
     "check_output",
@@ -47,25 +49,26 @@ __all__ = [
     "kinds_words",
     "map_words",
     "model_words",
+    "remedy",
     "status",
     "verify",
+    "words_of_model",
 ]
 
 _ROUNDS = 12  # of a model, shown at most
 _SHOWN = 2_000  # characters of a line at most, whatever a plan contains
 REASON_PARTITIONS = 100
 REJECT_FILES = 2_000  # read at most, so that a status is quick
-REMEDIES = {
+_REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
     "model": "delete {} and fit again",
-    "hits": "run the same `daskrf screen` command with --overwrite, which writes {} again",
-    "rejects": "run the `daskrf screen` command of its hits with --overwrite, which writes {} again",
-    "table": "delete {} and run the same `daskrf predict` command again",
+    "rejects": "delete {} and the hits beside it, and run the same command again",
 }
-UNITS = {"model": "models", "hits": "files", "rejects": "files", "table": "files"}  # kinds without partitions
-
+_REMEDY = "delete {} and run the same command again"  # of other files
+_MOST_LISTED = 1_000  # outputs in a folder
+STORES = ("fingerprints", "features", "predictions")  # kinds with partitions
 
 _FINGERPRINTS = {
     "morgan": "Morgan (circular)",
@@ -135,7 +138,7 @@ class StoreStatus:
         state = "at work" if running else "complete" if self.complete else "unfinished"
         lines = [f"{self.path}: {KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
-        if self.kind not in UNITS and (self.done or self.missing or self.damaged):
+        if self.kind in STORES and (self.done or self.missing or self.damaged):
             lines.append(
                 f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
                 f"{len(self.damaged):,} damaged"
@@ -171,6 +174,8 @@ class StoreStatus:
             lines.append(f"  molecules without any feature: {counts['empty']:,}")
         if counts.get("saturated"):
             lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
+        if counts.get("marked"):
+            lines.append(f"  molecules with enhanced stereo groups: {counts['marked']:,}")
         each = f", {self.bytes / counts['kept']:,.0f} bytes a molecule" if counts.get("kept") else ""
         each += " with ID and SMILES" if each and self.kind in ("fingerprints", "features") else ""
         if self.bytes or self.done:
@@ -213,21 +218,63 @@ class VerifyReport:
 
     def __str__(self) -> str:
         checked = amount(self.checked, "partitions")
-        if self.kind in UNITS:
+        if self.kind not in STORES:
             state = "every digest is right" if self.sound else "damaged"
             lines = [f"{self.path}: {KIND_NAMES[self.kind]}, {state}"]
             lines += [f"  {problem}" for problem in self.damaged.get(0, ())[:20]]
-            lines += [] if self.sound else [f"  {REMEDIES[self.kind].format(self.path)}"]
+            lines += [] if self.sound else [f"  {remedy(self.kind, self.path)}"]
         elif self.sound:
             lines = [f"{self.path}: every digest of {checked} is right"]
         else:
             lines = [f"{self.path}: {len(self.damaged):,} of {checked} damaged"]
             for p, problems in list(self.damaged.items())[:20]:
                 lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
-            lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
+            lines.append(f"  {remedy(self.kind, self.path)}")
         if self.missing:
             lines.append(f"  not finished yet: {amount(len(self.missing), 'partitions')}")
         return "\n".join(printable(line, _SHOWN) for line in lines)
+
+
+@dataclass(frozen=True)
+class FolderStatus:
+    """The outputs in a folder; ``str()`` gives a line for each.
+
+    Attributes
+    ----------
+    path : Path
+    outputs : tuple of StoreStatus
+        Stores, models and files that commands have written, or are writing, by name.
+    unread : tuple of (str, str)
+        Names of outputs that cannot be read, and why.
+    others : int
+        Files and folders that daskrf has not written.
+    """
+
+    path: PurePath
+    outputs: tuple[StoreStatus, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+    others: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}: a folder with {amount(len(self.outputs), 'outputs')} of daskrf"]
+        for output in self.outputs:
+            first, *rest = str(output).splitlines()
+            said = f": {rest[0].strip()}" if output.words and rest else ""
+            lines.append(f"  {output.path.name}{first.removeprefix(str(output.path))}{said}")
+        lines += [f"  {name}: {why}" for name, why in self.unread]
+        if self.others:
+            what = "other file or folder" if self.others == 1 else "other files and folders"
+            lines.append(f"  and {self.others:,} {what}")
+        return "\n".join(printable(line, _SHOWN) for line in lines)
+
+    def to_json(self) -> str:
+        """Return all attributes as JSON."""
+        return json.dumps(asdict(self), default=str)
+
+
+def remedy(kind: str, path: PurePath) -> str:
+    """Return what to do about a damaged output."""
+    return _REMEDIES.get(kind, _REMEDY).format(path)
 
 
 def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
@@ -278,8 +325,10 @@ def check_output(path: PurePath, kind: str) -> None:
         raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
-def status(path: str | os.PathLike[str]) -> StoreStatus:
-    """Return the status of a store, model or hits, finished or not, from records, sizes and run logs.
+def status(path: str | os.PathLike[str]) -> StoreStatus | FolderStatus:
+    """Return the status of an output, finished or not, or of a folder of outputs.
+
+    It is read from records, sizes and run logs.
 
     Digests are not checked; `verify` does that.
 
@@ -290,7 +339,7 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
 
     Returns
     -------
-    StoreStatus
+    StoreStatus, or FolderStatus for a folder that is no output itself
 
     Raises
     ------
@@ -298,6 +347,50 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
         Nothing is there, or it is of an unknown format version.
     """
     path = as_path(path)
+    return _folder_status(path) if _is_plain_folder(path) else _status(path)
+
+
+def _is_plain_folder(path: PurePath) -> bool:
+    """Return whether a path is a folder of any files, and no output."""
+    with file_errors("read", path):
+        return (
+            not is_file(path)
+            and bool(backend(path).names(path))
+            and kind_of(path, missing_ok=True) is None
+            and job_of(path) is None
+        )
+
+
+def _folder_status(path: PurePath) -> FolderStatus:
+    """Return the status of a folder."""
+    with file_errors("read", path):
+        names = backend(path).names(path)
+    logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
+    outputs: list[StoreStatus] = []
+    unread: list[tuple[str, str]] = []
+    others = 0
+    for name in sorted({*names, *logs}):
+        if name.startswith(".") or (name.endswith(".log") and job_of(path / name[:-4]) is not None):
+            continue
+        try:
+            if not _is_output(path / name):
+                others += name in names
+            elif len(outputs) < _MOST_LISTED:
+                outputs.append(_status(path / name))
+        except StoreError as error:
+            unread.append((name, str(error)))
+    return FolderStatus(path, tuple(outputs), tuple(unread), others)
+
+
+def _is_output(path: PurePath) -> bool:
+    """Return whether a command has written something at a path, or is about to."""
+    if is_file(path):
+        return hits_at(path) is not None
+    return kind_of(path, missing_ok=True) is not None or job_of(path) is not None
+
+
+def _status(path: PurePath) -> StoreStatus:
+    """Return the status of one output."""
     job = job_of(path)
     if (hits := _hits_at(path)) is not None:
         size = backend(path).size(path) or 0
@@ -323,7 +416,7 @@ def _hits_at(path: PurePath) -> Earlier | None:
         found = hits_at(path)
     if found is None:
         raise StoreError(
-            f"{path} is damaged, or not a file of hits; give a store, a model, or what `daskrf screen` wrote"
+            f"{path} was not written by daskrf, or is damaged; give a store, a model, or what a command wrote"
             + ("" if ending_of(path) == PARQUET else f" together with its record, {record_of(path).name}")
         )
     return found
@@ -418,13 +511,14 @@ def _model_status(path: PurePath) -> StoreStatus:
     """Return the status of a model, from its record only."""
     found = load_model(path, ())
     with believed(path):
-        words = _model_words(found.metadata)
+        words = words_of_model(found.metadata)
     return StoreStatus(path, "model", tuple(words), bytes=found.bytes, provenance=found.provenance)
 
 
-def _model_words(metadata: dict[str, Any]) -> list[str]:
-    """Describe the content of a model."""
+def words_of_model(metadata: dict[str, Any]) -> list[str]:
+    """Describe the content of a model by its metadata."""
     words = []
+    check_numbers(metadata.get("gp", {}))
     if metadata.get("map") is not None:
         words.append(map_words(metadata["map"]))
     if (model := model_words(metadata.get("gp", {}))) is not None:
@@ -434,8 +528,12 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
     words += [scale.words() for scale in scales_in(metadata) if scale.known]
+    toolkit = metadata.get("toolkit")
+    counted = toolkit.get("rdkit") if isinstance(toolkit, dict) else ""
+    words.append(f"molecules counted by RDKit {counted or 'of an unknown version'}")
     if isinstance(metadata.get("labels"), dict):
-        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
+        own = {key: value for key, value in metadata["labels"].items() if value or key == "matched"}
+        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in own.items())
         words.append(f"labels: {', '.join(counts)}")
     words += _round_words(metadata.get("rounds", []), metadata.get("targets", []))
     if metadata.get("spec_hash"):
@@ -522,7 +620,7 @@ def _model_problems(path: PurePath) -> dict[int, list[str]]:
     """Check the record of a model and every digest in it."""
     try:
         with file_errors("read", path):
-            problems = load_model(path, ()).problems(path)
+            problems = [*load_model(path, ()).problems(path), *problems_of_rounds(path)]
     except StoreError as error:
         problems = [str(error)]
     return {0: problems} if problems else {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,9 @@ import pyarrow.compute as pc
 from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import BY_SMILES, Labels
 from daskrf.molecules.names import listed
-from daskrf.molecules.structures import inchikeys, same_structures
-from daskrf.molecules.values import AS_VALUES, Scale
+from daskrf.molecules.repeats import notes_on_repeats, one_of_each
+from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same_names
+from daskrf.molecules.values import AS_VALUES, Limits, Scale
 from daskrf.quantities import amount
 from daskrf.storage.files import canonical_json
 from daskrf.storage.rowstore import RowStore
@@ -23,6 +25,14 @@ from daskrf.storage.rowstore import RowStore
 __all__ = ["JoinedLabels", "Matches", "NoMatchError", "join_labels", "match_labels"]
 
 JOIN_ROWS = 1_000_000
+
+_LABELS_COMPARED, _ROWS_COMPARED = 200, 200_000  # where none is joined: a tautomer takes 20 ms
+_WITHOUT = {
+    "structure": "however they are written",
+    "parent": "without salts and charges",
+    "tautomer": "whatever the salt, the charge and the tautomer",
+    "skeleton": "without stereochemistry",
+}
 
 
 class NoMatchError(InputError):
@@ -82,6 +92,13 @@ class JoinedLabels:
     unusual : dict of str to (int, str)
         How many values of the label file were left out, by kind, or were censored and taken as they are, each
         with an example.
+    limits, notes : tuple
+        As in `Labels`.
+    n_further, log_times : int and float
+        For labels that stand for means without deviations: how many more labels there are than means, and the
+        sum of the logarithms of the numbers of measurements.
+    merged, repeats_as : int and str
+        Matched labels that gave way to one of their molecule, and which: the "best", "mean" or "median".
     """
 
     row: np.ndarray
@@ -96,6 +113,12 @@ class JoinedLabels:
     unmatched_keys: tuple[str, ...]
     scales: tuple[Scale, ...] = ()
     unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    limits: tuple[Limits, ...] = ()
+    notes: tuple[str, ...] = ()
+    n_further: int = 0
+    log_times: float = 0.0
+    merged: int = 0
+    repeats_as: str = "all"
 
     @property
     def digest(self) -> str:
@@ -105,10 +128,35 @@ class JoinedLabels:
             found.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
         return found.hexdigest()
 
+    def evidence_of_means(self, noise_variance: float) -> float:
+        """Return what the log evidence of means exceeds that of the labels that stand for them by.
+
+        The density of n measurements that equal their mean m, given f, is N(m | f, v/n) (2 pi v)^((1-n)/2)
+        n^(-1/2), of which only the first factor is of the mean. It is 0 if labels are no means.
+        """
+        return 0.5 * (self.n_further * math.log(2 * math.pi * noise_variance) + self.log_times)
+
     @property
     def n_molecules(self) -> int:
         """Number of molecules with labels."""
         return self.matched - self.repeats
+
+    def one_of_each(self, repeats: str, largest: Sequence[bool] = ()) -> Self:
+        """Return one label of each molecule: the best, the mean or the median of its labels.
+
+        `largest` is whether the best label is the largest one, for each target.
+        """
+        first, y = one_of_each(self.row, self.y, repeats, largest)
+        return replace(
+            self,
+            row=self.row[first],
+            y=y,
+            matched=len(first),
+            repeats=0,
+            equal_repeats=0,
+            merged=len(self.row) - len(first),
+            repeats_as=repeats,
+        )
 
     def separate(self) -> list[tuple[tuple[int, ...], JoinedLabels]]:
         """Return groups of targets that have values in the same rows, each with the labels of the group.
@@ -136,6 +184,10 @@ class JoinedLabels:
             parts.append(
                 f"repeat measurements among them: {self.repeats:,}, and each counts (the mean of r has 1/r "
                 "of the noise variance)"
+            )
+        if self.merged:
+            parts.append(
+                f"further labels of these molecules: {self.merged:,} (the {self.repeats_as} of each counts)"
             )
         if self.equal_repeats:
             parts.append(
@@ -207,16 +259,16 @@ def _key_blocks(
     most = max(JOIN_ROWS, len(labels.keys))
     column = "smiles" if labels.key in BY_SMILES else labels.key
     columns = ["row"] if column == "row" else ["row", column]
-    known = labels.keys.to_pylist() if labels.key in ("structure", "parent") else []
+    level = next((level for level in LEVELS if level == labels.key), None)
+    known = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
     tables: list[pa.Table] = []
     n_rows = 0
 
     def block() -> tuple[np.ndarray, pa.Array]:
         table = pa.concat_tables(tables)
         keys = table[columns[-1]].cast(labels.keys.type).combine_chunks()
-        if labels.key in ("structure", "parent"):
-            found = same_structures(known, keys.to_pylist(), labels.key == "parent")
-            keys = pa.array(found, labels.keys.type)
+        if known is not None:
+            keys = pa.array(known.same_as(keys.to_pylist()), labels.keys.type)
         elif labels.key == "inchikey":
             keys = pa.array(inchikeys(keys.to_pylist()), labels.keys.type)
         return table["row"].to_numpy(), keys
@@ -260,13 +312,25 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     there = matches.first_row >= 0
     missing = labels.keys.take(pa.array(np.flatnonzero(~there)[:5])).to_pylist()
     if not there.any():
+        way_out = _other_level(labels, store) or "choose the key and its column, or another library"
         raise NoMatchError(
             f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
-            f"{labels.key} {missing[0]!r} in it; choose the key and its column, or another library"
+            f"{labels.key} {missing[0]!r} in it; {way_out}"
         )
     row = matches.first_row[labels.index]
     order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
     row, y, n_found = row[order], labels.y[order], int(np.count_nonzero(there))
+    notes = labels.notes
+    if not labels.means:
+        notes += notes_on_repeats(
+            row, y, labels.names, lambda at: str(labels.keys[int(labels.index[order[at]])])
+        )
+    means: Any = slice(None)
+    n_further, log_times = 0, 0.0
+    if labels.times is not None:
+        times = labels.times[order]
+        means = times > 0
+        n_further, log_times = len(times) - int(means.sum()), float(np.log(times[means]).sum())
     return JoinedLabels(
         row=row,
         y=y,
@@ -274,12 +338,41 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         matched=len(row),
         unmatched=len(labels) - len(row),
         repeats=len(row) - n_found,
-        equal_repeats=_n_equal(row, y) if len(row) > n_found else 0,
+        equal_repeats=_n_equal(row[means], y[means]) if len(row) > n_found else 0,
         library_duplicates=matches.n_hits - n_found,
         dropped=labels.dropped,
         unmatched_keys=tuple(str(key) for key in missing),
         scales=labels.scales,
         unusual=labels.unusual,
+        limits=labels.limits,
+        notes=notes,
+        n_further=n_further,
+        log_times=log_times,
+    )
+
+
+def _other_level(labels: Labels, store: RowStore) -> str:
+    """Return how labels of which none is in a library by their structures would be in it, or nothing.
+
+    Files without coordinates, or with stereochemistry that was made up, are joined by skeletons alone.
+    """
+    if labels.key not in ("smiles", *LEVELS):
+        return ""
+    keys, best, most = labels.keys[:_LABELS_COMPARED].to_pylist(), "", 0
+    wider = LEVELS[LEVELS.index(labels.key) + 1 :] if labels.key in LEVELS else LEVELS
+    for level in wider:
+        names, found, p = same_names(keys, level), set[str | None](), 0
+        known = KnownStructures(names, level)
+        while p < store.n_partitions and store.row_bounds[p] < _ROWS_COMPARED:
+            found.update(known.same_as(store.read_rows(p, ["smiles"])["smiles"].to_pylist()))
+            p += 1
+        if (n := sum(name in found for name in names)) > most:
+            best, most = level, n
+    if not best:
+        return ""
+    there = f"{len(keys):,}" if len(keys) == len(labels.keys) else f"first {len(keys):,}"
+    return (
+        f"{most:,} of the {there} would match {_WITHOUT[best]}: join by that with --key {best} (key={best!r})"
     )
 
 

@@ -37,6 +37,7 @@ from daskrf.storage.backend import (
 )
 from daskrf.storage.files import file_errors
 from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
+from daskrf.storage.keptrounds import kept_groups
 from daskrf.storage.store import (
     ARRAYS_FILE,
     FORMAT,
@@ -52,9 +53,11 @@ from daskrf.storage.zarrays import BLOCK_BYTES, Layout, blocks, create_group, re
 
 __all__ = [
     "Saved",
+    "check_numbers",
     "find_checkpoint",
     "load_model",
     "made_once",
+    "more_arrays",
     "needed_checkpoint",
     "read_arrays",
     "read_checkpoint",
@@ -125,8 +128,9 @@ def save_model(
             check_kind(read_plan(path)["kind"], "model", path)
         remove_stale(path, "arrays")
     group = _write(path, "model", arrays, metadata, provenance())
+    kept = kept_groups(path) | {group}
     for name in backend(path).names(path):
-        if _GROUP.fullmatch(name) and name != group:
+        if _GROUP.fullmatch(name) and name not in kept:
             remove_quietly(path / name)
     return path / ARRAYS_FILE
 
@@ -158,6 +162,42 @@ def load_model(path: str | os.PathLike[str], names: Collection[str] | None = Non
             refuse_old(path)
             raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
     return read_arrays(path, "model", names)
+
+
+def check_numbers(state: Mapping[str, Any]) -> None:
+    """Reject the state of a process, or of several, whose means or variances are no numbers.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(state, Mapping):
+        raise ValueError("the state of its process is none")
+    for name in ("mean", "signal_variance", "noise_variance"):
+        if name in state and not np.isfinite(np.asarray(state[name], np.float64)).all():
+            raise ValueError(f"its {name} is not a number")
+    for part in state.get("parts", ()):
+        check_numbers(part)
+
+
+def more_arrays(path: str | os.PathLike[str], found: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
+    """Read further arrays of a model whose record was read before: those that this record names.
+
+    So everything that a command knows of a model is of one model, though another may take its place.
+
+    Raises
+    ------
+    StoreError
+        They are damaged, or the model was replaced since.
+    """
+    path = as_path(path)
+    try:
+        with file_errors("read", path):
+            return {name: _read_array(path, found, name) for name in names}
+    except StoreError:
+        if load_model(path, ()).group == found.group:
+            raise
+    raise StoreError(f"The model {path} was changed during the run; run the same command again.")
 
 
 def write_checkpoint(

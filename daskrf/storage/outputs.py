@@ -1,58 +1,91 @@
-"""Files that a job writes at its end: they replace what a killed run of it has written, and nothing else."""
+"""Files that a job writes at its end: they replace what daskrf has written, if asked to, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from daskrf.errors import StoreError
-from daskrf.storage.backend import backend, exists, is_file, refuse_existing, remove_stale
+from daskrf.errors import InputError, StoreError
+from daskrf.storage.backend import backend, exists, is_file
 from daskrf.storage.files import digests_of_file, digests_of_stream, file_errors
+from daskrf.storage.hits import Earlier, hits_at, refuse_foreign
 from daskrf.storage.integrity import read_sealed, write_sealed
 
-__all__ = ["refuse_others", "writing"]
+__all__ = ["earlier_output", "guarded", "refuse_others"]
 
 
-def refuse_others(path: PurePath, work: PurePath, *, overwrite: bool) -> None:
-    """Refuse to write where something is, unless it is what an unfinished run has written.
+def refuse_others(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> None:
+    """Refuse to write where something is, unless daskrf wrote it and it may be replaced.
+
+    Every command asks this of every file that it writes, before it begins and again before it replaces
+    anything.
 
     Parameters
     ----------
     path : Path
-    work : Path
-        Folder of what runs leave until they have finished.
+    work : Path, optional
+        Folder of what runs leave until they have finished: what an unfinished run has written may be written
+        again.
     overwrite : bool
-        Whether anything may be replaced.
+        Whether what daskrf has written may be replaced.
 
     Raises
     ------
+    InputError
+        Something is there that daskrf has not written, or that was changed since.
     StoreError
+        A file of daskrf is there, and `overwrite` is not set.
+    """
+    with file_errors("read", path):
+        if not exists(path) or (work is not None and _is_own(path, work)):
+            return
+    refuse_foreign(path)
+    if not overwrite:
+        raise StoreError(f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)")
+
+
+def earlier_output(path: PurePath, kind: str = "hits", *, overwrite: bool = False) -> Earlier | None:
+    """Return what an earlier run of a command that finds its own output again has written, if anything.
+
+    Parameters
+    ----------
+    path : Path
+    kind : {"hits", "table"}
+    overwrite : bool
+        Whether anything that daskrf wrote may be replaced.
+
+    Raises
+    ------
+    InputError
         Something else is there.
     """
     with file_errors("read", path):
-        if not _is_own(path, work):
-            refuse_existing(path, overwrite)
+        if not exists(path):
+            return None
+        found = hits_at(path)
+    if overwrite:
+        refuse_foreign(path)
+        return found if found is not None and found.kind == kind else None
+    if found is None or found.kind != kind:
+        what = "predictions" if kind == "table" else "hits"
+        raise InputError(f"{path} exists and does not hold {what} of daskrf; give another output path.")
+    return found
 
 
-@contextmanager
-def writing(path: PurePath, work: PurePath, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a local file that gets its final name at the end of the block, as `Backend.writing` does.
+def guarded(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> Callable[[Path], None]:
+    """Return what is called with a written file before it replaces `path`; see `refuse_others`.
 
     What an unfinished run has written there is replaced by the same, and not by anything else.
-
-    Raises
-    ------
-    StoreError
-        Something else is there, or the file cannot be written.
     """
-    remove_stale(path.parent, path.name)  # left by a killed run
-    with file_errors("write", path), backend(path).writing(path) as staged:
-        yield staged
+
+    def check(staged: Path) -> None:
         size, checksum, _ = digests_of_file(staged)
         if not (exists(path) and _digests(path) == (size, checksum)):
-            refuse_existing(path, overwrite)
-        write_sealed(_record(path, work), {"bytes": size, "crc32c": checksum})
+            refuse_others(path, overwrite=overwrite)
+        if work is not None:
+            write_sealed(_record(path, work), {"bytes": size, "crc32c": checksum})
+
+    return check
 
 
 def _is_own(path: PurePath, work: PurePath) -> bool:

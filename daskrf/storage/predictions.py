@@ -70,6 +70,11 @@ class PredictionStore(RejectingStore):
         spec = {"source": source, "model": model, "options": options}
         return cls.create(path, "predictions", spec, [{"rows": int(n)} for n in rows], provenance)
 
+    @property
+    def every_row(self) -> bool:
+        """Whether there is a row for each row that was read, with the reason where it has no prediction."""
+        return bool(self.spec["options"].get("every_row", False))
+
     def table_path(self, p: int) -> PurePath:
         """Return the path of the Parquet file of partition `p`."""
         return self.path / f"{self.partition_name(p)}.parquet"
@@ -88,7 +93,7 @@ class PredictionStore(RejectingStore):
         p : int
             Partition.
         table : pyarrow.Table
-            Columns such as row, id, mean and std.
+            Columns such as row, id, mean and std. With `every_row`, rejected rows are among them.
         rejects : pyarrow.Table, optional
             Columns of `REJECT_SCHEMA`.
         counts : dict, optional
@@ -109,7 +114,8 @@ class PredictionStore(RejectingStore):
             write_parquet(table.combine_chunks(), directory / "rows")
             return {self.table_path(p): directory / "rows"}
 
-        return self._write(p, {"kept": table.num_rows}, rejects, counts, stage)
+        rejected = rejects.num_rows if self.every_row and rejects is not None else 0
+        return self._write(p, {"kept": table.num_rows - rejected}, rejects, counts, stage)
 
     def read(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all or some columns of one partition.
@@ -119,4 +125,4 @@ class PredictionStore(RejectingStore):
         StoreError
             The partition is pending or damaged.
         """
-        return self._read_table(p, "", columns, "kept")
+        return self._read_table(p, "", columns, "read" if self.every_row else "kept")

@@ -50,6 +50,7 @@ __all__ = [
     "log_directory",
     "read_first",
     "read_log",
+    "seconds_of",
 ]
 
 BEAT_SECONDS = 10.0  # between two touches, which show others that the writer is alive
@@ -89,7 +90,7 @@ def log_directory(output: str | os.PathLike[str]) -> Path:
     """
     path = as_path(output)
     name = f"{path.name}.log"
-    return Path(path.with_name(name) if backend(path).is_local else name)
+    return Path(path.parent / name if backend(path).is_local else name)
 
 
 class RunLog:
@@ -224,6 +225,18 @@ class RunLog:
         while not self._ended.wait(BEAT_SECONDS):
             with suppress(OSError):
                 os.utime(self._file)
+
+
+def seconds_of(output: str | os.PathLike[str]) -> float | None:
+    """Return the seconds that all finished tasks of all runs on an output took; None if there are no logs."""
+    try:
+        files = [path for path in log_directory(output).iterdir() if path.suffix == ".jsonl"]
+    except OSError:
+        return None
+    if not files:
+        return None
+    times = (each.get("seconds") for file in files for each in read_log(file) if each["event"] == "task")
+    return float(sum(time for time in times if isinstance(time, (int, float))))
 
 
 def first_sentence(error: BaseException) -> str:

@@ -116,6 +116,13 @@ KIND_NAMES = {
     "hits": "hits",
     "rejects": "rejected rows of a screen",
     "table": "predictions in one file",
+    "batch": "a batch of molecules to measure",
+    "sample": "random molecules of a space",
+    "evaluation": "predictions of left-out labels",
+    "picture": "a picture",
+    "drawing": "a drawing of a molecule",
+    "page": "a page of molecules",
+    "quickstart": "a file of a quickstart",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import OptionError
 from daskrf.molecules.molblocks import mol_blocks
+from daskrf.molecules.spreadsheets import harmless
 from daskrf.storage.rowstore import LEVEL
 
 __all__ = ["ENDINGS", "PARQUET", "beside", "check_ending", "ending_of", "write_molecules"]
@@ -63,7 +64,7 @@ def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
     *names, last = [*ENDINGS, *others]
     raise OptionError(
         f"The ending of {path} does not say how to write a table of molecules; give it one of "
-        f"{', '.join(names)} and {last}, for example {path.with_suffix('.csv')}."
+        f"{', '.join(names)} and {last}, for example {path.parent / f'{path.stem}.csv'}."
     )
 
 
@@ -92,7 +93,7 @@ def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None
     r"""Write a table of molecules, with the columns smiles and id, as the ending of `path` says.
 
     ======================  =================================================================================
-    .csv, .csv.gz           all columns
+    .csv, .csv.gz           all columns; formulas are made harmless (`daskrf.molecules.spreadsheets`)
     .parquet                all columns
     .sdf, .sdf.gz           structures drawn in the plane; the ID is the title, all columns are properties
     .smi, .smi.gz           SMILES and ID, with a tab between them
@@ -154,7 +155,7 @@ def _quoted(value: Any) -> str:
     """Return a value as a field; the csv module leaves a carriage return without quotes."""
     if (value := _plain(value)) is None:
         return ""
-    text = repr(value) if isinstance(value, float) else str(value)
+    text = repr(value) if isinstance(value, float) else harmless(str(value))
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
@@ -176,7 +177,7 @@ def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
     for part in _slices(tables):
         columns = {name: part[name].to_pylist() for name in part.column_names}
         names = {name: _line(name).replace("<", "(").replace(">", ")") for name in columns}
-        for at, block in enumerate(mol_blocks(columns["smiles"])):
+        for at, block in enumerate(mol_blocks([text or "" for text in columns["smiles"]])):
             lines = [_line(columns["id"][at]), block.rstrip("\n")]
             for name, values in columns.items():
                 if (value := _plain(values[at])) is not None and _line(value):
@@ -188,7 +189,7 @@ def _write_smiles(tables: Tables, file: IO[bytes]) -> None:
     """Write SMILES and ID, with a tab between them."""
     for part in _slices(tables):
         rows = zip(part["smiles"].to_pylist(), part["id"].to_pylist(), strict=True)
-        file.write("".join(f"{smiles}\t{_line(name)}\n" for smiles, name in rows).encode())
+        file.write("".join(f"{smiles or ''}\t{_line(name)}\n" for smiles, name in rows).encode())
 
 
 def _line(value: Any) -> str:

@@ -148,7 +148,7 @@ def test_options_that_may_be_given_twice(made: Path, tmp_path: Path) -> None:
 def test_directions_of_a_fit(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = ["fit", str(made / "fps"), str(made / "labels.txt"), "-M", "64", *HERE]
     both = [*fit, "-o", str(tmp_path / "m"), "--target", "dock", "--target", "pIC50"]
-    assert run([*both, "--direction", "dock=minimize", "--direction", "pIC50=maximize"]) == 0
+    assert run([*both, "--direction", "dock=min", "--direction", "pIC50=Maximise"]) == 0
     shown = capsys.readouterr().out
     assert "dock (to minimize): mean" in shown
     assert "pIC50 (to maximize): mean" in shown
@@ -156,9 +156,12 @@ def test_directions_of_a_fit(made: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "minimizing 'dock'" in capsys.readouterr().out
     assert run([*both, "--direction", "maximize", "--direction", "minimize"]) == 2
     assert "give one for all targets, or NAME=... for each" in capsys.readouterr().err
-    for wrong in ("up", "dock=up", "dock"):
-        assert run([*both, "--direction", wrong]) == 2
-        assert f"'{wrong}' is neither maximize nor minimize" in capsys.readouterr().err
+    for wrong in ("up", "dock=up", "dock", "maximise=min"):
+        assert run([*both, "--direction", wrong]) == (1 if "min" in wrong else 2)
+        said = "There is no target 'maximise'" if "min" in wrong else "A direction is maximize or minimize"
+        assert said in capsys.readouterr().err
+    assert run([*both, "--direction", "pIC50=maximse"]) == 2
+    assert "not 'maximse'; did you mean maximize?" in capsys.readouterr().err
     assert run([*both, "--direction", "logD=maximize"]) == 1
     assert "There is no target 'logD'" in capsys.readouterr().err
 
@@ -201,3 +204,19 @@ def test_what_files_hold_cannot_steer_the_terminal(
     assert text.count(r"y\x1b]0;gone\x07\x9b31m\u202e") > 3
     assert r"(such as A\x1b]0;gone\x07" in text
     assert r"('Qq\x1b]0;gone\x07" in text
+
+
+def test_values_to_drop_are_given_for_all_targets_or_by_name(tmp_path, capsys):
+    labels = tmp_path / "y.csv"
+    rows = [f"C{'C' * n}O,{-5 - n / 3:.2f},{n / 5:.2f}" for n in range(14)]
+    labels.write_text("\n".join(["smiles,dock,logp", *rows, "CCN,999,1.5", "CCS,-6,777"]) + "\n")
+    line = ["fit", str(labels), "-o", str(tmp_path / "m"), "--target", "dock", "--map", "minmax", "-M", "16"]
+    line += ["--workers", "0", "--signal-variance", "1", "--noise-variance", "1"]
+    assert run([*line, "--drop-value", "999"]) == 0
+    assert "1 to be dropped (such as '999')" in capsys.readouterr().out
+    two = [*line[:3], str(tmp_path / "two"), *line[4:], "--target", "logp"]
+    assert run([*two, "--drop-value", "dock=999", "--drop-value", "logp=777"]) == 0
+    assert "2 to be dropped" in capsys.readouterr().out
+    assert run([*line, "--drop-value", "x"]) == 2
+    assert "'x' is not a number" in capsys.readouterr().err
+    assert run([*line, "--drop-value", "nan"]) in (1, 2)

@@ -6,6 +6,8 @@ import io
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import dask
@@ -14,6 +16,9 @@ import pytest
 from daskrf.cli import session
 from daskrf.cli.options import Session
 from daskrf.cli.signals import Signals
+from daskrf.jobs import clusters
+from daskrf.jobs.clusters import local_cluster
+from daskrf.jobs.heldsignals import SignalsHeld
 from daskrf.jobs.progress import Progress
 
 
@@ -32,6 +37,48 @@ def test_the_time_to_stop_is_over_when_the_driver_has_stopped(in_time: bool) -> 
         except KeyboardInterrupt:
             ended = True
     assert ended is not in_time
+
+
+@pytest.fixture
+def pythons_handler() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, whatever a package that other tests imported has set."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_waits_until_workers_have_started(
+    monkeypatch: pytest.MonkeyPatch, pythons_handler: None
+) -> None:
+    """Dask would leave workers that have not started, and print a traceback."""
+    started, ended = [], []
+
+    @contextmanager
+    def start(*arguments: object) -> Iterator[None]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        started.append(True)
+        try:
+            yield
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(clusters, "_started", start)
+    before = signal.getsignal(signal.SIGTERM)
+    with Signals(Session()) as signals, pytest.raises(KeyboardInterrupt), local_cluster(1, "1GiB"):
+        started.append("not stopped")
+    assert (started, ended, signals.first) == ([True], [True], signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
+    with SignalsHeld(), pytest.raises(KeyboardInterrupt):  # a second one does not wait
+        _interrupt_twice()
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+def _interrupt_twice() -> None:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+    time.sleep(1.0)
 
 
 def test_workers_here_outlive_signals() -> None:

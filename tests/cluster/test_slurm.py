@@ -283,5 +283,5 @@ def test_workers_that_differ_are_one_sentence(
     path = cluster_file(tmp_path, "1", f"python: {python}\n")
     assert run([*job.commands()[0], "--cluster", path]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("daskrf: error: The worker tcp://")
+    assert said.startswith("daskrf: error: The worker tls://")
     assert all(word in said for word in words), said

@@ -48,11 +48,11 @@ class Fault:
     target : str
         "module:name" or "module:class.name", of a function of the package.
     action : str, int, float or Path
-        "SIGKILL" or "SIGTERM" (of the calling process), "SIGSTOP" (it goes on at SIGCONT), "SIGKILL 123"
-        (of process 123), "all" (SIGKILL of all workers of its cluster), "retire" (of the calling worker, as
-        when a cluster shrinks; another comes in its place), "crash" (`Crash` is raised), the number of an
-        `OSError`, seconds that the call takes longer (a float), or a directory whose file system is filled
-        to the last page.
+        "SIGKILL" or "SIGTERM" (of the calling process), "SIGINT twice", "SIGSTOP" (it goes on at SIGCONT),
+        "SIGKILL 123" (of process 123), "all" (SIGKILL of all workers of its cluster), "retire" (of the
+        calling worker, as when a cluster shrinks; another comes in its place), "crash" (`Crash` is raised),
+        the number of an `OSError`, seconds that the call takes longer (a float), or a directory whose file
+        system is filled to the last page.
     call : int
         The first call that it strikes, from 1, counted over all processes.
     times : int
@@ -158,6 +158,10 @@ class Injector:
         if isinstance(fault.action, Path):
             fill_up(fault.action)
             return
+        if fault.action == "SIGINT twice":
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+            return
         signal_name, _, pid = fault.action.partition(" ")
         if pid:
             os.kill(int(pid), getattr(signal, signal_name))
@@ -214,7 +218,7 @@ def on_workers(
     try:
         yield injector
     finally:
-        with suppress(OSError):  # the scheduler may be gone
+        with suppress(OSError, KeyError):  # the scheduler may be gone, and a new worker not have it yet
             client.unregister_worker_plugin(plugin.name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from pathlib import Path
 
 import dask
@@ -112,13 +113,17 @@ def test_busy_workers_are_retired(
 
 
 def test_a_cluster_shrinks_and_grows(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """While jobs run, until it has had five workers: a new one may take longer to start than a job."""
     seen: set[str] = set()
     stop = threading.Event()
 
     def rescale(client: Client) -> None:
         for n in itertools.cycle((1, 3)):
             client.cluster.scale(n)
-            seen.update(client.nthreads())
+            end = time.monotonic() + 20
+            while len(workers := client.nthreads()) != n and time.monotonic() < end and not stop.wait(0.1):
+                pass
+            seen.update(workers)
             if stop.wait(1.0):
                 return
 
@@ -129,13 +134,16 @@ def test_a_cluster_shrinks_and_grows(done: Path, inputs: tuple[Path, Path], tmp_
         thread = threading.Thread(target=rescale, args=(client,))
         thread.start()
         try:
-            run_job(inputs, tmp_path / "out", client)
+            for out in (tmp_path / f"out-{number}" for number in range(10)):
+                run_job(inputs, out, client)
+                assert_same_job(done, out)
+                assert left_over(out) == []
+                if len(seen) > 4:
+                    break
         finally:
             stop.set()
             thread.join()
     assert len(seen) > 4
-    assert_same_job(done, tmp_path / "out")
-    assert left_over(tmp_path / "out") == []
 
 
 def test_a_slow_restart_is_waited_for(tmp_path: Path, inputs: tuple[Path, Path], done: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, from_state
-from daskrf.features.allocation import SeriesErrors, incremental, optimal_allocation
+from daskrf.features.allocation import BestSizes, SeriesErrors, incremental, optimal_allocation
 from daskrf.features.gaussianmaclaurin import _centre, _centred_moments, _monomials
 from daskrf.features.variances import Moments, sketch_variance
 from daskrf.kernels import TruncatedGaussian
@@ -42,22 +42,41 @@ def test_the_incremental_algorithm(sums: list[float], budget: int) -> None:
     assert error <= least * (1 + 1e-12)
 
 
-def test_the_allocation_is_the_best_of_all() -> None:
+@pytest.mark.parametrize("method", ["rademacher", "tensorsrht"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_allocation_is_the_best_of_all(seed: int, method: str) -> None:
     """Every way to give 7 features to up to 4 degrees, or to all monomials of the first ones."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(12, 2)) * 0.8
-    errors = SeriesErrors(*moments_of(X), "rademacher")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 2 + seed % 3)) * 0.8
+    errors = SeriesErrors(*moments_of(X), method)
     best = math.inf
     for n_explicit in range(4):
-        explicit = sum(math.comb(n + 1, n) for n in range(1, n_explicit + 1))
+        explicit = sum(math.comb(n + X.shape[1] - 1, n) for n in range(1, n_explicit + 1))
         for p in range(n_explicit, 8):
             for sizes in itertools.product(range(1, 8), repeat=p - n_explicit):
                 if explicit + sum(sizes) <= 7:
                     variance = sum(errors.variance(n_explicit + 1 + k, size) for k, size in enumerate(sizes))
                     best = min(best, variance + errors.bias[p])
-    found = optimal_allocation(errors, 7, 2)
+    found = optimal_allocation(errors, 7, X.shape[1])
     assert abs(found.error - best) <= 1e-12 * best
     assert sum(found.sizes) <= 7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sizes_of_blocks_are_the_best_of_all(seed: int) -> None:
+    """Against every pair of sizes, where two degrees share 200 features in blocks of 16 or 32."""
+    rng = np.random.default_rng(seed)
+    errors = SeriesErrors(*moments_of(rng.normal(size=(30, 16 + seed)) * 0.3), "tensorsrht")
+    tables = [errors.variances(n, np.arange(1, 201)) for n in (1, 2)]
+    pairs = tables[0][:, None] + tables[1]
+    pairs[np.add.outer(np.arange(1, 201), np.arange(1, 201)) > 200] = np.inf
+    best = BestSizes(lambda n: tables[n - 1], 1, 200)
+    best.add()
+    assert best.add() == pytest.approx(pairs.min(), rel=1e-12)
+    sizes = best.sizes()
+    assert pairs[sizes[0] - 1, sizes[1] - 1] == pairs.min()
+    incremented = incremental(errors.variance, errors.sums[1:3].tolist(), 1, 200)
+    assert pairs.min() <= pairs[incremented[0] - 1, incremented[1] - 1]
 
 
 def moments_of(U: np.ndarray) -> tuple[Moments, np.ndarray]:

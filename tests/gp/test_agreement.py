@@ -9,7 +9,7 @@ from scipy import stats
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP
-from daskrf.gp.agreement import agreement
+from daskrf.gp.agreement import agreement, impossible
 from daskrf.kernels import TanimotoMinMax
 
 N = 40
@@ -88,3 +88,23 @@ def test_refuses_nothing_and_other_shapes() -> None:
     for y, mean in (([], []), ([1.0], [1.0, 2.0])):
         with pytest.raises(InputError, match="at least one"):
             agreement(y, mean, mean, lambda rows: np.eye(len(rows)))
+
+
+def test_bad_error_bars_are_not_impossible_labels() -> None:
+    rng = np.random.default_rng(0)
+    for factor in (1.0, 3.0, 10.0):
+        for _ in range(100):
+            known, y = rng.normal(size=50), rng.normal(size=30)
+            std = np.full(30, 0.3)
+            mean = y + factor * std * rng.normal(size=30)
+            assert not impossible(y, mean, std, known)[np.abs(y) < 3].any()
+
+
+@pytest.mark.parametrize("wrong", [354.0, -75.0, 12.0, 5000.0])
+def test_slips_are_impossible(wrong: float) -> None:
+    rng = np.random.default_rng(1)
+    known, y = rng.normal(3, 1, 100), rng.normal(3, 1, 30)
+    mean = y + rng.normal(0, 0.5, 30)
+    y[7] = wrong
+    assert np.flatnonzero(impossible(y, mean, np.full(30, 0.5), known)).tolist() == [7]
+    assert impossible(100 * y, mean, np.full(30, 0.5), known).sum() > 15  # another unit

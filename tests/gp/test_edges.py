@@ -211,6 +211,7 @@ def test_wrong_input_is_refused():
 
 def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
     moments = Moments.__new__(Moments)
+    object.__setattr__(moments, "n", 100_000)
     object.__setattr__(moments, "phi_sum", np.zeros(32_767))
     object.__setattr__(moments, "gram", np.broadcast_to(0.0, (32_767, 32_767)))
     with pytest.raises(

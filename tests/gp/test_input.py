@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from rdkit import Chem
+from rdkit.Chem import rdFingerprintGenerator, rdMolDescriptors
+from sklearn.base import clone
 
 from daskrf.errors import InputError
 from daskrf.features import (
@@ -21,8 +24,12 @@ from daskrf.features import (
 from daskrf.features.featuremap import map_key
 from daskrf.gp import ExactGP, LocalGaussianGP, RandomFeatureGP, SparseGP, SufficientStatistics
 from daskrf.gp.posterior import standard_normal
-from daskrf.kernels import Gaussian
+from daskrf.kernels import Gaussian, TanimotoMinMax
+from daskrf.molecules.enumeration import ReactionLibrary
 from tests.memory import least_peak
+
+FP = rdFingerprintGenerator.GetMorganGenerator()
+FOLDED = rdFingerprintGenerator.GetMorganGenerator(fpSize=1024)
 
 
 def counts_and_targets(n=40):
@@ -52,6 +59,76 @@ def test_given_hyperparameters_survive_storing(given):
     assert again.weights_.tobytes() == gp.weights_.tobytes()
     for name, value in given.items():
         np.testing.assert_allclose(getattr(again, f"{name}_"), np.broadcast_to(value, 2), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "kind", ["Int64", "UInt8", "Float32", "boolean", "int64[pyarrow]", "double[pyarrow]", "bool[pyarrow]"]
+)
+def test_columns_of_pandas_own_types_are_the_usual_ones(kind):
+    """As scikit-learn takes them; each frame also has a column of NumPy's."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 2 if "bool" in kind else 5, (40, 4))
+    y = counts[:, 0] + rng.random(40)
+    plain = pd.DataFrame(counts, columns=list("abcd"))
+    own = plain.astype(dict.fromkeys("abc", kind))
+    maps = [TanimotoMinMaxFeatures(32)] + [LandmarkFeatures(16, kernel=Gaussian(2.0))] * ("bool" not in kind)
+    for feature_map in maps:
+        assert np.array_equal(
+            clone(feature_map).fit(own).transform(own), clone(feature_map).fit(plain).transform(plain)
+        )
+    for make in (lambda: ExactGP(Gaussian(2.0)), lambda: RandomFeatureGP(TanimotoMinMaxFeatures(32))):
+        gp = make().fit(own, y)
+        assert list(gp.feature_names_in_) == list("abcd")
+        assert np.array_equal(gp.predict(own), make().fit(plain, y).predict(plain))
+        with pytest.raises(InputError, match="another order"):
+            gp.predict(own[list("bacd")])
+
+
+def test_a_missing_value_of_pandas_is_named_by_its_row():
+    frame = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [1.0, 2.0, 3.0]})
+    for estimator in (ExactGP(Gaussian(2.0)), RandomFeatureGP(LandmarkFeatures(2, kernel=Gaussian(1.0)))):
+        with pytest.raises(InputError, match=r"row 1.* is not a finite number"):
+            estimator.fit(frame, [1.0, 2.0, 3.0])
+    words = pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": ["x", "y"]})
+    with pytest.raises(InputError, match="numbers"):
+        ExactGP(Gaussian(2.0)).fit(words, [1.0, 2.0])
+
+
+MOLECULES = [Chem.MolFromSmiles(text) for text in ReactionLibrary().smiles(0, 30)]
+VECTORS = {
+    "counts": [FP.GetCountFingerprint(m) for m in MOLECULES],
+    "unfolded counts": [FP.GetSparseCountFingerprint(m) for m in MOLECULES],
+    "bits": [FP.GetFingerprint(m) for m in MOLECULES],
+    "unfolded bits": [FP.GetSparseFingerprint(m) for m in MOLECULES],
+    "torsions": [
+        rdMolDescriptors.GetTopologicalTorsionFingerprint(m) for m in MOLECULES
+    ],  # LongSparseIntVect
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_of_rdkit_are_rows(name):
+    vectors, y = VECTORS[name], np.random.default_rng(0).random(30)
+    bits = [dict.fromkeys(v.GetOnBits(), 1) if "bits" in name else v.GetNonzeroElements() for v in vectors]
+    columns = sorted({column for row in bits for column in row})
+    dense = np.array([[row.get(column, 0) for column in columns] for row in bits])
+    kernel = TanimotoMinMax()
+    np.testing.assert_array_equal(kernel(vectors, vectors), kernel(dense, dense))
+    gp = ExactGP(kernel, mean=0.0, signal_variance=1.0, noise_variance=0.1)
+    want = clone(gp).fit(dense, y).predict(dense)
+    for given in (vectors, tuple(vectors)):
+        np.testing.assert_allclose(clone(gp).fit(given, y).predict(given), want, rtol=1e-12)
+    features = TanimotoMinMaxFeatures(64).fit(vectors)
+    assert features.transform(vectors[:3]).shape == (3, 64)
+    fitted = RandomFeatureGP(TanimotoMinMaxFeatures(64)).fit(vectors, y)
+    assert fitted.predict(vectors).shape == (30,)
+
+
+def test_vectors_of_rdkit_that_differ_are_refused():
+    with pytest.raises(InputError, match="have 1,024 and 2,048 columns; make all in the same way"):
+        TanimotoMinMax()([VECTORS["bits"][0], FOLDED.GetFingerprint(MOLECULES[0])], VECTORS["bits"])
+    with pytest.raises(InputError, match="holds a NoneType, too; leave it out"):
+        TanimotoMinMaxFeatures(64).fit([VECTORS["counts"][0], None])
 
 
 @pytest.mark.parametrize("kind", [sp.coo_matrix, sp.csc_array, sp.csr_array, np.asarray, np.ndarray.tolist])

@@ -31,7 +31,7 @@ def naive(gp: ExactGP, X: Any, y: Any) -> LeftOut:
         others = (row != X).any(axis=1)
         fitted = ExactGP(gp.kernel, **GIVEN).fit(X[others], y[others])
         (mean[i],), (std[i],) = fitted.predict(X[[i]], return_std=True)
-    return LeftOut(y, mean, std, len(np.unique(X, axis=0)))
+    return LeftOut(y, mean, std, len(np.unique(X, axis=0)), np.arange(len(y)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=["T", "G"])
@@ -44,6 +44,7 @@ def test_it_is_what_fits_without_each_molecule_say(kernel: Any, repeats: int) ->
     np.testing.assert_allclose(found.std, want.std, rtol=1e-5)
     assert found.n_molecules == want.n_molecules
     np.testing.assert_array_equal(found.y, y)
+    np.testing.assert_array_equal(found.rows, want.rows)
 
 
 def test_conjugate_gradients_are_refused() -> None:
@@ -59,3 +60,4 @@ def test_of_many_some_are_left_out() -> None:
     assert 10 <= len(found.y) <= 30
     assert found.n_molecules == whole.n_molecules
     assert set(found.mean.tolist()) <= set(whole.mean.tolist())
+    np.testing.assert_array_equal(found.y, y[found.rows])

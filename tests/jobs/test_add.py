@@ -89,7 +89,10 @@ def test_the_old_model_is_judged_by_what_it_predicted(made: Path, tmp_path: Path
 
     wrong = tmp_path / "wrong.csv"
     new.assign(score=new.score * 3 + 20).to_csv(wrong, index=False)
-    report = add(fitted(made, tmp_path / "other"), wrong)
+    other = fitted(made, tmp_path / "other")
+    with pytest.raises(InputError, match="of 'score' are impossible by the model, whose labels are from"):
+        add(other, wrong)
+    report = add(other, wrong, accept_outliers=True)
     assert "They contradict the error bars: standard deviations were too small" in str(report)
 
 
@@ -170,7 +173,7 @@ def test_repeats_are_counted(made: Path, tmp_path: Path) -> None:
     model = fitted(made, tmp_path / "model")
     old = pd.read_csv(made / "first.csv")[:4]
     turned = [Chem.MolToSmiles(Chem.MolFromSmiles(text), doRandom=True) for text in old.smiles]
-    old.assign(smiles=turned, score=[*old.score[:3], 1.5]).to_csv(tmp_path / "repeat.csv", index=False)
+    old.assign(smiles=turned, score=[*old.score[:3], -6.5]).to_csv(tmp_path / "repeat.csv", index=False)
     report = add(model, tmp_path / "repeat.csv", key="smiles", target="score")
     assert (report.repeats, report.equal_repeats) == (4, 3)
 
@@ -196,7 +199,7 @@ def read_rows(model: Path) -> npt.NDArray[np.int64]:
 
 REFUSED: dict[str, tuple[str, str]] = {
     "other target": ("smiles,IC50\nCCO,1\n", r"has no column 'score', the target of the model"),
-    "nothing usable": ("smiles,score\nC1CC,1\n", r"None of the 1 molecules .* 'C1CC' \(RDKit cannot parse"),
+    "nothing usable": ("smiles,score\nC1CC,-7\n", r"None of the 1 molecules .* 'C1CC' \(RDKit cannot parse"),
     "half an answer": ("smiles,score\nCCO,1\nCCC,\n", r"line 3: 'score' is empty"),
     "words": ("smiles,score\nCCO,failed\n", r"'failed'"),
     "no rows": ("smiles,score\n", "header and no rows"),

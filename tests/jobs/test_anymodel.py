@@ -31,6 +31,7 @@ from daskrf.jobs.productpool import Pool
 from daskrf.jobs.productscores import ProductScores, Scored
 from daskrf.jobs.spacescreen import Missed
 from daskrf.molecules import Fingerprinter
+from daskrf.molecules.structures import KnownStructures
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import decoded
 from tests.naive.spaces import Made, best_products, every_product
@@ -277,7 +278,7 @@ def test_a_pool_scores_each_product_once(space: Path) -> None:
         return Scored([f"m{n // 2}" for n in numbers.tolist()], {"score": score, "key": numbers})
 
     read = cut(read_space(space / "space"), FingerprintSpec("morgan"))
-    pool = Pool(read, predicted, excluded=frozenset({"m25"}))
+    pool = Pool(read, predicted, excluded=KnownStructures(["m25"]))
     assert pool.add(np.array([3, 1, 2])) == 3
     assert pool.add(np.array([2, 3, 9, 8])) == 2
     assert asked == [3, 1, 2, 9, 8] == pool.row.tolist()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import os
+import re
+import shlex
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +15,12 @@ from pathlib import Path
 import dask
 import pytest
 import yaml
+from distributed import Client
+from distributed.security import Security
 
 from daskrf.errors import InputError
 from daskrf.jobs.batch import Batch, configured, jobqueue_cluster, started
+from daskrf.jobs.security import written
 
 CONFIGURATIONS = Path(__file__).resolve().parents[2] / "cluster"
 
@@ -66,7 +74,8 @@ def test_job_scripts(kind: str, submit_anywhere: None, tmp_path: Path) -> None:
     assert options["--nworkers"] == "8"
     assert options["--memory-limit"] == "4.00GiB"
     assert options["--death-timeout"] == "60"
-    assert options["--local-directory"] == "${TMPDIR:-/tmp}"
+    assert options["--local-directory"] == '"$spill"'
+    assert "spill=${TMPDIR:-/tmp}" in lines
     assert options["--lifetime"] == "55m"
     assert options["--interface"] == "lo"
     assert command.count("--no-dashboard") == 1
@@ -115,6 +124,80 @@ interface: lo
 local_directory: ${TMPDIR:-/tmp}
 job-script-prologue: [module load python/3.12]
 """
+
+
+def test_a_job_spills_into_a_private_folder(submit_anywhere: None, tmp_path: Path) -> None:
+    script = script_of(section(f"{PLAIN}local-directory: {tmp_path}\npython: 'true'\n"), tmp_path)
+    own = tmp_path / f"daskrf-{os.getuid()}"
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash"], input=script, text=True, capture_output=True, check=False)
+
+    for _ in range(2):
+        assert run().stderr == ""
+        assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    own.chmod(0o777)  # as another user might have made it
+    assert run().returncode == 1
+    assert "is open to others" in run().stderr
+    own.rmdir()
+    own.symlink_to(tmp_path)
+    assert run().returncode == 1
+
+
+def test_workers_of_jobs_get_certificates_by_files(submit_anywhere: None, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(section(f"{PLAIN}interface: lo\nlog-directory: '{tmp_path}'\n"))
+    folder = tmp_path / "of all nodes"
+    with (
+        configured(path) as batch,
+        written(Security.temporary(), folder) as security,
+        started(batch, batch.jobs(), security) as cluster,
+    ):
+        assert cluster.scheduler.address.startswith("tls://127.0.0.1:")
+        *_, command = cluster.job_script().splitlines()
+        options = dict(itertools.pairwise(shlex.split(command)))
+        files = [Path(options[f"--tls-{name}"]) for name in ("ca-file", "cert", "key")]
+        assert [file.parent.parent for file in files] == [folder] * 3
+        assert "PRIVATE KEY" in files[2].read_text()
+        with Client(cluster) as client:
+            assert client.scheduler_info()["workers"] == {}
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("system", sorted(HEADERS))
+def test_every_key_that_dask_jobqueue_reads_is_known(
+    system: str, submit_anywhere: None, tmp_path: Path
+) -> None:
+    import dask_jobqueue
+    from dask_jobqueue.core import Job
+
+    kind = {"slurm": "SLURM", "pbs": "PBS", "sge": "SGE", "lsf": "LSF"}[system]
+    classes = (Job, getattr(dask_jobqueue, f"{kind}Cluster").job_cls)
+    source = "".join(inspect.getsource(each) for each in classes)
+    keys = set(re.findall(r"jobqueue\.%s\.([\w-]+)", source))
+    assert {"header-skip", "queue", "walltime"} <= keys
+    for key in keys - {"memory"}:
+        read(section(f"{PLAIN}{key}: null\n", system), tmp_path)
+
+
+def test_former_names_are_read(
+    submit_anywhere: None, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    former = """\
+header-skip: ['--mem=']
+project: chemistry
+extra: ['--lifetime', '55m']
+env-extra: [module load python]
+job-extra: ['--no-requeue']
+"""
+    lines = script_of(section(PLAIN + former), tmp_path).splitlines()
+    assert not [line for line in lines if "--mem=" in line]
+    assert {"#SBATCH -A chemistry", "#SBATCH --no-requeue", "module load python"} <= set(lines)
+    assert "--lifetime 55m" in lines[-1]
+    assert "--no-dashboard" in lines[-1]
+    assert not [warning for warning in recwarn if "renamed" in str(warning.message)]
+    lines = script_of(section(PLAIN + former + "account: physics\n"), tmp_path).splitlines()
+    assert "#SBATCH -A physics" in lines
 
 
 @pytest.mark.parametrize("cluster", ["slurm", "by a file"])
@@ -252,6 +335,47 @@ def test_a_missing_dask_jobqueue_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     assert (
         refusal(section(PLAIN), tmp_path)
         == "SLURM needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
+    )
+
+
+IMPORTS = """
+import signal, sys, threading
+from daskrf.errors import InputError
+from daskrf.jobs.batch import configured
+
+def first(path):
+    with configured(path):
+        pass
+
+def refused(path):
+    try:
+        first(path)
+    except InputError as error:
+        print(error)
+
+if sys.argv[2] == "main":
+    first(sys.argv[1])
+else:
+    other = threading.Thread(target=refused, args=(sys.argv[1],))
+    other.start()
+    other.join()
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+@pytest.mark.parametrize("thread", ["main", "other"])
+def test_ctrl_c_is_as_it_was_once_dask_jobqueue_is_imported(
+    submit_anywhere: None, tmp_path: Path, thread: str
+) -> None:
+    """Its import lets SIGINT end the process, without a word and with exit code 0."""
+    (tmp_path / "cluster.yaml").write_text(section(PLAIN))
+    run = [sys.executable, "-c", IMPORTS, "cluster.yaml", thread]
+    *said, as_it_was = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert as_it_was == "True"
+    assert said == (
+        []
+        if thread == "main"
+        else ["dask-jobqueue is first imported in the main thread: write import dask_jobqueue at the start."]
     )
 
 

@@ -18,10 +18,11 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "campaign.py"
 SCORER = """
 import pathlib, sys
 import pandas as pd
+from daskrf.molecules.objective import score
 batch, scores = map(pathlib.Path, sys.argv[2:])
 fails = pathlib.Path(sys.argv[1])
 rows = pd.read_csv(batch)[["smiles"]]
-rows["score"] = rows.smiles.str.count("N") - rows.smiles.str.len() / 10
+rows["score"] = score(list(rows.smiles))
 if fails.exists():
     fails.unlink()
     scores.write_text("smiles,score\\nhalf a file")

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from daskrf import fingerprint, fit, predict, screen, status
-from daskrf.errors import InputError
+from daskrf import add, fingerprint, fit, predict, screen, status
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.directions import direction_of, directions_of
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
 from tests.jobs.job import FEATURES
@@ -47,6 +48,23 @@ def two(inputs: tuple[Path, Path], store: Path) -> Path:
         direction={"pIC50": "maximize"},
     )
     return store.parent / "two"
+
+
+@pytest.mark.parametrize("end", ["", "imize", "imise", "imum", "imal", "IMIZING"])
+def test_words_for_directions(end: str, two: Path) -> None:
+    for start, direction in (("max", "maximize"), (" Min", "minimize")):
+        assert direction_of(start + end) == direction
+        assert directions_of({"b": start + end}, ["a", "b"]) == {"b": direction}
+
+
+def test_other_words_are_no_directions(two: Path, tmp_path: Path) -> None:
+    for wrong in ("maximus", "", "low", True, 1, "mini mize"):
+        with pytest.raises(InputError, match=r"A direction is maximize or minimize, not .*[.?]$"):
+            direction_of(wrong)
+    with pytest.raises(InputError, match="did you mean minimize"):
+        direction_of("minimze")
+    with pytest.raises(InputError, match="maximize must be of the type bool, such as True"):
+        screen(two, two.parent / "fp", tmp_path / "h.csv", target="dock", maximize="minimize")  # type: ignore[arg-type]
 
 
 def test_a_direction_is_never_guessed(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
@@ -126,7 +144,7 @@ def test_one_target_of_several_is_named(two: Path, store: Path, tmp_path: Path) 
     ("direction", "message"),
     [
         ("up", "maximize or minimize, not 'up'"),
-        ({"score": "max"}, "maximize or minimize, not 'max'"),
+        ({"score": "maxi"}, "maximize or minimize, not 'maxi'; did you mean maximize"),
         ({"dock": "maximize"}, "no target 'dock' to give a direction; the targets are 'score'"),
     ],
 )
@@ -191,3 +209,93 @@ def test_labels_that_want_another_treatment_are_told(name: str, store: Path, tmp
     assert advice in str(report)
     if name == "concentrations":
         assert "fit their logarithm instead, for example with --transform pIC50 --unit nM" in told[0]
+
+
+def potencies(folder: Path, name: str, values: list[float]) -> Path:
+    path = folder / "labels.csv"
+    path.write_text(f"id,{name}\n" + "".join(f"m{k},{value}\n" for k, value in enumerate(values)))
+    return path
+
+
+FIXED: dict[str, Any] = {
+    "feature_map": FEATURES,
+    "mean": 6.0,
+    "signal_variance": 1.0,
+    "noise_variance": 0.1,
+}
+WORST = {
+    "pIC50": ({"transform": "pIC50", "unit": "nM"}, "IC50", "minimize", "large values mean potent"),
+    "nM": ({}, "ic50_nM", "maximize", "small concentrations mean potent"),
+    "inhibition": ({}, "% inhibition", "minimize", "strong inhibition"),
+}
+
+
+@pytest.mark.parametrize("kind", WORST)
+def test_the_worst_are_chosen_only_if_confirmed(kind: str, store: Path, tmp_path: Path) -> None:
+    options, name, direction, why = WORST[kind]
+    labels = potencies(tmp_path, name, [10.0 + 7 * k for k in range(40)])
+    right = {"maximize": "minimize", "minimize": "maximize"}[direction]
+    given: dict[str, Any] = {**FIXED, **options}
+    with pytest.raises(InputError, match=f"choose the worst molecules.*{why}.* {right}, or confirm"):
+        fit(store, labels, tmp_path / "model", direction=direction, **given)
+    fit(store, labels, tmp_path / "model", direction=right, **given)
+    with pytest.raises(InputError, match="confirm this one with --confirm-direction"):
+        fit(store, labels, tmp_path / "model", direction=direction, **given)
+    assert list(read_model(tmp_path / "model").directions.values()) == [right]
+    report = fit(store, labels, tmp_path / "model", direction=direction, confirm_direction=True, **given)
+    assert f"to {direction} '{read_model(tmp_path / 'model').targets[0]}' was confirmed, though" in str(
+        report
+    )
+    assert list(read_model(tmp_path / "model").directions.values()) == [direction]
+
+
+def test_a_screen_for_the_worst_says_so(store: Path, tmp_path: Path) -> None:
+    labels = potencies(tmp_path, "pIC50", [5 + k / 10 for k in range(40)])
+    fit(store, labels, tmp_path / "model", **FIXED)
+    report = screen(tmp_path / "model", store, tmp_path / "worst.parquet", k=3, maximize=False)
+    assert "minimizing 'pIC50' as asked for, though large values mean potent molecules" in str(report)
+    report = screen(tmp_path / "model", store, tmp_path / "best.parquet", k=3, maximize=True)
+    assert "though" not in str(report)
+
+
+def test_a_direction_can_be_set_at_any_time(store: Path, tmp_path: Path) -> None:
+    first = potencies(tmp_path, "score", [-9.0 + k / 10 for k in range(40)])
+    fit(store, first, tmp_path / "model", **FIXED)
+    new = tmp_path / "new.csv"
+    new.write_text("id,score\nm50,-9.5\nm51,-4\n")
+    add(tmp_path / "model", new)
+    assert [each["best"] for each in read_model(tmp_path / "model").metadata["rounds"]] == [[None], [None]]
+    before = read_model(tmp_path / "model")
+
+    report = add(tmp_path / "model", direction="minimize")
+    assert "42 labels, as before" in str(report)
+    assert "the direction of 'score' is minimize now" in str(report)
+    found = read_model(tmp_path / "model")
+    assert found.directions == {"score": "minimize"}
+    assert [each["best"] for each in found.metadata["rounds"]] == [[-9.0], [-9.5]]
+    assert np.array_equal(found.gp.weights_, before.gp.weights_)
+
+    report = fit(store, first, tmp_path / "model", direction="maximize", **FIXED)  # the command of the fit
+    assert "with 2 labels that were added since, which stay" in str(report)
+    found = read_model(tmp_path / "model")
+    assert (found.directions, found.metadata["labels"]["matched"]) == ({"score": "maximize"}, 42)
+    assert [each["best"] for each in found.metadata["rounds"]] == [[-5.1], [-4.0]]
+    with pytest.raises(StoreError):  # another fit
+        fit(store, first, tmp_path / "model", **{**FIXED, "noise_variance": 0.2})
+
+    more = tmp_path / "more.csv"
+    more.write_text("id,score\nm60,-9.9\n")
+    report = add(tmp_path / "model", more, direction="minimize")
+    assert "best so far -9.9, before -9.5" in str(report)
+    with pytest.raises(OptionError, match="Give the new labels, or only a direction"):
+        add(tmp_path / "model")
+
+
+def test_add_refuses_the_worst_direction(store: Path, tmp_path: Path) -> None:
+    labels = potencies(tmp_path, "IC50", [10.0 + 7 * k for k in range(40)])
+    fit(store, labels, tmp_path / "model", transform="pIC50", unit="nM", **FIXED)
+    with pytest.raises(InputError, match="choose the worst molecules"):
+        add(tmp_path / "model", direction="minimize")
+    assert read_model(tmp_path / "model").directions == {}
+    add(tmp_path / "model", direction="minimize", confirm_direction=True)
+    assert read_model(tmp_path / "model").directions == {"pIC50": "minimize"}

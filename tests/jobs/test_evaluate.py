@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 from rdkit import Chem
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from scipy import sparse
+from sklearn.metrics import average_precision_score
 
 from daskrf import FingerprintSpec, evaluate, fingerprint, fit
 from daskrf.cli.app import run
@@ -22,6 +24,7 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.gp import RandomFeatureGP, choose_kernel
+from daskrf.gp.calibration import probability_link
 from daskrf.gp.exact import ExactGP
 from daskrf.jobs import heldout
 from daskrf.kernels import TanimotoMinMax
@@ -268,14 +271,45 @@ def test_several_targets_with_gaps(library: Path, tmp_path: Path) -> None:
     assert column(both, "z").tolist()[1] == VALUES[1] ** 2
 
 
-def test_classes_have_an_area_under_the_curve(tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", ["random", "day"])
+def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
+    """The probability of each label is a function of the mean, fitted to other folds, or those before."""
     active = (np.median(VALUES) < VALUES).astype(int)
-    path = put(tmp_path / "classes.csv", {"smiles": SMILES, "active": active})
-    (target,) = evaluate(path, target="active", quick=True, direction="maximize").targets
-    area = target.figures["daskrf"]["auc"].value
-    assert 0.5 < area <= 1
-    assert np.isnan(target.figures["daskrf"]["recall_1"].value)
-    assert "AUC" in "\n".join(target.lines())
+    path = put(tmp_path / "classes.csv", {"smiles": SMILES, "active": active, "day": list(range(N))})
+    files = {"output": tmp_path / "found.csv", "picture": tmp_path / "found.png"}
+    options: dict[str, Any] = {"target": "active", "quick": True, "direction": "maximize", "folds": 3}
+    report = evaluate(path, split=split, **options, **files)
+    (target,) = report.targets
+    table = pd.read_csv(tmp_path / "found.csv")
+    expected = np.full(N, np.nan)
+    for fold in (1, 2, 3):
+        own = table.fold == fold
+        known = table[table.fold < fold] if split == "day" else table[table.fold.notna() & ~own]
+        if len(known):
+            a, b = probability_link(known["mean"], known["active"])
+            expected[own] = 1 / (1 + np.exp(-a - b * table["mean"][own]))
+    assert np.isnan(expected).any() == (split == "day")
+    np.testing.assert_allclose(table.probability, expected, rtol=1e-6)
+    there = table.dropna()
+    figures = target.figures["daskrf"]
+    assert figures["brier"].value == pytest.approx(((there.active - there.probability) ** 2).mean())
+    assert 0.5 < figures["auc"].value <= 1
+    judged = table[table["mean"].notna()]
+    assert figures["average_precision"].value == pytest.approx(
+        average_precision_score(judged["active"], judged["mean"])
+    )
+    assert all(np.isnan(figures[name].value) for name in ("rmse", "r2", "coverage_95", "recall_1"))
+    lines = "\n".join(target.lines())
+    assert "its AUC is" in lines
+    assert split == "day" or "Its probabilities are right" in lines  # of 18 labels means say little
+    assert "RMSE" not in lines
+    assert "error bars" not in lines
+    assert "a logistic function of the mean that the process predicts, fitted to the other folds" in lines
+    (said,) = json.loads(report.to_json())["targets"]
+    assert said["verdict"] == target.verdict
+    assert said["figures"]["daskrf"]["brier"]["value"] == pytest.approx(figures["brier"].value)
+    assert said["figures"]["daskrf"]["rmse"]["value"] is None
+    assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +387,8 @@ def test_files(labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         evaluate(labels, target="y", output=tmp_path / "found.txt")
     with pytest.raises(OptionError, match=r"must end in \.png, \.svg or \.pdf"):
         evaluate(labels, target="y", picture=tmp_path / "found.txt")
-    assert not list(tmp_path.glob(".*"))
+    hidden = {each.name for each in tmp_path.glob(".*")}
+    assert hidden == {".found.csv.record", ".found.svg.record"}  # nothing but records
 
 
 @pytest.mark.parametrize(

@@ -243,10 +243,65 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
     assert "no workers for 1 s" in str(found[1])
 
 
+DIE = """\
+import os, signal
+from pathlib import Path
+
+for mark in sorted(Path({folder!r}).glob("die-*")):
+    mark.unlink()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _die_once(directory: str, name: str) -> str:
+    if _count(directory, name) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return name
+
+
+def _deadly(folder: Path, times: int) -> dict[str, object]:
+    """Return Dask's settings by which the next workers die while they start."""
+    for i in range(times):
+        (folder / f"die-{i}").touch()
+    (folder / "die.py").write_text(DIE.format(folder=str(folder)))
+    return {"distributed.worker.preload": [str(folder / "die.py")]}
+
+
+def test_a_worker_that_dies_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    with (
+        dask.config.set(_deadly(tmp_path, 1)),
+        local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client,
+    ):
+        assert [r for _, r in run_tasks(_square, [Task("late", (3,))], client)] == [9]
+
+
+def test_workers_that_always_die_while_they_start_are_one_sentence(tmp_path: Path) -> None:
+    with (
+        dask.config.set(_deadly(tmp_path, 9)),
+        pytest.raises(WorkerError, match=r"have died 3 times while they started \(") as error,
+        local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False),
+    ):
+        pass
+    assert "\n" not in str(error.value)
+
+
+def test_a_worker_that_dies_while_it_restarts_is_replaced(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with (
+        dask.config.set(_deadly(tmp_path, 0)),
+        local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client,
+    ):
+        _deadly(tmp_path, 1)
+        task = Task("restarted", (str(marks), "restarted."))
+        assert [r for _, r in run_tasks(_die_once, [task], client)] == ["restarted."]
+    assert not list(tmp_path.glob("die-*"))
+
+
 def test_a_newer_client_does_not_hold_an_older_one_up(client: Client) -> None:
     """What waits for results runs in the loop of the client that was given."""
     release, waited = threading.Event(), []
-    with Client(client.scheduler.address, set_as_default=True) as newer:
+    with Client(client.scheduler.address, security=client.security, set_as_default=True) as newer:
         newer.loop.add_callback(lambda: waited.append(release.wait(60)))
         try:
             assert [r for _, r in run_tasks(_square, [Task("older", (3,))], client)] == [9]

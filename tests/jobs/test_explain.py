@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from daskrf import Gaussian, TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
-from daskrf.errors import InputError, OptionError
+from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.environments import without_atoms
 from daskrf.molecules.objective import score
+from daskrf.storage.inspection import status, verify
 
 SMILES = ReactionLibrary().smiles(0, 90)
 Y = score(SMILES)
@@ -100,12 +101,16 @@ def test_an_unlike_molecule_is_called_so(models: Path) -> None:
 
 
 def test_the_drawing_is_written_and_nothing_else_replaced(models: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        report = explain(models / "exact", SMILES[3], tmp_path / "why.svg")
+    for overwrite in (False, True):
+        report = explain(models / "exact", SMILES[3], tmp_path / "why.svg", overwrite=overwrite)
         assert report.drawing in (tmp_path / "why.svg").read_text()
     assert str(tmp_path / "why.svg") in str(report)
+    assert verify(tmp_path / "why.svg").sound
+    assert "model: exact, hash " in str(status(tmp_path / "why.svg"))
+    with pytest.raises(StoreError, match="replace it by --overwrite"):
+        explain(models / "exact", SMILES[4], tmp_path / "why.svg")
     (tmp_path / "mine.svg").write_text("precious")
-    with pytest.raises(InputError, match="is no drawing of daskrf explain"):
+    with pytest.raises(InputError, match="was not written by daskrf, and is never replaced"):
         explain(models / "exact", SMILES[3], tmp_path / "mine.svg")
     with pytest.raises(OptionError, match=r"for example .*why\.svg"):
         explain(models / "exact", SMILES[3], tmp_path / "why.png")

@@ -35,9 +35,9 @@ from daskrf.molecules import Library, read_partition, scan
 from daskrf.molecules.measurements import Reading
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.hits import earlier_hits
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
+from daskrf.storage.outputs import earlier_output
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.runlog import job_of
 from daskrf.storage.store import Store
@@ -139,7 +139,7 @@ def spool(root: Path) -> list[Any]:
 
 
 def hits(root: Path) -> list[Any]:
-    found = earlier_hits(root / "hits.parquet")
+    found = earlier_output(root / "hits.parquet")
     assert found is not None
     if not found.about:
         found.refuse_other({}, "another library")

@@ -66,8 +66,8 @@ def test_estimates_are_honest(process: str, store: Path, tmp_path: Path) -> None
     assert abs(np.mean(z)) < 1.1
 
 
-def test_batches_that_contradict_the_error_bars_widen_the_interval(store: Path, tmp_path: Path) -> None:
-    """Labels whose deviations are twice what the model was told: `add` sees it, and the estimate follows."""
+def test_labels_that_contradict_the_error_bars_are_counted(store: Path, tmp_path: Path) -> None:
+    """Labels whose deviations are twice what the model was told: more of them are as good as expected."""
     rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
     options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1}
     y = 2.0 * ExactGP(TanimotoMinMax(), **options).sample_y(X, 1, 3)[:, 0]
@@ -75,14 +75,11 @@ def test_batches_that_contradict_the_error_bars_widen_the_interval(store: Path, 
     frame[:100].to_csv(tmp_path / "y.csv", index=False)
     fit(store, tmp_path / "y.csv", tmp_path / "model", direction="maximize", quick=True, **options)
     before = found(tmp_path / "model", store, k=K)
-    assert "no batch has shown yet" in str(before)
-    added = daskrf.add(tmp_path / "model", frame[100:160])
-    z2 = added.agreement[0].mean_z2  # type: ignore[union-attr]
-    assert z2 > 2
+    assert "(the first labels, left out one by one):" in str(before)
+    daskrf.add(tmp_path / "model", frame[100:160])
     after = found(tmp_path / "model", store, k=K)
-    assert f"deviations are taken {np.sqrt(z2):.2f} times as large, as 60 labels of batches showed" in str(
-        after
-    )
+    assert "left out one by one, and the batch, predicted from what was before it" in str(after)
+    assert after.high - after.low > 0.1
     truth = np.isin(np.argsort(-y)[:K], np.arange(160)).mean()
     assert after.low <= truth <= after.high
 
@@ -114,7 +111,6 @@ def test_noise_depends_on_row_and_draw_alone() -> None:
         def __init__(self) -> None:
             object.__setattr__(self, "seed", 3)
             object.__setattr__(self, "noise", 2.0)
-            object.__setattr__(self, "factors", (1.0, 1.0, 1.0, 0.5))
             object.__setattr__(self, "rule", acquisition_for("thompson", maximize=True))
 
     import daskrf.commands.suggest as suggesting
@@ -127,7 +123,7 @@ def test_noise_depends_on_row_and_draw_alone() -> None:
         whole = Plain().scores(None, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
         part = Plain().scores(None, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]
     np.testing.assert_array_equal(whole[50:90], part)
-    whole = (whole - 7.0) / [2.0, 2.0, 2.0, 1.0]  # the last draw has half of the deviations
+    whole = (whole - 7.0) / 2.0
     assert stats.kstest(whole.ravel(), "norm").pvalue > 1e-3
     assert abs(np.corrcoef(whole.T) - np.eye(4)).max() < 0.03
 

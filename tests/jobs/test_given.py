@@ -111,7 +111,7 @@ def test_labels_in_memory(labels: Any, model: Path, tmp_path: Path) -> None:
 
 def test_predictions_and_hits_of_what_is_in_memory(model: Path, tmp_path: Path) -> None:
     daskrf.predict(model, FRAME, tmp_path / "frame")
-    daskrf.predict(model, ["CCO", "not a molecule", "c1ccccc1"], tmp_path / "words", accept_rejects=True)
+    daskrf.predict(model, ["CCO", "not a molecule", "c1ccccc1"], tmp_path / "words", every_row=False)
     frame, words = predictions(tmp_path / "frame"), predictions(tmp_path / "words")
     assert frame["id"].to_pylist() == list(FRAME.id)
     assert words["row"].to_pylist() == [0, 2]

@@ -129,12 +129,12 @@ def test_rejects_do_not_replace_a_file_of_the_user(
     mine = tmp_path / "hits.rejects.parquet"
     for content in (b"do not touch", b"PAR1" + b"\0" * 40 + b"PAR1"):
         mine.write_bytes(content)
-        with pytest.raises(InputError, match=r"hits\.rejects\.parquet exists and does not hold hits"):
+        with pytest.raises(InputError, match=r"hits\.rejects\.parquet exists and was not written"):
             screen(done / "model", inputs[0], tmp_path / "hits.parquet", k=3)
         assert mine.read_bytes() == content
     mine.unlink()
     os.mkfifo(mine)
-    with pytest.raises(InputError, match="does not hold hits"):
+    with pytest.raises(InputError, match="was not written by daskrf"):
         screen(done / "model", done / "phi", tmp_path / "hits.parquet", k=3)
     assert [item.name for item in tmp_path.iterdir()] == [mine.name]
 
@@ -374,14 +374,14 @@ def test_candidates_of_ucb_are_the_best_of_the_shortlist(done: Path, tmp_path: P
         std="all",
         maximize=False,
     )
-    # 10 k = 600 candidates are the whole library, so that the shortlist loses nothing.
+    # 5,000 candidates are the whole library, so that the shortlist loses nothing.
     short = screen(
         done / "model", done / "fp", tmp_path / "b.parquet", k=60, acquisition="ucb", maximize=False
     )
     np.testing.assert_allclose(
         exact.table["acquisition"].to_numpy(), short.table["acquisition"].to_numpy(), rtol=1e-5
     )
-    assert any("600 best means" in note for note in short.notes)
+    assert any("5,000 best means" in note for note in short.notes)
 
 
 def test_hyperparameters_can_be_changed_without_a_pass(

@@ -61,7 +61,7 @@ def test_the_sample_is_the_labelled_molecules(
     found = FingerprintStore.open(store)
     lines = [line.split(",") for line in inputs[1].read_text().splitlines()[1:]]
     (tmp_path / "twice.csv").write_text(
-        "id,y\n" + "".join(f"{k},{v}\n" for k, v in lines) + f"{lines[7][0]},9.5\n"
+        "id,y\n" + "".join(f"{k},{v}\n" for k, v in lines) + f"{lines[7][0]},-6.5\n"
     )
     joined = labels_of(tmp_path / "twice.csv", found, tmp_path, Reading("id")).joined
     assert len(joined.row) == len(lines) + 1

@@ -270,7 +270,7 @@ def test_solving_takes_what_was_predicted(library: Path, tmp_path: Path) -> None
 
 
 def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> None:
-    """A process of its own learns, sums, solves and takes deviations."""
+    """A process of its own learns, sums, solves, takes deviations, and a draw with what landmarks miss."""
     labels, model = tmp_path / "labels.csv", str(tmp_path / "model")
     labels.write_text("".join((library / "labels.csv").read_text().splitlines(keepends=True)[:3_001]))
     found = _in_a_process(f"""
@@ -278,9 +278,12 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
         tell()
         screen({model!r}, {str(library / "fp")!r}, {str(tmp_path / "hits.parquet")!r}, k=500, maximize=False)
         tell()
+        screen({model!r}, {str(library / "fp")!r}, {str(tmp_path / "draw.parquet")!r}, k=500, maximize=False,
+               acquisition="thompson")
+        tell()
     """)
-    assert len(found) == 2
-    assert all(peak <= need <= SLACK * peak for peak, need in found)
+    assert len(found) == 3
+    assert all(peak <= need <= SLACK * peak for peak, need in found), found
 
 
 def test_a_decomposition_takes_what_was_predicted(library: Path) -> None:
@@ -295,7 +298,7 @@ def test_a_decomposition_takes_what_was_predicted(library: Path) -> None:
 @pytest.mark.parametrize(("n_components", "n_centroids"), [(1_200, 1), (2_400, 8)])
 def test_matrices_of_a_local_process_take_what_was_predicted(n_components: int, n_centroids: int) -> None:
     rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, (40, 3))
+    X = rng.uniform(-3, 3, (700, 3))  # fewer than a quarter of the features take less
     chosen = LocalGaussianFeatures(n_components, n_centroids=n_centroids).fit(X)
     making = memory.Making(n_components, 300, False, SumsShape.of(chosen))
     needs = need_of_solve(making), memory.need_of_scores(making, 0, std=True)

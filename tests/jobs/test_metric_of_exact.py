@@ -63,7 +63,7 @@ def test_a_metric_is_taken_by_default_and_told(made: Path) -> None:
     assert np.mean((mean - truth) ** 2) < 0.8 * np.mean((usual.predict(new) - truth) ** 2)
     assert 0.4 < np.mean(((mean - truth) / std) ** 2) < 1.6
     words = str(status(made / "model"))
-    assert f"{gp.kernel.words()} on morgan:2 + morgan:2:features + atompair:4" in words
+    assert f"{gp.kernel.words()} on all kinds" in words
     assert "in a learned metric of" in words
     assert f"The metric was learned from {N // 2} of the labels" in words
     assert daskrf.load(made / "model").predict(pd.read_csv(made / "others.csv").smiles) == pytest.approx(mean)

@@ -20,7 +20,6 @@ from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp.leaveoneout import leave_one_out
 from daskrf.jobs.models import read_model
-from daskrf.report.webpage import MARK
 from tests.jobs.job import FEATURES
 from tests.report.test_webpage import Reader
 
@@ -92,7 +91,12 @@ def test_a_page_shows_hits_with_the_nearest_labelled_molecules(
     assert "daskrf screen model library.smi -o hits.parquet -k 30 --acquisition greedy --minimize\n" in text
     assert "daskrf page hits.parquet -o x.html --model model --actives known.csv" in text
     assert status(made / "model").words[0].split(":")[0] in text
-    assert "<title>Mine</title>" in (tmp_path / "x.html").read_text()
+    html = (tmp_path / "x.html").read_text()
+    assert "<title>Mine</title>" in html
+    above = html[: html.index('id="table"')]  # what the table is of is said before it
+    assert re.search(
+        r"<p>Model model of &#x27;score&#x27; \(to minimize\)\. Page made on \d{4}-\d\d-\d\d", above
+    )
 
 
 def test_screen_writes_a_page(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -133,10 +137,10 @@ def test_other_files_of_molecules_are_shown_too(
     monkeypatch.setattr(page_module, "MOST", 100)
     for name in ("folder", "p.csv"):
         predict(made / "model", made / "fp", tmp_path / name)
-        report = page(tmp_path / name, tmp_path / "p.html")
+        report = page(tmp_path / name, tmp_path / "p.html", overwrite=True)
         assert report.rows == 100
         assert "first 100" in report.notes[0]
-    page(inputs[0], tmp_path / "p.html")
+    page(inputs[0], tmp_path / "p.html", overwrite=True)
     assert data_of(tmp_path / "p.html")[0][0]["id"] == "m0"
 
 
@@ -159,7 +163,7 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_replaced(
     with pytest.raises(OptionError, match=r"give it such a name, for example .*x\.html"):
         page(hits, tmp_path / "x.pdf")
     (tmp_path / "mine.html").write_text("<html>precious")
-    with pytest.raises(InputError, match="exists and is not a page of daskrf"):
+    with pytest.raises(InputError, match="was not written by daskrf, and is never replaced"):
         page(hits, tmp_path / "mine.html")
     assert (tmp_path / "mine.html").read_text() == "<html>precious"
     fit(made / "fp", inputs[1], tmp_path / "other", feature_map=clone(FEATURES).set_params(random_state=9))
@@ -171,8 +175,10 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_replaced(
         page(tmp_path / "nothing.csv", tmp_path / "x.html")
     assert not (tmp_path / "x.html").exists()
     page(hits, tmp_path / "x.html")
-    page(hits, tmp_path / "x.html", title="again")  # a page may be replaced
-    assert MARK in (tmp_path / "x.html").read_text()
+    with pytest.raises(StoreError, match=r"exists; give another path, or replace it by --overwrite"):
+        page(hits, tmp_path / "x.html", title="again")
+    page(hits, tmp_path / "x.html", title="again", overwrite=True)
+    assert "<title>again" in (tmp_path / "x.html").read_text()
 
 
 def test_tables_in_memory_are_shown(made: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_run_ends_at_the_first_worker_that_differs(
     other = changed(expected, numpy="0.1")
     monkeypatch.setattr(Expected, "here", classmethod(lambda cls, probe: other))
     with pytest.raises(
-        WorkerError, match=r"^The worker tcp://\S+ on \S+ has numpy \S+ and not 0.1 as "
+        WorkerError, match=r"^The worker tls://\S+ on \S+ has numpy \S+ and not 0.1 as "
     ) as caught:
         list(run_tasks(abs, [Task("preflight-differs", (-1,))], client))
     assert "\n" not in str(caught.value)
@@ -93,7 +93,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp_path: Path) -> None:
     jobs = Jobs("SLURM", 4, 2**30, tmp_path, "ib0", patience=60)
-    absence = Absence(_Queued(jobs), None)
+    absence = Absence(_Queued(jobs), None, [].append)
     (tmp_path / "of-another-run-70.err").write_text("of another run\n")
     for clock.now in (0, 1e6):
         absence.look(0)
@@ -114,7 +114,7 @@ def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp
 
 def test_a_bad_node_is_forgotten_when_others_work(clock: Any, tmp_path: Path) -> None:
     jobs = Jobs("SLURM", 4, 2**30, tmp_path, patience=60)
-    absence = Absence(_Queued(jobs), None)
+    absence = Absence(_Queued(jobs), None, [].append)
     jobs.barren.append(("7", 0.0))
     absence.look(1)
     for clock.now in (10, 1e6):
@@ -123,7 +123,7 @@ def test_a_bad_node_is_forgotten_when_others_work(clock: Any, tmp_path: Path) ->
 
 def test_a_refused_job_is_told_unless_another_is_accepted(clock: Any, tmp_path: Path) -> None:
     jobs = Jobs("SLURM", 4, 2**30, tmp_path, refusal="sbatch: error: invalid partition specified: x")
-    absence = Absence(_Queued(jobs), None)
+    absence = Absence(_Queued(jobs), None, [].append)
     absence.look(0)  # others are being submitted
     clock.now += 6
     jobs.accepted.add("8")
@@ -131,6 +131,44 @@ def test_a_refused_job_is_told_unless_another_is_accepted(clock: Any, tmp_path: 
     jobs.accepted.clear()
     with pytest.raises(WorkerError, match=r"^SLURM has refused the job: sbatch: error: invalid partition"):
         absence.look(0)
+
+
+def test_workers_that_are_paused_are_told_and_waited_for(clock: Any) -> None:
+    notes: list[str] = []
+    absence = Absence(SimpleNamespace(), 300, notes.append)  # type: ignore[arg-type]
+    for clock.now in (0, 10, 15):
+        absence.look(4, 2)
+    assert notes == []
+    for clock.now in (25, 28, 10_000):
+        absence.look(4, 2)
+    (said,) = notes
+    assert said.startswith("2 of 4 workers are paused: memory is nearly full")
+    assert "distributed.worker.memory.pause: false" in said
+    absence.look(4, 0)
+    for clock.now in (20_000, 20_025):
+        absence.look(1, 1)
+    assert notes[1].startswith("The only worker is paused")
+
+
+def test_workers_that_do_not_come_are_told_within_a_minute(clock: Any, tmp_path: Path) -> None:
+    notes: list[str] = []
+    absence = Absence(SimpleNamespace(), None, notes.append)  # type: ignore[arg-type]
+    for clock.now in (10, 30, 60):
+        absence.look(0)
+    assert notes == ["There have been no workers for 20 s; the run waits for some, up to 300 s."]
+    absence.look(1)
+    for clock.now in (70, 90):
+        absence.look(0)
+    assert len(notes) == 2
+    clock.now = 400
+    with pytest.raises(WorkerError, match="no workers for 300 s"):
+        absence.look(0)
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path, accepted={"8", "9"})
+    queued = Absence(_Queued(jobs), None, notes.append)
+    for clock.now in (430, 1e6):
+        queued.look(0)
+    assert len(notes) == 3
+    assert "wait or start in SLURM: 2, logs in" in notes[2]
 
 
 def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import multivariate_normal
 
 import daskrf
 from daskrf import FingerprintSpec, LandmarkFeatures, TanimotoMinMax, TanimotoMinMaxFeatures
@@ -210,3 +211,18 @@ def test_replicates_that_cannot_be(tmp_path: Path) -> None:
         read("A,1,2,1\n", targets=["n"])
     with pytest.raises(InputError, match="needs --replicate-std, --replicate-sem or --noise-variance"):
         daskrf.fit(tmp_path / "labels.csv", output=tmp_path / "model", replicates="n")
+
+
+def test_the_evidence_of_means_alone_is_that_of_the_means(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    y = np.array([text.count("c") - 2.0 * text.count("N") for text in SMILES]) / 3 + rng.standard_normal(N)
+    times = rng.integers(1, 5, N)
+    rows = [f"{SMILES[k]},{float(y[k])!r},{times[k]}\n" for k in range(N)]
+    (tmp_path / "means.csv").write_text("smiles,y,n\n" + "".join(rows))
+    fixed = {"mean": 0.3, "signal_variance": 1.4, "noise_variance": 0.5}
+    report = daskrf.fit(tmp_path / "means.csv", output=tmp_path / "m", replicates="n", quick=True, **fixed)
+    K = TanimotoMinMax()(Fingerprinter(FingerprintSpec())(SMILES).fingerprints)
+    C = 1.4 * K + np.diag(0.5 / times)
+    expected = multivariate_normal(np.full(N, 0.3), C).logpdf(y)
+    assert report.log_marginal_likelihood[0] == pytest.approx(expected, rel=1e-3)
+    assert "exactly the value" not in str(report)

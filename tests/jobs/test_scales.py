@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from daskrf import TanimotoMinMaxFeatures, fit, predict, screen, status
+from daskrf import TanimotoMinMaxFeatures, add, fit, predict, screen, status
+from daskrf.errors import InputError
 from daskrf.jobs.models import read_model
 from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.storage.model import load_model
 
 GIVEN: dict[str, Any] = {
     "feature_map": TanimotoMinMaxFeatures(64),
@@ -66,3 +69,15 @@ def test_a_wrong_unit_is_told(tmp_path: Path) -> None:
     assert "pIC50: the median is -1.9, which is 8.9e+10 nM and unusual; check the unit (M)" in str(wrong)
     right = fit(path, output=tmp_path / "right", transform="pIC50", unit="nM", **GIVEN)
     assert "unusual" not in str(right)
+
+
+def test_added_labels_may_have_a_unit_of_their_own(tmp_path: Path) -> None:
+    path, model = labels(tmp_path, "IC50 (nM)", [repr(10.0 + 5 * k) for k in range(40)]), tmp_path / "model"
+    fit(path, output=model, transform="pIC50", **GIVEN)
+    new = tmp_path / "new.csv"
+    smiles = ReactionLibrary().smiles(40, 42)
+    new.write_text(f"smiles,IC50\n{smiles[0]},1\n{smiles[1]},0.1\n")
+    with pytest.raises(InputError, match=r"the unit of 'IC50' is not known.*--unit nM"):
+        add(model, new, target="IC50")
+    add(model, new, target="IC50", unit="uM")
+    assert load_model(model).arrays["labels"][-2:, 0].tolist() == [6.0, 7.0]

@@ -143,7 +143,10 @@ def test_draws_and_believers_choose_batches(models: Path, library: Path, tmp_pat
     assert table.acquisition[0] == pytest.approx(mean[first] + std[first], rel=1e-5)
     assert table.acquisition.is_monotonic_decreasing
     page = suggest(models / "exact", library, tmp_path / "batch.html", n=3, target=FORMULA)
-    assert FORMULA in (tmp_path / "batch.html").read_text()
+    html = (tmp_path / "batch.html").read_text()
+    above = html[: html.index('id="table"')]
+    assert FORMULA in above
+    assert f"Chosen from {page.rows:,} molecules of {library.name} by ucb" in above
     assert {"mean_size", "std_logP"} <= set(page.table.column_names)
 
 
@@ -372,7 +375,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
     "one": ({"target": ["size"]}, "Two or three targets can be improved at once, not 1"),
     "sum": ({"target": ["size", "size - logP"]}, "no target 'size - logP'"),
     "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),
-    "batch": ({"batch": "believer", "shortlist": 0.5}, "leave out --shortlist, --batch,"),
+    "batch": ({"batch": "believer", "shortlist": 0.5}, "leave out --batch, --shortlist,"),
     "shortlist": ({"shortlist": 0.5}, "leave out --shortlist"),
     "reference name": ({"reference": "weight < 300"}, "'weight' is none of the targets that are improved"),
     "reference sign": ({"reference": "logP > 3"}, r"Small values of 'logP' are good.*write 'logP < 3'"),

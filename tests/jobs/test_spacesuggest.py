@@ -388,8 +388,8 @@ def test_options_of_spaces_are_for_spaces(made: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one space at a time"):
         suggest(made / "exact", [made / "space", made / "lib.smi"], tmp_path / "b.csv", n=3)
     (tmp_path / "b.csv").write_text("scores that somebody has filled in\n")
-    with pytest.raises(StoreError, match="exists; give another path"):
-        suggest(made / "exact", made / "space", tmp_path / "b.csv", n=3)
+    with pytest.raises(InputError, match="was not written by daskrf, and is never replaced"):
+        suggest(made / "exact", made / "space", tmp_path / "b.csv", n=3, overwrite=True)
 
 
 def test_the_search_for_what_passes_ends(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

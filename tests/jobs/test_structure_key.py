@@ -164,3 +164,46 @@ def test_the_command_says_how_labels_are_joined(tmp_path: Path) -> None:
     assert (alone.labels.matched, alone.labels.unmatched) == (60, 0)
     words = label_words(tmp_path / "salts.csv", key="parent")
     assert "SMILES, joined by structure without salts and charges, in 'smiles'" in words
+
+
+NO_STEREO = ["CC(N)C(=O)O", "CC=CC(=O)NCC", "OC1CCCC1N", "c1ccccc1C=NO"]
+STEREO = ["C[C@H](N)C(=O)O", "C/C=C/C(=O)NCC", "O[C@H]1CCC[C@@H]1N", "c1ccccc1/C=N/O"]
+
+
+@pytest.mark.parametrize(("library", "labels"), [(NO_STEREO, STEREO), (STEREO, NO_STEREO)])
+@pytest.mark.parametrize("key", ["smiles", "structure", None])
+def test_what_would_join_without_stereochemistry_is_said(
+    key: Any, library: list[str], labels: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "lib.smi").write_text("".join(f"{text} m{k}\n" for k, text in enumerate(library)))
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    blocks = [Chem.MolToMolBlock(Chem.MolFromSmiles(text)) for text in labels]
+    records = [f"{block}>  <y>\n{k}\n\n$$$$\n" for k, block in enumerate(blocks)]
+    other = f"{Chem.MolToMolBlock(Chem.MolFromSmiles('CCSCC'))}>  <y>\n9\n\n$$$$\n"
+    if labels is STEREO:  # without coordinates; else stereochemistry is in wedges, which the blocks lack
+        records = [f"{text},{k}\n" for k, text in enumerate(labels)]
+        (tmp_path / "labels.csv").write_text("".join(["smiles,y\n", *records, "CCSCC,9\n"]))
+    else:
+        (tmp_path / "labels.csv").write_text("".join([*records, other]))
+    said = r"none of the 5 labels .* 4 of the 5 would match without stereochemistry: .* --key skeleton"
+    with pytest.raises(InputError, match=said):
+        fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", key=key, **GIVEN)
+    if key is None:  # the same name is free
+        report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", key="skeleton", **GIVEN)
+        assert (report.labels.matched, report.labels.unmatched) == (4, 1)
+
+
+def test_no_other_level_is_named_where_none_joins(tmp_path: Path) -> None:
+    said = r"there is no structure 'CCC' in it; choose the key and its column, or another library$"
+    with pytest.raises(InputError, match=said):
+        joined(tmp_path, NO_STEREO, ["CCC", "CCCC"], "structure")
+
+
+def test_labels_that_do_not_join_are_named_before_their_values(tmp_path: Path) -> None:
+    keys = [Chem.MolToInchiKey(Chem.MolFromSmiles(text)) for text in ("CCO", "CCN", "CCC", "CCS", "CCF")]
+    (tmp_path / "lib.smi").write_text("CCO m0\nCCCCCCCO m1\n")
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    rows = "".join(f"{key},{k}\n" for k, key in enumerate(keys))
+    (tmp_path / "labels.csv").write_text(f"inchikey,y\n{rows}")
+    with pytest.raises(InputError, match=rf"^4 of the 5 labels are not in the library \(such as {keys[1]}"):
+        fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", key="inchikey")

@@ -15,18 +15,22 @@ from rdkit.Chem import Crippen, Descriptors, FilterCatalog, rdMolDescriptors
 from scipy.stats import norm
 
 import daskrf
-from daskrf import fingerprint, fit, suggest
+from daskrf import fingerprint, fit, predict, screen, suggest
+from daskrf.acquisition import acquisition_for
 from daskrf.acquisition.improvement import ExpectedImprovement
+from daskrf.acquisition.rule import parameters_of_rules
 from daskrf.commands import screen as screening
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
+from daskrf.jobs import shortlist
 from daskrf.jobs import smiles as reading
 from daskrf.jobs.models import read_model
 from daskrf.jobs.passing import Passing
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import status, verify
 from tests.jobs.job import FEATURES
 from tests.naive import suggest as naive
 
@@ -324,9 +328,7 @@ def test_thompson_takes_the_best_of_each_draw(
             made / model, made / "fp", tmp_path / f"{model}.csv", n=15, acquisition="thompson", seed=4
         )
         found = pd.read_csv(tmp_path / f"{model}.csv")
-        assert report.notes[0] == (
-            "the picks are the best molecules of 15 draws from the posterior, one each"
-        )
+        assert "the picks are the best molecules of 15 draws from the posterior, one each" in report.notes
         assert found.row.is_unique
         assert not {Chem.CanonSmiles(t) for t in found.smiles} & {Chem.CanonSmiles(t) for t in labelled}
         gp = read_model(made / model).gp
@@ -348,9 +350,11 @@ def test_draws_of_thompson_are_the_functions_ranked(made: Path, library: pd.Data
     assert together.shape == (len(library), 3)
 
 
-@pytest.mark.parametrize(("given", "kappa"), [({}, 1.0), ({"kappa": 0.25}, 0.25)])
+@pytest.mark.parametrize(
+    ("given", "kappa"), [({}, 1.0), ({"kappa": 0.25}, 0.25), ({"acquisition": "ucb"}, 1.0)]
+)
 def test_the_default_is_one_deviation(
-    given: dict[str, float], kappa: float, made: Path, tmp_path: Path
+    given: dict[str, Any], kappa: float, made: Path, tmp_path: Path
 ) -> None:
     store = made / "fp"
     found = suggest(made / "exact", store, tmp_path / "a.csv", n=10, **given)
@@ -360,6 +364,51 @@ def test_the_default_is_one_deviation(
     table = found.table.to_pandas()
     np.testing.assert_allclose(table.acquisition, -table["mean"] + kappa * table["std"])
     assert table.acquisition.is_monotonic_decreasing
+
+
+@pytest.mark.parametrize("usual", [None, 30])
+@pytest.mark.parametrize("rule", ["ucb", "ei", "believer"])
+def test_a_small_batch_begins_a_large_one(
+    rule: str, usual: int | None, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a library smaller than the candidates, and in a larger one (there are 300 candidates)."""
+    if usual:
+        monkeypatch.setattr(shortlist, "_USUAL", usual)
+    options: dict[str, Any] = {"acquisition": "ei" if rule == "ei" else "ucb"}
+    options |= {} if rule == "ei" else {"kappa": 5.0}  # which ranks molecules far below the best means
+    options |= {"batch": "believer"} if rule == "believer" else {}
+    large = suggest(made / "exact", made / "fp", tmp_path / "large.csv", n=30, **options)
+    for n in (1, 3):
+        small = suggest(made / "exact", made / "fp", tmp_path / f"{n}.csv", n=n, **options)
+        assert small.table["row"].to_pylist() == large.table["row"].to_pylist()[:n]
+    said = f"chosen by {small.acquisition} from {'the 300 molecules with the best means' if usual else 'all'}"
+    assert sum(said in note for note in small.notes) == 1
+
+
+def test_deviations_of_all_molecules(
+    made: Path,
+    library: pd.DataFrame,
+    labelled: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With std="all", the batch is the best of the library, whatever the means are."""
+    monkeypatch.setattr(shortlist, "_USUAL", 3)
+    mean, std = daskrf.load(made / "exact").predict(list(library.smiles), return_std=True, of="f")
+    picks = naive.batch(list(library.smiles), (-mean + 50 * std).tolist(), 3, excluded=labelled)
+    options: dict[str, Any] = {"n": 3, "acquisition": "ucb", "kappa": 50.0}
+    every = suggest(made / "exact", made / "fp", tmp_path / "all.csv", std="all", **options)
+    assert names(library, every.table["row"].to_pylist()) == names(library, picks)
+    assert not any("best means" in note for note in every.notes)
+    few = suggest(made / "exact", made / "fp", tmp_path / "few.csv", **options)
+    assert names(library, few.table["row"].to_pylist()) != names(library, picks)
+    assert "from the 30 molecules with the best means that pass; --std all ranks all" in str(few)
+
+
+def test_help_and_option_agree_on_kappa() -> None:
+    (kappa,) = (each for each in parameters_of_rules() if each.name == "kappa")
+    assert kappa.default == 1.0 == acquisition_for("ucb").state()["kappa"]
+    assert "kappa of" not in (suggest.__doc__ or "").split("Returns")[0]
 
 
 def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
@@ -376,6 +425,12 @@ def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "n": ({"n": 0}, "at least 1"),
     "batch": ({"batch": "best"}, "batch is one of ranked, believer"),
+    "std": ({"std": "none"}, "std is one of candidates, all, not 'none'"),
+    "std of means": (
+        {"std": "all", "acquisition": "greedy"},
+        "greedy ranks all molecules without standard deviations; leave out --std all",
+    ),
+    "std of a front": ({"std": "all", "target": ["a", "b"]}, "leave out --std"),
     "believer": (
         {"acquisition": "greedy", "batch": "believer"},
         "greedy does not use standard deviations",
@@ -403,11 +458,45 @@ def test_refusals(name: str, made: Path, tmp_path: Path) -> None:
 def test_a_batch_is_not_written_over(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "batch.csv"
     path.write_text("scores that somebody has filled in\n")
-    with pytest.raises(StoreError, match=r"exists; give another path, or replace it by --overwrite"):
-        suggest(made / "exact", made / "fp", path)
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match=r"was not written by daskrf, and is never replaced"):
+            suggest(made / "exact", made / "fp", path, overwrite=overwrite)
     assert path.read_text().startswith("scores")
+    path.unlink()
+    suggest(made / "exact", made / "fp", path, n=4)
+    assert status(path).kind == "batch"
+    for words in (
+        "batch of 4 molecules from 720 by ucb",
+        "minimizing 'score'",
+        "model: exact, hash ",
+        "library: fp, ",
+    ):
+        assert words in str(status(path))
+    with pytest.raises(StoreError, match=r"exists; give another path, or replace it by --overwrite"):
+        suggest(made / "exact", made / "fp", path, n=3)
     suggest(made / "exact", made / "fp", path, n=3, overwrite=True)
     assert len(pd.read_csv(path)) == 3
+    path.write_text(path.read_text().replace("\n", ",-7.3\n"))  # scores are filled in
+    with pytest.raises(InputError, match=r"was changed since daskrf wrote it, and is never replaced"):
+        suggest(made / "exact", made / "fp", path, n=3, overwrite=True)
+    assert "was changed since it was written" in str(verify(path))
+
+
+def test_an_input_is_never_the_output(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    vendor = tmp_path / "vendor.smi"
+    shutil.copy(inputs[0], vendor)
+    before = vendor.read_bytes()
+    (tmp_path / "link.smi").symlink_to(vendor)
+    for source in (vendor, tmp_path / "v*.smi", [vendor], tmp_path / "link.smi"):
+        for command in (suggest, screen, predict):
+            options: dict[str, Any] = {} if command is predict else {"overwrite": True}
+            with pytest.raises(
+                InputError, match=r"vendor\.smi is an input \(source\), and would be replaced"
+            ):
+                command(made / "exact", source, vendor, **options)
+    with pytest.raises(InputError, match=r"vendor\.smi is an input \(exclude\)"):
+        suggest(made / "exact", made / "fp", vendor, exclude=vendor, overwrite=True)
+    assert vendor.read_bytes() == before
     with pytest.raises(OptionError, match=r"ending of .*batch\.doc does not say"):
         suggest(made / "exact", made / "fp", tmp_path / "batch.doc")
 
@@ -433,6 +522,7 @@ def test_candidates_from_a_file_alone_get_fingerprints_again(
             return super().__call__(smiles)
 
     monkeypatch.setattr(reading, "Fingerprinter", Counting)
+    monkeypatch.setattr(shortlist, "_USUAL", 5)
     n_rows = len(pd.read_csv(made / "library.csv"))
     stored = suggest(made / "exact", made / "fp", tmp_path / "stored.csv", n=5)
     found = suggest(made / "exact", made / "library.csv", tmp_path / "found.csv", n=5)
@@ -477,7 +567,7 @@ def test_shards_score_and_the_last_command_chooses(
     assert all(report.made for report in reports)
     assert not (tmp_path / "shards.csv").exists()
     with pytest.raises(StoreError, match="was prepared for shards with other options"):
-        suggest(*paths, **options | {"n": 16}, shard="1/3")
+        suggest(*paths, **options | {"where": "price < 59"}, shard="1/3")
     scored = []
     add = suggesting.Candidates.add
     monkeypatch.setattr(suggesting.Candidates, "add", lambda *a: (scored.append(a), add(*a))[1])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import dask
+import dask.array as da
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +16,7 @@ from scipy import sparse
 
 import daskrf
 from daskrf.errors import InputError, StoreError
+from daskrf.jobs.countarray import CountArray
 from daskrf.storage import featurestore
 from tests.jobs.job import FEATURES
 
@@ -47,6 +53,63 @@ def test_a_library_is_a_dask_array_and_a_dataset(job: Path) -> None:
     rows = library.rows.to_table()
     assert rows.num_rows == library.rows.count_rows() == whole.shape[0]
     assert rows["id"].to_pylist() == daskrf.open_features(job / "phi").rows.to_table()["id"].to_pylist()
+
+
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
+    **{f"{name} of {axis}": partial(lambda n, a, x: getattr(x, n)(axis=a), name, axis)
+       for name in ("sum", "std", "max") for axis in (None, 0, 1)},
+    "kept axis": lambda x: x.sum(axis=1, keepdims=True),
+    "numpy": lambda x: np.sum(x, axis=0),
+    "gram": lambda x: x.T @ x,
+    "kernel": lambda x: x @ x.T,
+    "numpy kernel": lambda x: np.matmul(x, x.T),
+    "dot": lambda x: x.dot(np.arange(x.shape[1])),
+    "from the left": lambda x: np.ones(x.shape[0]) @ x,
+    "some rows": lambda x: x[3:90][::2].sum(axis=0),
+    "some columns": lambda x: x[:, 5:60].T @ x[:, 5:60],
+    "a mask": lambda x: x[np.arange(x.shape[0]) % 3 == 0].max(axis=0),
+    "other blocks": lambda x: getattr(x, "rechunk", lambda chunks: x)((17, 97)).sum(axis=0),
+    "there and back": lambda x: x.T.T.sum(axis=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_sums_and_products_of_counts_are_numpys(name: str, folded: tuple[CountArray, Any]) -> None:
+    lazy, whole = folded
+    found = REDUCTIONS[name](lazy).compute(scheduler="synchronous")
+    want = REDUCTIONS[name](whole)
+    assert isinstance(found, (np.ndarray, np.generic))
+    assert found.shape == np.shape(want)
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    if np.issubdtype(np.asarray(want).dtype, np.integer):
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.fixture(scope="module")
+def folded() -> tuple[CountArray, Any]:
+    """Counts whose products exceed their own type, in three blocks, and the same as integers of NumPy."""
+    X = sparse.random(150, 97, 0.2, format="csr", random_state=0)
+    X.data = np.floor(X.data * 60_000) + 1
+    parts = [sparse.csr_matrix(X[start : start + 50], dtype=np.uint16) for start in (0, 50, 100)]
+    blocks = [da.from_delayed(dask.delayed(p), p.shape, p.dtype, sparse.csr_matrix((0, 0))) for p in parts]
+    return CountArray.of(da.concatenate(blocks)), X.toarray().astype(np.int64)
+
+
+def test_sums_of_unfolded_counts(job: Path) -> None:
+    x = daskrf.open_library(job / "fp").fingerprints
+    whole = sparse.vstack([x.blocks[p, 0].compute(scheduler="synchronous") for p in range(2)]).tocsr()
+    first = x[: whole.shape[0]]
+    found = first.sum(axis=0).compute(scheduler="synchronous")
+    columns = np.unique(whole.indices)
+    assert found.shape == (x.shape[1],)
+    np.testing.assert_array_equal(found.coords[0], columns)
+    assert found.sum() == whole.sum() == first.sum().compute(scheduler="synchronous")
+    np.testing.assert_array_equal(
+        first.sum(axis=1).compute(scheduler="synchronous"), np.ravel(whole.sum(axis=1))
+    )
+    for product in (lambda: x.T @ x, lambda: x @ x.T):
+        with pytest.raises(InputError, match=r"product of 12,884,901,888 columns .* folded fingerprints"):
+            product()
 
 
 def test_features_are_a_dask_array(job: Path) -> None:
@@ -106,12 +169,10 @@ def test_a_model_predicts_from_smiles_fingerprints_and_features(job: Path) -> No
 
 def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
     model = daskrf.load(job / "model")
-    with pytest.raises(InputError, match=r"SMILES number 1, from 0 \('C1CC'\), is not a molecule"):
-        model.predict(["CCO", "C1CC"])
     with pytest.raises(InputError, match="have 8 columns, and those of the model"):
         model.predict(sparse.csr_matrix(np.eye(8)))
-    with pytest.raises(InputError, match="Give SMILES as strings"):
-        model.predict([1.0, 2.0])
+    with pytest.raises(InputError, match="an element of X must be a path, a DataFrame, or a list of SMILES"):
+        model.predict([1, 2])
 
 
 def test_what_is_opened_is_shown_in_brief(job: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,6 +80,16 @@ def test_a_word_that_is_nothing_is_refused_in_one_sentence(word: str, model: Pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("word", ["aspirin", "acetic acid", "no-store"])
+def test_a_name_is_neither_a_file_nor_a_structure(word: str, model: Path) -> None:
+    for given in (word, [word]):
+        with pytest.raises(InputError) as error:
+            predict(model, given)
+        assert str(error.value).startswith(
+            f"'{word}' is neither a file nor a SMILES; names of molecules are not looked up, so give the"
+        )
+
+
 @pytest.mark.parametrize("word", ["nofile.smi", "molecules-*.csv"])
 def test_a_file_that_does_not_exist_is_refused_among_structures(word: str, model: Path) -> None:
     with pytest.raises(InputError, match=r"does not exist, and is no SMILES"):
@@ -88,7 +99,8 @@ def test_a_file_that_does_not_exist_is_refused_among_structures(word: str, model
 @pytest.mark.parametrize("word", ["", "CC)", "folder/CCO"])
 def test_a_wrong_structure_among_others_is_left_out_and_shown(word: str, model: Path) -> None:
     report = predict(model, ["CCO", word, "CCN"])
-    assert report.table["smiles"].to_pylist() == ["CCO", "CCN"]
+    assert report.table["smiles"].to_pylist() == ["CCO", word, "CCN"]
+    assert [math.isnan(mean) for mean in report.table["mean"].to_pylist()] == [False, True, False]
     assert report.left_out["line"].to_pylist() == [2]
     assert "left out" in str(report)
 
@@ -130,7 +142,7 @@ def test_what_was_given_is_named_in_words(given: Any, words: str, model: Path, t
     assert report.inputs[0].split(":")[0] == words
     assert report.table["source"].to_pylist() == [words]
     batch = daskrf.suggest(model, ["CCC", "CCCC"], tmp_path / "b.csv", n=1, exclude=given, maximize=True)
-    assert f"{words} to leave out by structure" in str(batch)
+    assert f"{words} to leave out by tautomer" in str(batch)
     assert ".given" not in str(report) + str(batch) + hits.read_text() + (tmp_path / "b.csv").read_text()
 
 

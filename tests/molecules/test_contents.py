@@ -40,6 +40,11 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     # name: (content, what it is, what to do)
     "MOL2": (b"# made by hand\n@<TRIPOS>MOLECULE\nethanol\n 9 8 1\nSMALL\n", "a MOL2 file", "Open Babel"),
     "PDB": (Chem.MolToPDBBlock(ACID).encode(), "a PDB file", "Open Babel"),
+    "PDBQT": (
+        b"REMARK VINA RESULT: -7.1 0 0\nREMARK SMILES CCO\nROOT\nATOM      1  C   UNL     1\nENDROOT\n",
+        "a PDBQT file; export the poses as an SD file with Meeko",
+        "REMARK SMILES",
+    ),
     "old Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an Excel workbook", "save it as CSV"),
     "HTML": (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "a web page", "fetch the file again"),
     "JSON": (b'[\n  {"smiles": "CCO"}\n]\n', "JSON", "save it as CSV or Parquet"),

@@ -12,7 +12,7 @@ from rdkit.Chem import Crippen, Descriptors, Lipinski
 from daskrf import FingerprintSpec
 from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.descriptors import DESCRIPTORS
+from daskrf.molecules.descriptors import DESCRIPTORS, n_acceptors, n_rings
 from daskrf.molecules.enumeration import ReactionLibrary
 
 SMILES = [
@@ -23,9 +23,56 @@ SMILES = [
     "[Fe+3]",
     "C" * 400,
     "CC(=O)Nc1ccc(O)cc1",
+    "Cn1c(=O)c2c(ncn2C)n(C)c1=O",
+    "C12C3C4C1C5C2C3C45",
     "[O-]C(=O)c1ccccc1",
     "F" + "C(F)(F)" * 60 + "F",
 ]
+
+
+def acceptors(molecule: Chem.Mol) -> int:
+    """Count acceptors of hydrogen bonds atom by atom."""
+    return sum(map(accepts, molecule.GetAtoms()))
+
+
+def accepts(atom: Chem.Atom) -> bool:
+    symbol, bonds = atom.GetSymbol(), atom.GetBonds()
+    if atom.GetIsAromatic():
+        free = symbol == "N" and atom.GetTotalNumHs() == 0 and atom.GetTotalDegree() == 2
+        return atom.GetFormalCharge() == 0 and (free or symbol in "OS")
+    if symbol in "OS":
+        if atom.GetFormalCharge() == -1:
+            return True
+        if atom.GetTotalValence() != 2 or atom.GetTotalNumHs() > 1:
+            return False
+        return atom.GetTotalNumHs() == 0 or not any(acyl(bond.GetOtherAtom(atom)) for bond in bonds)
+    single = (bond.GetOtherAtom(atom) for bond in bonds if bond.GetBondType() == Chem.BondType.SINGLE)
+    return symbol == "N" and atom.GetTotalValence() == 3 and not any(acyl(a, ring=False) for a in single)
+
+
+def acyl(atom: Chem.Atom, *, ring: bool = True) -> bool:
+    """Tell whether an atom has a double bond to oxygen, nitrogen, phosphorus or sulfur."""
+    return any(
+        bond.GetBondType() == Chem.BondType.DOUBLE
+        and bond.GetOtherAtom(atom).GetSymbol() in ("O", "N", "P", "S")
+        and not bond.GetOtherAtom(atom).GetIsAromatic()
+        and (ring or not bond.IsInRing())
+        for bond in atom.GetBonds()
+    )
+
+
+def cut_bonds(molecule: Chem.Mol) -> int:
+    """Count the bonds that may be cut, one by one, before a molecule falls into more fragments."""
+    left, count = Chem.RWMol(molecule), 0
+    parts = len(Chem.GetMolFrags(left))
+    for bond in molecule.GetBonds():
+        ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        left.RemoveBond(*ends)
+        if len(Chem.GetMolFrags(left)) > parts:
+            left.AddBond(*ends, bond.GetBondType())
+        else:
+            count += 1
+    return count
 
 
 def naive(smiles: str) -> list[int]:
@@ -36,8 +83,8 @@ def naive(smiles: str) -> list[int]:
         Crippen.MolLogP(m),
         Descriptors.TPSA(m),
         Lipinski.NumHDonors(m),
-        Lipinski.NumHAcceptors(m),
-        Lipinski.RingCount(m),
+        acceptors(m),
+        cut_bonds(m),
         Lipinski.NumAromaticRings(m),
         Lipinski.NumRotatableBonds(m),
         Lipinski.FractionCSP3(m),
@@ -51,6 +98,42 @@ def naive(smiles: str) -> list[int]:
         min(max(round((value - own.lowest) / own.unit), 0), 65_535)
         for value, own in zip(values, DESCRIPTORS, strict=True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("smiles", "expected"),
+    [
+        ("Cn1c(=O)c2c(ncn2C)n(C)c1=O", 3),  # caffeine: two carbonyls and one nitrogen with a free pair
+        ("c1ccncc1", 1),
+        ("c1cc[nH]c1", 0),
+        ("CC(=O)O", 1),
+        ("CC(=O)[O-]", 2),
+        ("CC(=O)N", 1),
+        ("CCN", 1),
+        ("CS(C)(=O)=O", 2),
+        ("C[NH3+]", 0),
+        ("COC", 1),
+        ("c1ccoc1", 1),
+    ],
+)
+def test_acceptors_of_hydrogen_bonds_in_any_release_of_rdkit(smiles: str, expected: int) -> None:
+    molecule = Chem.MolFromSmiles(smiles)
+    assert n_acceptors(molecule) == acceptors(molecule) == expected
+
+
+@pytest.mark.parametrize(
+    ("smiles", "expected"),
+    [
+        ("CCO.[Na+]", 0),
+        ("c1ccc2ccccc2c1", 2),
+        ("C12C3C4C1C5C2C3C45", 5),  # cubane
+        ("C1C2CC3CC1CC(C2)C3", 3),  # adamantane
+        ("CC=C1CN(C)CCC23C(=O)CC1C1COC(O)C(=O)N(c4ccccc42)C13", 5),  # 6 in RDKit 2026.9.1
+    ],
+)
+def test_rings_in_any_release_of_rdkit(smiles: str, expected: int) -> None:
+    molecule = Chem.MolFromSmiles(smiles)
+    assert n_rings(molecule) == cut_bonds(molecule) == expected
 
 
 @pytest.mark.parametrize("size", [0, 14, 1000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.molecules import read_partition, scan
+from daskrf.molecules.formats import excel
 from daskrf.molecules.measurements import label_words, read_labels
+from tests.molecules.helpers import rows_of
 
 ROWS: list[list[Any]] = [
     ["Compound ID", "SMILES", "IC50 (nM)", "measured"],
@@ -104,3 +107,59 @@ def test_a_first_line_that_names_the_separator(first: str, end: str, tmp_path: P
     (batch,) = read_partition(scan(tmp_path / "b.csv"), 0)
     assert (batch.smiles, batch.line.tolist()) == (["CCO", "CC"], [2, 3])
     assert "without a header" in label_words(tmp_path / "b.csv", key="row", key_column=0, targets=[2])
+
+
+def rezipped(path: Path, part: str, content: bytes) -> None:
+    """Replace a part of a workbook."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**parts, part: content}.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize("part", ["xl/sharedStrings.xml", "xl/media/image1.png"])
+def test_a_workbook_that_unpacks_to_more_than_sheets_hold_is_refused(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excel, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(excel, "_MOST_TEXT", 1 << 19)
+    path = workbook(tmp_path / "a.xlsx", Sheet=[["smiles", "id"], ["CCO", "A"]])
+    assert [row[4] for row in rows_of(scan(path))] == ["CCO"]
+    rezipped(path, part, b" " * (3 << 18 if "shared" in part else 1 << 21))
+    assert path.stat().st_size < 20_000
+    with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* are read of a workbook; save it as"):
+        scan(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["smiles", "id"], ["CCO", "A"], ["CCN", "B"], ["CCC", "C"]], r"has more than 3 rows in the sheet"),
+        ([["smiles", "id"], ["C" * 60, "A"]], r"has a cell of 60 characters in row 2, more than Excel"),
+    ],
+)
+def test_rows_and_cells_beyond_those_of_excel_are_refused(
+    rows: list[list[str]], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excel, "_MOST_ROWS", 3)
+    monkeypatch.setattr(excel, "_LONGEST_CELL", 50)
+    with pytest.raises(InputError, match=message):
+        scan(workbook(tmp_path / "a.xlsx", Sheet=rows))
+
+
+def test_no_memory_for_a_workbook_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workbook(tmp_path / "a.xlsx", Sheet=[["smiles", "id"], ["CCO", "A"]])
+
+    def failing(*args: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("openpyxl.load_workbook", failing)
+    with pytest.raises(InputError, match="needs more memory than there is; save it as CSV"):
+        scan(path)
+
+
+def test_truth_values_are_words(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", Sheet=[["id", "active"], ["A", True], ["B", False]])
+    assert read_labels(path).y.ravel().tolist() == [1, 0]
+    assert label_words(path).endswith("target 'active', 'TRUE' read as 1 and 'FALSE' as 0")

@@ -30,12 +30,47 @@ READ = {
     "rotatable_bonds < 8 & charge == 0": ["rotatable bonds < 8", "charge == 0"],
     "Price_EUR <= 90 and fsp3 > .4": ["price eur <= 90", "fraction sp3 > 0.4"],
     "-2 < charge": ["charge > -2"],
+    'Supplier == "Enamine"': ['Supplier == "Enamine"'],
+    "supplier=Enamine Ltd and weight<9": ['Supplier == "Enamine Ltd"', "weight < 9"],
+    "'WuXi, Inc.' != supplier": ['Supplier != "WuXi, Inc."'],
+    "supplier in (A, 'b, c') and logp in [1]": ['Supplier in ("A", "b, c")', "logp in (1)"],
+    'supplier NOT  IN (\'a and b\' , "say ""x""")': ['Supplier not in ("a and b", "say "x"")'],
+    "supplier == '00123'": ['Supplier == "00123"'],
+    '"Price, USD" < 90; 5 < `Price, USD`': ["Price, USD < 90", "Price, USD > 5"],
+    "IC50 (nM) < 90, in stock = yes": ["IC50 (nM) < 90", 'in stock == "yes"'],
+    "charge not in (-1, 1)": ["charge not in (-1, 1)"],
 }
+COLUMNS = ["price eur", "Supplier", "Price, USD", "IC50 (nM)", "in stock"]
 
 
 @pytest.mark.parametrize("text", READ)
 def test_conditions(text: str) -> None:
-    assert [str(limit) for limit in limits_of(text, ["price eur"])] == READ[text]
+    assert [str(limit) for limit in limits_of(text, COLUMNS)] == READ[text]
+
+
+def test_texts_that_cannot_be_compared() -> None:
+    for text, message in {
+        "weight == heavy": "write a number to compare 'weight' with, since 'heavy' is none",
+        "charge in (0, a)": "write a number to compare 'charge' with, since 'a' is none",
+        "supplier < 'A'": "write a number behind the sign, since 'A' is none",
+        "supplier == in stock": "write a number or a text in quotes",
+        "supplier == 'A": "close the quote '",
+        "supplier in ('A'": "write a list such as",
+        "supplier in ()": "write a list such as",
+        "weight < nan": "write a number behind the sign, since 'nan' is none",
+    }.items():
+        with pytest.raises(OptionError) as error:
+            limits_of(text, COLUMNS)
+        assert f"The condition {text!r} cannot be read; {message}" in str(error.value)
+
+
+def test_texts_are_compared_whole() -> None:
+    (wanted,), (other,) = (limits_of(f"supplier {sign} 'Enamine'", COLUMNS) for sign in ("==", "!="))
+    cells = ["Enamine", " Enamine ", "enamine", "Enamine Ltd", "", None]
+    assert [wanted.holds(cell) for cell in cells] == [True, True, False, False, False, False]
+    assert [other.holds(cell) for cell in cells] == [False, False, True, True, True, True]
+    (numbers,) = limits_of("charge not in (0, 1)")
+    assert [numbers.holds(value) for value in (0.0, 2.0, float("nan"))] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +96,25 @@ def test_what_cannot_be_read_is_one_sentence(text: str) -> None:
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(OptionError):
-        assert all(limit.sign in OPERATORS for limit in limits_of(text))
+        assert all(limit.sign in {*OPERATORS, "in", "not in"} for limit in limits_of(text, COLUMNS))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([*"(),;&<>=!'\"` ", "and", "in", "not", "supplier", "weight", "3"]), max_size=12)
+)
+def test_any_words_are_read_or_refused(words: list[str]) -> None:
+    with suppress(OptionError):
+        assert limits_of("".join(words), COLUMNS)
+
+
+def test_the_time_to_read_grows_with_the_length() -> None:
+    """A million blanks: time that grows with their square would be hours."""
+    blanks = " " * 1_000_000
+    assert len(limits_of(f"weight{blanks}<{blanks}4{blanks}and logp < 3{blanks}")) == 2
+    for text in (blanks, f"weight < 3{blanks}x", f"not{blanks}x", "'" * 1_000_001):
+        with pytest.raises(OptionError, match="cannot be read"):
+            limits_of(text)
 
 
 def test_a_column_comes_before_a_property() -> None:

@@ -165,11 +165,22 @@ def test_compressed_parquet_is_not_taken_for_text(tmp_path: Path) -> None:
             read(path)
 
 
-def test_columns_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table([["CC"], ["A"], ["N"]], names=["smiles", "id", "smiles"]), path)
-    with pytest.raises(InputError, match="has several columns 'smiles'; rename them"):
-        list(read_partition(scan(path), 0))
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx"])
+def test_columns_of_one_name_are_refused(kind: str, tmp_path: Path) -> None:
+    path, names = tmp_path / f"a.{kind}", ["smiles", "id", "score", "note", "score", "note", "", ""]
+    cells = ["CC", "A", "1", "x", "2", "y", "", ""]
+    if kind == "csv":
+        path.write_text(f"{','.join(names)}\n{','.join(cells)}\n")
+    elif kind == "parquet":
+        pq.write_table(pa.table([[cell] for cell in cells], names=names), path)
+    else:
+        book = pytest.importorskip("openpyxl").Workbook()
+        for row in (names, cells):
+            book.active.append(row)
+        book.save(path)
+    for read in (scan, read_labels):
+        with pytest.raises(InputError, match=r"several columns of one name .'score', 'note'.; give each a"):
+            read(path)
 
 
 def test_smiles_of_parquet_are_found_by_content(tmp_path: Path) -> None:
@@ -273,3 +284,22 @@ def test_smiles_with_extensions_are_keys_of_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.smi", "CCO |&1:1, a b| 1.5\nCC 2\n")
     found = read_labels(path, key="smiles")
     assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["CCO", "CC"], [1.5, 2])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.binary())),
+        *(pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.large_binary())),
+    ],
+)
+def test_text_in_binary_columns_of_parquet_is_read(kind: pa.DataType, tmp_path: Path) -> None:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    binary = not pa.types.is_string(values)
+    cells = [b"CCO", b"CCN", b"\xff\xfe"] if binary else ["CCO", "CCN", "C(("]
+    column = pa.array(cells, values)
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column
+    pq.write_table(pa.table({"mol": column, "score": [1.0, 2.0, 3.0]}), tmp_path / "a")
+    library = scan(tmp_path / "a")
+    assert [row[4] for row in rows_of(library)][:2] == ["CCO", "CCN"]
+    assert [reject.reason for reject in rejects_of(library)] == ["not UTF-8 text"] * binary

@@ -286,3 +286,27 @@ def test_helpers_work_without_files_in_memory(monkeypatch: pytest.MonkeyPatch) -
     end_idle()
     assert each("operator:methodcaller", ("title",), ["one", "two"]) == ["One", "Two"]
     end_idle()
+
+
+def test_what_was_asked_is_remembered(tmp_path: Path) -> None:
+    """By the function and the text; what is lost is tried again."""
+    note = f"note {tmp_path / 'notes'}"
+    assert do(note) == do("a", note)[1:] == ["noted"]
+    assert (tmp_path / "notes").read_text() == "x"
+    assert each("operator:methodcaller", ("title",), ["a b"]) == ["A B"]
+    assert each("operator:methodcaller", ("swapcase",), ["a b"]) == ["A B"]
+    assert each("operator:methodcaller", ("capitalize",), ["a b"]) == ["A b"]
+
+
+def test_little_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library of large molecules may not fill the memory of a helper with answers."""
+    monkeypatch.setattr(isolation, "_REMEMBERED", 1_000)
+    answers = isolation._Answers()
+    answers.keep(b"one", ["a", "b"], ["A", Lost("crashed")], 500)
+    assert answers.of(b"one") == {"a": "A"}
+    answers.keep(b"two", ["c"], ["C"], 400)
+    assert answers.of(b"one") == {"a": "A"}
+    answers.keep(b"two", ["d"], ["D"], 400)
+    assert (answers.of(b"one"), answers.of(b"two")) == ({}, {"d": "D"})
+    answers.keep(b"two", ["e"], ["E"], 2_000)
+    assert answers.of(b"two") == {}

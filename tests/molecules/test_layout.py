@@ -14,7 +14,7 @@ from tests.molecules.helpers import rejects_of, rows_of, write
 
 ENAMINE = "smiles\tidnumber\tMW\nCCO\tZ1\t46\nC[C@H](F)Cl |&1:1|\tZ2\t82\n"
 
-TABS = [("an A", "CCO"), ("row-1", "CC"), ("row-2", "C[C@H](F)Cl")]
+TABS = [("an A", "CCO"), ("row-1", "CC"), ("row-2", "C[C@H](F)Cl |&1:1|")]
 
 TWO = [("A", "CCO"), ("B", "CC")]
 
@@ -26,15 +26,15 @@ CASES = {
     "smiles and id": ("a.smi", "CCO ZINC1\nCC\tZINC2\n", {}, [("ZINC1", "CCO"), ("ZINC2", "CC")]),
     "tabs, and SMILES alone": ("a.smi", "CCO\tan A\nCC\nC[C@H](F)Cl |&1:1|\n", {"id": 1}, TABS),
     "missing id": ("a.smi", "CCO A\nCC\n", {}, [("A", "CCO"), ("row-1", "CC")]),
-    "enamine": ("a.cxsmiles", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl")]),
-    "enamine compressed": ("a.cxsmiles.bz2", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl")]),
+    "enamine": ("a.cxsmiles", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl |&1:1|")]),
+    "enamine compressed": ("a.cxsmiles.bz2", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl |&1:1|")]),
     "extension, white space": (
         "a.smi",
         "C[C@H](F)Cl |&1:1, a b| X\nCC Y\n",
         {},
-        [("X", "C[C@H](F)Cl"), ("Y", "CC")],
+        [("X", "C[C@H](F)Cl |&1:1|"), ("Y", "CC")],
     ),
-    "extension, no id": ("a.smi", "C[C@H](F)Cl |&1:1|\n", {}, [("row-0", "C[C@H](F)Cl")]),
+    "extension, no id": ("a.smi", "C[C@H](F)Cl |&1:1|\n", {}, [("row-0", "C[C@H](F)Cl |&1:1|")]),
     "pubchem": ("CID-SMILES.txt.gz", "1\tCCO\n2\tCC\n", {}, [("1", "CCO"), ("2", "CC")]),
     "pubchem by position": ("a.txt", "1\tCCO\n2\tC\n", {"smiles": 1, "id": 0}, [("1", "CCO"), ("2", "C")]),
     "chembl": (
@@ -323,3 +323,17 @@ def test_parquet_without_smiles_names_its_columns(columns: list[str], tmp_path: 
         InputError, match=f"no column of SMILES; choose one of its columns: {', '.join(columns)}"
     ):
         scan(tmp_path / "a.parquet")
+
+
+def test_a_column_with_a_comma_in_its_name_can_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('smiles,id,"Price, USD",note\nCCO,A,"1,200.50",x\nCCN,B,7,y\n')
+    for asked in (("Price, USD", "note"), ("Price", "USD", "note")):  # as the command line cuts it
+        layout = scan(path, TableFormat(extra=asked)).sources[0].layout
+        assert layout.extra == (
+            ("Price, USD", 2),
+            ("note", 3),
+        )
+    convert = TableFormat.options["extra"].convert
+    assert convert is not None
+    assert convert(['"Price, USD",note']) == ("Price, USD", "note")

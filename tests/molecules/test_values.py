@@ -34,7 +34,7 @@ def counts(labels: Labels) -> dict[str, int]:
 CELLS = st.one_of(
     st.floats(1e-3, 1e6).map(lambda v: f"{v:.6g}"),
     st.sampled_from(
-        ["0", "-3", " 12 ", "1e3", "NA", "nan", "inf", "", "inactive", "n.d.", "-", "5 mM", "5±1"]
+        ["0", "-3", " 12 ", "1e3", "NA", "nan", "inf", "", "inactive", "n.d.", "-", "5 apples", "5±1"]
     ),
     st.tuples(st.sampled_from([">", "<", ">=", "<= ", "~", "= "]), st.floats(1, 1e5)).map(
         lambda pair: f"{pair[0]}{pair[1]:.4g}"
@@ -210,3 +210,66 @@ def test_names_of_scales() -> None:
     assert words(["ic50_nm"], transform="pIC50") == ["pIC50 = 9 - log10 of 'ic50_nm' in nM (by its name)"]
     assert words(["item_m", "dose (uM)"]) == ["'item_m'", "'dose (uM)' in uM (by its name)"]
     assert [scale.known for scale in scales_of(["item_m", "score"])] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected", "words"),
+    [
+        (["1.200,50", "7,5", "1.234"], [1200.5, 7.5, 1234], "decimal commas, thousands separated by points"),
+        (["1,200.50", "90", "1,200"], [1200.5, 90, 1200], "thousands separated by commas"),
+        (["1 234,5", "\N{MINUS SIGN}7,5"], [1234.5, -7.5], "decimal commas, thousands separated by spaces"),
+        (["1'234.5", "0.5"], [1234.5, 0.5], "thousands separated by spaces or apostrophes"),
+        (["1,234,567", "12"], [1234567, 12], "thousands separated by commas"),
+        (
+            ["$90", "US$ 1,200.50", "90 USD"],
+            [90, 1200.5, 90],
+            "thousands separated by commas, 'v' in USD (by its cells)",
+        ),
+        (["90 EUR", "€7,5", "-€3"], [90, 7.5, -3], "decimal commas, 'v' in EUR (by its cells)"),
+        (["12 nM", "1.5 µM", "2e-6 M"], [12, 1500, 2000], "'v' in nM (by its cells)"),
+        (["45 %", "7.5%"], [45, 7.5], "'v' in % (by its cells)"),
+        (["TRUE", "false", "True"], [1, 0, 1], "'TRUE' read as 1 and 'false' as 0"),
+        (["active", "inactive"], [1, 0], "'active' read as 1 and 'inactive' as 0"),
+    ],
+)
+def test_numbers_are_read_in_any_notation(
+    cells: list[str], expected: list[float], words: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "id\tv\n" + "".join(f"m{k}\t{cell}\n" for k, cell in enumerate(cells)), "a.tsv")
+    assert values(read_labels(path)) == pytest.approx({f"m{k}": v for k, v in enumerate(expected)})
+    assert f"target 'v', {words}" in label_words(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["1,200", "3"], "holds '1,200', which may mean 1.200 or 1200; write it as one of them"),
+        (["7,5", "1.5"], "holds '1.5' and '7,5', with decimal points and commas; write all in one way"),
+        (["90 EUR", "90 EUR", "$90"], "line 4: 'v' holds '$90', which is in another unit; convert it"),
+        (["90 EUR", "90 EUR", "90"], "line 4: 'v' holds '90', which is in another unit; convert it"),
+        (["90", "90", "5 mM"], "line 4: 'v' holds '5 mM', which is in another unit; convert it"),
+        (["TRUE", "FALSE", "maybe"], "no numeric column besides the key"),
+    ],
+)
+def test_numbers_that_may_mean_others_are_refused(cells: list[str], message: str, tmp_path: Path) -> None:
+    path = write(tmp_path, "id\tv\n" + "".join(f"m{k}\t{cell}\n" for k, cell in enumerate(cells)), "a.tsv")
+    with pytest.raises(InputError) as caught:
+        read_labels(path)
+    assert message in str(caught.value)
+
+
+def test_a_notation_holds_for_the_whole_column(tmp_path: Path) -> None:
+    """It is found in the first 10,000 rows; a number further down that is written otherwise is refused."""
+    rows = "".join(f"m{k};{k % 90},5\n" for k in range(10_100))
+    path = write(tmp_path, f"id;v\n{rows}last;1.5\n")
+    with pytest.raises(InputError, match=r"line 10102: 'v' holds '1.5', but others have decimal commas"):
+        read_labels(path, drop_non_numbers=True)
+    whole = write(tmp_path, "id\tv\n" + "".join(f"m{k}\t{k % 90}\n" for k in range(10_100)) + "last\t1,200\n")
+    with pytest.raises(InputError, match=r"holds '1,200', but others have decimal points; write all in one"):
+        read_labels(whole, drop_non_numbers=True)
+
+
+def test_a_column_of_numbers_comes_before_one_of_truth_values(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,active,score\nA,TRUE,-7.5\nB,FALSE,-8\n")
+    assert read_labels(path).names == ("score",)
+    assert values(read_labels(path, targets=["active"])) == {"A": 1.0, "B": 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rdkit import Chem, RDLogger
-from rdkit.Chem import rdFingerprintGenerator
+from rdkit.Chem import rdFingerprintGenerator, rdMolDescriptors
 
 from daskrf.molecules import FingerprintSpec
 from tests.naive.nystrom import lingos
@@ -96,13 +96,48 @@ def fingerprint_of(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
         return None
     if spec.kind == "lingo":
         return lingo_columns(molecule, spec)
-    rdkit = generator(spec)
-    vector = rdkit.GetCountFingerprint(molecule) if spec.size else rdkit.GetSparseCountFingerprint(molecule)
+    if spec.kind == "torsion" and not spec.size and not spec.chirality:
+        features = torsions(molecule)
+    else:
+        molecule = Chem.RenumberAtoms(molecule, sorted_atoms(molecule, spec.chirality))
+        rdkit = generator(spec)
+        vector = (
+            rdkit.GetCountFingerprint(molecule) if spec.size else rdkit.GetSparseCountFingerprint(molecule)
+        )
+        features = vector.GetNonzeroElements()
     columns: dict[int, int] = {}
-    for feature, count in vector.GetNonzeroElements().items():
+    for feature, count in features.items():
         column = mixed(feature) >> 32 if spec.kind == "torsion" and not spec.size else feature
         columns[column] = columns.get(column, 0) + count
     return {column: min(count, 65_535) if spec.counts else 1 for column, count in columns.items()}
+
+
+def sorted_atoms(molecule: Chem.Mol, chirality: bool = False) -> list[int]:
+    """Return the numbers of atoms, sorted by their codes: RDKit begins a path around three at the first."""
+    codes = [
+        rdMolDescriptors.GetAtomPairAtomCode(atom, includeChirality=chirality) for atom in molecule.GetAtoms()
+    ]
+    return sorted(range(len(codes)), key=codes.__getitem__)
+
+
+def torsions(molecule: Chem.Mol) -> dict[int, int]:
+    """Return topological torsions: paths of four atoms, and one around each ring of three.
+
+    Source: Nilakantan et al. 1987 (J. Chem. Inf. Comput. Sci. 27, 82).
+    """
+    codes = [rdMolDescriptors.GetAtomPairAtomCode(atom) for atom in molecule.GetAtoms()]
+    bonded = [[other.GetIdx() for other in atom.GetNeighbors()] for atom in molecule.GetAtoms()]
+    paths, closed = set(), set()
+    for a, near in enumerate(bonded):
+        for path in ((a, b, c, d) for b in near for c in bonded[b] if c != a for d in bonded[c] if d != b):
+            (closed if path[3] == a else paths).add(min(path, path[::-1]))
+    rings = {tuple(sorted(path[:3], key=codes.__getitem__)) for path in closed}
+    found: dict[int, int] = {}
+    for path in [*paths, *({frozenset(ring): (*ring, ring[0]) for ring in sorted(rings)}.values())]:
+        own = [codes[atom] - (1 if place in (0, 3) else 2) for place, atom in enumerate(path)]
+        feature = sum(code << 9 * place for place, code in enumerate(min(own, own[::-1])))
+        found[feature] = found.get(feature, 0) + 1
+    return found
 
 
 def count_paths(bonds: list[tuple[int, int]], longest: int) -> int:

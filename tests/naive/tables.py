@@ -63,16 +63,34 @@ def quoted_fields(line: str, delimiter: str) -> list[str] | None:
         position += 1
 
 
-def without_extension(words: list[str], smiles: int) -> list[str] | None:
-    """Remove the words from one that starts with a bar to one that ends with one, after the SMILES."""
+def with_extension(words: list[str], smiles: int) -> list[str] | None:
+    """Join the words from one that starts with a bar to one that ends with one to the SMILES before them."""
     before, after = words[: smiles + 1], words[smiles + 1 :]
     if not after or after[0][0] != "|":
         return words
     for count in range(1, len(after) + 1):
         extension = " ".join(after[:count])
         if len(extension) > 1 and extension[-1] == "|":
-            return before + after[count:]
+            return [*before[:-1], f"{before[-1]} {extension}", *after[count:]]
     return None
+
+
+def with_groups(smiles: str, extension: str) -> str:
+    """Return a SMILES with the groups of stereocentres of its extension, which has no labels or coordinates.
+
+    A group is a name, a colon and a number, and the numbers that follow.
+    """
+    groups: list[str] = []
+    open_group = False
+    for part in extension[1:].partition("|")[0].split(","):
+        name, colon, number = part.partition(":")
+        starts = colon and name[:1] in ("&", "o") and (name[1:].isdigit() or not name[1:])
+        if starts and number.isdigit():
+            groups.append(part)
+        elif part.isdigit() and open_group:
+            groups[-1] += f",{part}"
+        open_group = bool(starts and number.isdigit()) or (part.isdigit() and open_group)
+    return f"{smiles} |{','.join(groups)}|" if groups and "@" in smiles else smiles
 
 
 def reason_of(raw: bytes, layout: Layout) -> str:
@@ -98,7 +116,7 @@ def read_line(raw: bytes, layout: Layout) -> tuple[str, str] | str:
     line = raw.decode(layout.encoding or "utf-8")
     fields: list[str] | None
     if layout.delimiter == " ":
-        fields = without_extension(line.split(), layout.smiles)
+        fields = with_extension(line.split(), layout.smiles)
         if fields is None:
             return "CXSMILES extension without end"
     elif layout.exact:
@@ -113,7 +131,7 @@ def read_line(raw: bytes, layout: Layout) -> tuple[str, str] | str:
     smiles = fields[layout.smiles].strip(" \t")
     for k in range(1, len(smiles)):
         if smiles[k] == "|" and smiles[k - 1] in " \t":
-            smiles = smiles[:k].strip(" \t")
+            smiles = with_groups(smiles[:k].strip(" \t"), smiles[k:])
             break
     name = "" if layout.id is None else fields[layout.id].strip()
     return (smiles, name) if smiles else "no SMILES"

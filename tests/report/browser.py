@@ -127,6 +127,11 @@ async def _connected(address: str) -> WebSocketClientConnection:
     return await websocket_connect(address, max_message_size=1 << 28)
 
 
+async def _closed(socket: WebSocketClientConnection) -> None:
+    """Close it within its own loop: the thread may have none, as after a test of something else."""
+    socket.close()
+
+
 @contextmanager
 def browser(folder: Path) -> Iterator[Tab]:
     """Yield a tab of a browser that has its profile in `folder`."""
@@ -140,7 +145,7 @@ def browser(folder: Path) -> Iterator[Tab]:
         address = next(filter(None, lines))[1]
         socket = loop.run_until_complete(_connected(address))
         yield Tab(loop, socket)
-        socket.close()
+        loop.run_until_complete(_closed(socket))
     finally:
         process.kill()
         process.wait()

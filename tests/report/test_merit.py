@@ -5,16 +5,38 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 from scipy.stats import norm, spearmanr
+from sklearn.calibration import calibration_curve
 
 from daskrf.errors import InputError
-from daskrf.report.evaluation import MEAN, MODEL, NEAREST, Figure, verdict
-from daskrf.report.merit import MEASURES, area_under_curve, is_class, measured, rank_correlation, top_found
+from daskrf.report.evaluation import (
+    MEAN,
+    MODEL,
+    NEAREST,
+    Figure,
+    judged_intervals,
+    verdict,
+    verdict_on_classes,
+)
+from daskrf.report.merit import (
+    MEASURES,
+    area_under_curve,
+    is_class,
+    measured,
+    measured_classes,
+    rank_correlation,
+    reliability,
+    top_found,
+)
 from tests.naive import crossvalidation as naive
+
+Array = npt.NDArray[np.float64]
 
 pairs = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=2, max_size=50)
 
@@ -70,9 +92,9 @@ def test_all_figures() -> None:
 
 def test_what_is_not_defined_is_nan() -> None:
     truth = np.r_[np.zeros(150), np.ones(50)]
-    found = measured(truth, truth + np.linspace(0, 2, 200), direction="maximize", classes=is_class(truth))
+    found = measured(truth, truth + np.linspace(0, 2, 200), direction="maximize")
     names = {name for name, value in found.items() if not math.isnan(value)}
-    assert names == {"r2", "rmse", "mae", "spearman", "auc"}
+    assert names == {"r2", "rmse", "mae", "spearman", "recall_1", "recall_10", "enrichment_1"}
     assert is_class(truth)
     assert not is_class(truth[:5])
     assert not is_class(truth + 1)
@@ -83,12 +105,128 @@ def test_what_is_not_defined_is_nan() -> None:
         measured([1.0], [1.0, 2.0])
 
 
-def figures(rmse: list[float], r2: float, coverage: float = 0.95) -> dict[str, Figure]:
+def test_classes_are_judged_by_ranking_and_probabilities() -> None:
+    rng = np.random.default_rng(8)
+    mean = rng.standard_normal(500).round(1)  # with many ties
+    probability = expit(mean - 1)
+    truth = (rng.random(500) < probability) * 1.0
+    found = measured_classes(truth, mean, probability)
+    assert list(found) == [measure.name for measure in MEASURES]
+    there = {name for name, value in found.items() if not math.isnan(value)}
+    assert there == {"auc", "average_precision", "brier", "reliability_error"}
+    assert found["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(truth, mean))
+    expected = sklearn.metrics.average_precision_score(truth, mean)
+    assert found["average_precision"] == pytest.approx(expected)
+    assert found["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(truth, probability))
+    near = probability + 1e-9 * np.arange(500)  # in the order of the rows where equal
+    share, predicted = calibration_curve(truth, near, n_bins=10, strategy="quantile")
+    assert found["reliability_error"] == pytest.approx(np.abs(share - predicted).mean(), abs=1e-6)
+    assert math.isnan(measured_classes(truth, mean, probability, ranks=False)["auc"])
+    first = np.where(np.arange(500) < 100, np.nan, probability)  # such as of a first fold in an order
+    assert measured_classes(truth, mean, first)["brier"] == pytest.approx(
+        np.square(truth - probability)[100:].mean()
+    )
+
+
+@pytest.mark.parametrize(("slope", "right"), [(1.0, True), (3.0, False), (0.3, False)])
+def test_right_and_wrong_probabilities(slope: float, right: bool) -> None:
+    """Of 20 samples of right probabilities all are called right; of wrong ones none."""
+    said = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        logit = 1.5 * rng.standard_normal(1000)
+        truth = (rng.random(1000) < expit(logit)) * 1.0
+        own = classes_of(truth, logit, expit(slope * logit))
+        usual = {"brier": Figure.of(float(truth.var()), []), "auc": Figure.of(math.nan, [])}
+        found = reliability(truth, expit(slope * logit))
+        said.append(verdict_on_classes({MODEL: own, MEAN: usual}, found, float(truth.mean())))
+    word = "Its probabilities are right" if right else "Do not trust its probabilities"
+    assert sum(word in text for text in said) == 20
+
+
+def classes_of(truth: Array, mean: Array, probability: Array) -> dict[str, Figure]:
+    found = measured_classes(truth, mean, probability)
+    return {name: Figure.of(value, []) for name, value in found.items()}
+
+
+def test_the_verdict_on_classes() -> None:
+    rng = np.random.default_rng(2)
+    logit = 2 * rng.standard_normal(4000)
+    truth = (rng.random(4000) < expit(logit)) * 1.0
+    good, constant = classes_of(truth, logit, expit(logit)), np.full(4000, truth.mean())
+    usual = {name: Figure.of(v, []) for name, v in measured_classes(truth, constant, constant).items()}
+    found = reliability(truth, expit(logit))
+    text = verdict_on_classes({MODEL: good, NEAREST: usual, MEAN: usual}, found, float(truth.mean()))
+    assert text.startswith(
+        "Is it good? Yes: its AUC is 0.86 (0.5 is chance) and its average precision 0.86 (0.49 "
+    )
+    assert_matches(
+        "errors of its probabilities (Brier score 0.152) are 39 % smaller than those of the nea", text
+    )
+    assert "Its probabilities are right: in parts with alike ones, they differ" in text
+    text = verdict_on_classes({MODEL: good, NEAREST: good, MEAN: usual}, found, 0.5)
+    assert "Only in part" in text
+    assert "no smaller than those of the nearest neighbour" in text
+    poor = classes_of(truth, logit + 6 * rng.standard_normal(4000), expit(0.2 * logit))
+    assert "A little" in verdict_on_classes({MODEL: poor, MEAN: usual}, found, 0.5)
+    assert "Is it good? No" in verdict_on_classes({MODEL: usual, MEAN: usual}, found, 0.5)
+
+
+def figures(rmse: list[float], r2: float, *coverage: float) -> dict[str, Figure]:
+    held = zip((50, 80, 95), coverage or (0.5, 0.8, 0.95), strict=True)
     return {
         "rmse": Figure.of(float(np.mean(rmse)), rmse),
         "r2": Figure.of(r2, [r2] * len(rmse)),
-        "coverage_95": Figure.of(coverage, []),
+        **{f"coverage_{level}": Figure.of(share, []) for level, share in held},
     }
+
+
+@pytest.mark.parametrize(
+    ("factor", "heavy", "words"),
+    [
+        (1.0, False, "Its error bars are right: its 50, 80 and 95 % intervals hold"),
+        (0.7, False, "Do not trust its error bars, which are too narrow: its 50, 80 and 95 % intervals hold"),
+        (1.5, False, "Its error bars are too wide: its 50, 80 and 95 % intervals hold"),
+        (1.0, True, "those of 50 .*are too wide.* 95 % are too narrow"),
+    ],
+)
+def test_all_intervals_are_judged(factor: float, heavy: bool, words: str) -> None:
+    """Of 20 samples each: well and ill calibrated deviations, and errors with heavy tails."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        error = rng.standard_normal(2000)
+        if heavy:  # most are small, and some are large: 79 % within 50 % intervals, 89 % within those of 95 %
+            error *= np.where(rng.random(2000) < 0.85, 0.4, 6.0)
+        truth = 3 * rng.standard_normal(2000)
+        found = measured(truth, truth - error, np.full(2000, factor))
+        own = {name: Figure.of(value, []) for name, value in found.items()}
+        usual = {"rmse": Figure.of(3.0, [])}
+        assert_matches(words, verdict({MODEL: own, MEAN: usual}, 2000))
+
+
+@pytest.mark.parametrize(
+    ("n", "shares", "words"),
+    [
+        (
+            1128,
+            (0.65, 0.85, 0.95),
+            "right in part: .* hold 65, 85 and 95 % .*; those of 50 % .* and those of 80 and 95 % are right",
+        ),
+        (1000, (0.96, 0.98, 0.99), "too wide: its 50, 80 and 95 % intervals hold 96, 98 and 99 %"),
+        (20, (0.65, 0.85, 1.0), "are right: its 50, 80 and 95 % intervals hold 65, 85 and 100 %"),
+    ],
+)
+def test_the_number_of_labels_counts(n: int, shares: tuple[float, ...], words: str) -> None:
+    own, usual = figures([0.5, 0.6, 0.5], 0.8, *shares), figures([2.0, 2.1, 1.9], 0.0)
+    assert_matches(words, verdict({MODEL: own, MEAN: usual}, n))
+
+
+def test_the_spread_over_folds_counts() -> None:
+    """Errors of molecules of one scaffold are alike, so that they count as fewer."""
+    own = figures([0.5, 0.6, 0.5], 0.8, 0.6, 0.85, 0.95)
+    assert judged_intervals(own, 3000)["50"] == "too wide"
+    own["coverage_50"] = Figure.of(0.6, [0.4, 0.6, 0.8])
+    assert judged_intervals(own, 3000)["50"] == "right"
 
 
 @pytest.mark.parametrize(
@@ -102,8 +240,6 @@ def figures(rmse: list[float], r2: float, coverage: float = 0.95) -> dict[str, F
             "Only in part: .* no smaller than those of the near",
         ),
         (figures([1.9, 2.1, 2.0], 0.0), [2.5, 2.5, 2.5], "No: .* no smaller than those of always saying"),
-        (figures([0.5, 0.6, 0.5], 0.8, 0.8), [0.9, 1.1, 1.0], "Do not trust its error bars.* hold 80 %"),
-        (figures([0.5, 0.6, 0.5], 0.8, 1.0), [0.9, 1.1, 1.0], "error bars are wide"),
     ],
 )
 def test_the_verdict(own: dict[str, Figure], nearest: list[float], words: str) -> None:

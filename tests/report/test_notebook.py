@@ -74,7 +74,7 @@ def test_reports_are_html_with_structures(outputs: list[list[dict[str, Any]]]) -
 
 def test_tables_are_data_frames(outputs: list[list[dict[str, Any]]]) -> None:
     assert re.findall(r"<th>(\w+)</th>", shown(outputs[3])["text/html"])[:3] == ["smiles", "mean", "std_y"]
-    columns = ["row", "id", "smiles", "mean", "std", "std_y"]
+    columns = ["row", "id", "smiles", "mean", "std", "std_y", "reason"]
     assert shown(outputs[5])["text/plain"] == str(columns)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -22,7 +24,9 @@ def held_out():
 def test_picture_is_written_with_labelled_axes(held_out, tmp_path, monkeypatch):
     figures = []
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path: (figures.append(figure), save(figure, path)))
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **o: (figures.append(figure), save(figure, path, **o))
+    )
     found = recovery(held_out.truth, held_out.mean, 100)
     plots.plot_screen(tmp_path / "hits.png", held_out, found, 0.8, "pIC50")
     assert (tmp_path / "hits.png").read_bytes().startswith(b"\x89PNG")
@@ -41,3 +45,19 @@ def test_error_bars_reach_both_ends():
     chosen = plots._spread(values, 10)
     assert {5.0, -7.0} <= set(values[chosen])
     assert len(chosen) == len(set(chosen.tolist())) <= 10
+
+
+@pytest.mark.parametrize("name", ["$$", r"$\frac{", "_^{", "\x1b[31mred", "💥" * 30, "a\nb", "x" * 10_000])
+def test_any_name_of_a_target_can_be_drawn(name, held_out, tmp_path, monkeypatch):
+    figures = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **more: (figures.append(figure), save(figure, path, **more))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots.plot_evaluation(tmp_path / "a.png", [plots.Panels(held_out, 0.8, name)])
+    said = figures[0].axes[0].get_xlabel()
+    assert said.startswith("predicted ")
+    assert said.isprintable()
+    assert len(said) <= 80

@@ -20,8 +20,10 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from daskrf.errors import OptionError
 from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.spreadsheets import harmless
 from daskrf.report.annotation import Known
 from daskrf.report.webpage import MOST, Words, write_page
+from tests.molecules.test_spreadsheets import FORMULAS, HARMLESS
 from tests.report.browser import Tab, browser, needs_browser
 
 N = 300
@@ -39,7 +41,8 @@ def table() -> pa.Table:
             "row": [(7 * i) % 1000 for i in range(N)],
             "id": [EVIL if i == 3 else f"Z{i:03d}" for i in range(N)],
             "smiles": SMILES,
-            "source": ["lib.csv"] * N,
+            "source": [f"/home/somebody/vendors/{'ab'[i % 2]}.csv" for i in range(N)],
+            "line": range(2, N + 2),
             "mean": means,
             "std": [0.1 + (i % 5) / 10 for i in range(N)],
             "std_y": [0.2 + (i % 5) / 10 for i in range(N)],
@@ -111,6 +114,10 @@ def test_the_page_holds_the_table_and_a_drawing_of_every_molecule(path: Path) ->
     assert all(value[row[at["nearest_labelled"]]] == row[at["its_label"]] for row in rows)
 
 
+def test_the_page_does_not_tell_in_which_folders_files_lie(path: Path) -> None:
+    assert "somebody" not in path.read_text()
+
+
 def test_a_drawing_belongs_to_its_molecule(path: Path) -> None:
     from daskrf.molecules.drawings import drawings
 
@@ -132,6 +139,16 @@ def test_the_page_needs_no_network_and_no_text_becomes_markup(path: Path) -> Non
     policy = next(attrs for _, attrs in page.tags if "http-equiv" in attrs)["content"]
     assert str(policy).startswith("default-src 'none'")
     assert "<h2>Nothing" not in text
+
+
+def test_numbers_that_no_float_holds_stay_text(tmp_path: Path) -> None:
+    columns = {"id": ["a", "b"], "smiles": ["CCO", "CCC"], "price": ["1e400", "2"], "mass": ["1e40", "2"]}
+    write_page(pa.table(columns), tmp_path / "page.html", Words("hits"))
+    (found,) = re.findall(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text())
+    data = json.loads(found)
+    at = [column["name"] for column in data["columns"]]
+    assert [row[at.index("price")] for row in data["rows"]] == ["1e400", "2"]
+    assert [row[at.index("mass")] for row in data["rows"]] == [1e40, 2.0]
 
 
 def test_too_many_molecules_are_refused(tmp_path: Path) -> None:
@@ -160,6 +177,11 @@ def test_a_browser_shows_it_without_faults_or_requests(tab: Tab, path: Path) -> 
     assert tab.run("document.querySelectorAll('#histograms figure').length") == 6
     cell = tab.run("document.querySelector('tr.molecule td.number:nth-child(3)').textContent")
     assert cell == "-12 ± 0.200"
+    headings = tab.run("[...document.querySelectorAll('#headings button')].map(each => each.textContent)")
+    assert headings[2] == "score (mean ± std of a measurement)"  # it shows std_y
+    assert headings[-1] == "from"
+    assert not {"source", "line", "row"} & set(headings)
+    assert tab.run("document.querySelector('tr.molecule td:last-child').textContent") == "a.csv, line 2"
     assert "daskrf screen 'a b' -o x.csv" in tab.run("document.querySelector('pre').textContent")
     tab.picture(path.with_suffix(".png"))
 
@@ -212,6 +234,13 @@ def test_a_condition_that_cannot_be_read_is_marked_and_hides_nothing(tab: Tab) -
     tab.type("th[data-name='mean'] input", "< much")
     assert tab.run("document.querySelector('th[data-name=mean] input').classList.contains('wrong')")
     assert tab.run("page.shown.length") == N
+    told = tab.run("document.getElementById('wrong').textContent")
+    assert told.startswith(
+        'The filter of "score (mean ± std of a measurement)", "< much", is ignored: write '
+    )
+    assert "2..4" in told
+    tab.click("#clear")
+    assert tab.run("document.getElementById('wrong').textContent") == ""
 
 
 @needs_browser
@@ -263,3 +292,10 @@ def test_a_page_of_ten_thousand_stays_usable(tmp_path: Path) -> None:
         tab.type("th[data-name='mean'] input", "> 0.999")
         assert tab.run("page.shown.length") == sum(math.sin(i) > 0.999 for i in range(rows))
         assert tab.faults == []
+
+
+@needs_browser
+def test_formulas_are_harmless_in_what_the_page_saves(tab: Tab) -> None:
+    """By the same rule as in files that are written."""
+    texts = [*FORMULAS, *HARMLESS, "'=x", "''+", "=<'"]
+    assert tab.run(f"{json.dumps(texts)}.map(rules.harmless)") == list(map(harmless, texts))

@@ -126,18 +126,19 @@ def test_ten_slots_are_in_the_order_of_numbers(tmp_path: Path) -> None:
 
 def test_odd_synthons_are_left_out_with_the_reason(tmp_path: Path) -> None:
     odd = {
-        "1": [*TWO["1"], "CCO", "C[1*].Cl", "C(=[1*])C", "*C[1*]", "C([1*])[2*]", "not a SMILES"],
+        "1": [*TWO["1"], "CCO", "C[1*].Cl", "C(=[1*])C", "*C[1*]", "C([1*])[2*]", "not a SMILES", "[2H][1*]"],
         "2": TWO["2"],
     }
     report = daskrf.check_space(write_table(tmp_path / "a.tsv", {"amide": odd}), sample=1)
     slot = report.reactions[0].slots[0]
-    assert (slot.blocks, slot.synthons) == (10, 4)
+    assert (slot.blocks, slot.synthons) == (11, 4)
     assert slot.refused == {
         "its attachment points are not those of most of its slot (1)": ["amide-1-4", "amide-1-8"],
         "it has several fragments": ["amide-1-5"],
         "its attachment point 1 is not at the end of a single bond": ["amide-1-6"],
         "it has a dummy atom without a number": ["amide-1-7"],
         "RDKit cannot read it": ["amide-1-9"],
+        "its attachment point 1 is at a hydrogen atom, which joins nothing": ["amide-1-10"],
     }
     assert report.exit_code == 0
     assert report.reactions[0].products == 12

@@ -12,9 +12,11 @@ import pytest
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
 from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.hits import write_hits
 from daskrf.storage.inspection import map_words, status, verify
 from daskrf.storage.model import save_model
 from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.runlog import RunLog
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rejects_table, rows_table
 
 STATE = TanimotoMinMaxFeatures(n_components=4096).state()
@@ -86,10 +88,15 @@ def test_feature_and_prediction_stores(tmp_path: Path) -> None:
 
 
 def test_model(tmp_path: Path) -> None:
-    metadata = {"map": STATE, "targets": ["score"], "labels": {"matched": 10, "unmatched": 2}}
+    metadata = {"map": STATE, "targets": ["score"], "labels": {"matched": 10, "unmatched": 2, "repeats": 0}}
     save_model(tmp_path / "m", {"w": np.ones(3)}, metadata)
     text = str(status(tmp_path / "m"))
-    for words in ("a model, complete", "one-bit Tanimoto", "targets: score", "10 matched, 2 unmatched"):
+    for words in (
+        "a model, complete",
+        "one-bit Tanimoto",
+        "targets: score",
+        "labels: 10 matched, 2 unmatched\n",
+    ):
         assert words in text
     assert verify(tmp_path / "m").sound
 
@@ -167,3 +174,36 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_words_of_a_map_that_is_not_known() -> None:
     state = {"class": "Cosines", "parameters": {"n_components": 10, "random_state": 3, "scale": 0.5}}
     assert map_words(state, "float32") == "Cosines, M = 10, seed 3, scale = 0.5, 40 bytes a molecule"
+
+
+def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with pytest.raises(StoreError, match="does not exist, or is empty"):
+        status(folder)
+    (folder / "notes.txt").write_text("mine")
+    assert str(status(folder)) == f"{folder}: a folder with 0 outputs of daskrf\n  and 1 other file or folder"
+    full_store(folder / "fp")
+    save_model(folder / "m", {"w": np.zeros(3)}, {"targets": ["pIC50"]})
+    about = {"made": "batch of 1 molecules", "target": "pIC50", "direction": "maximize"}
+    write_hits(pa.table({"id": ["a"], "smiles": ["C"]}), folder / "b.csv", about, kind="batch")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "_plan.json").write_text("{")
+    log = RunLog(folder / "hits.csv", "screen")
+    log.start("screen", 10, "rows")
+    log.stop("It was interrupted.")
+    log.close()
+    monkeypatch.chdir(folder)
+    for path in (folder, "."):
+        found = status(path)
+        lines = str(found).splitlines()
+        assert lines[0] == f"{folder}: a folder with 4 outputs of daskrf"
+        assert lines[1] == "  b.csv: a batch of molecules to measure, complete: batch of 1 molecules"
+        assert lines[2].startswith("  fp: a fingerprint store, complete: Morgan (circular) fingerprints")
+        assert lines[3].startswith("  hits.csv: hits, unfinished")
+        assert lines[4] == "  m: a model, complete: targets: pIC50"
+        assert lines[5].startswith("  broken: ")
+        assert "damaged" in lines[5]
+        assert lines[6] == "  and 1 other file or folder"
+    monkeypatch.chdir(folder / "fp")
+    assert str(status(".")) == str(status(folder / "fp"))

@@ -124,7 +124,7 @@ def test_how_labels_are_read_in_words(tmp_path: Path) -> None:
     plain.write_bytes(gzip.compress(b"CCO -9\nCC -8\n"))
     assert label_words(plain, key="smiles") == (
         f"{plain}: UTF-8 text, gzip-compressed, separated by white space, without a header; SMILES in column "
-        "0 (none of 'column 0', 'column 1' is a usual name for SMILES), target column 1"
+        "0, target column 1"
     )
     pq.write_table(pa.table({"Ligand": ["A", "B"], "score": [1.0, 2.0]}), tmp_path / "l.parquet")
     assert (
@@ -346,9 +346,9 @@ def test_digest_is_of_the_labels_and_not_of_their_file(tmp_path: Path) -> None:
 def test_values_are_exact(tmp_path: Path) -> None:
     values = np.random.default_rng(0).standard_normal(200) * 10.0 ** np.arange(-100, 100)
     text = "id,score\n" + "".join(f"Z{i},{value!r}\n" for i, value in enumerate(values.tolist()))
-    from_text = read_labels(write(tmp_path, text))
+    from_text = read_labels(write(tmp_path, text), accept_outliers=True)
     pq.write_table(pa.table({"id": [f"Z{i}" for i in range(200)], "y": values}), tmp_path / "l.parquet")
-    from_parquet = read_labels(tmp_path / "l.parquet")
+    from_parquet = read_labels(tmp_path / "l.parquet", accept_outliers=True)
     for labels in (from_text, from_parquet):
         assert isinstance(labels, Labels)
         assert np.array_equal(labels.y.ravel(), values)

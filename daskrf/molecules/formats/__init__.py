@@ -8,12 +8,14 @@ libraries and by `daskrf.molecules.measurements` for labels.
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib
 import inspect
 import itertools
 import pkgutil
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -23,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.molecules.names import listed
 from daskrf.molecules.streams import ENCODINGS, compression_of, encoding_of, text_blocks
 from daskrf.parameters import Option
 
@@ -72,8 +75,14 @@ _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon"
 
 
 def _columns(texts: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns named on the command line; numbers become positions."""
-    words = [word.strip() for text in texts for word in text.split(",")]
+    """Return the columns named on the command line; numbers become positions.
+
+    Names with commas may stand in quotes.
+    """
+    try:
+        words = [word.strip() for fields in csv.reader(texts, skipinitialspace=True) for word in fields]
+    except csv.Error as error:
+        raise ValueError(f"names of columns cannot be read ({error}).") from None
     return tuple(int(word) if word.isdecimal() else word for word in words if word)
 
 
@@ -426,7 +435,12 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
     reader = next(reader for reader in readers() if reader.sniff(first))
     if compression and not reader.streams:
         raise InputError(f"{path} is {reader.name} compressed with {compression}; decompress it.")
-    return reader.open(path, compression, itertools.chain([first], blocks), purpose)
+    head = reader.open(path, compression, itertools.chain([first], blocks), purpose)
+    names = Counter(filter(None, head.table.names or ()))
+    if twice := [name for name, times in names.items() if times > 1]:
+        quoted = listed(twice, "'")
+        raise InputError(f"{path} has several columns of one name ({quoted}); give each a name of its own.")
+    return head
 
 
 def _begin(path: PurePath, compression: str) -> tuple[bytes, Iterator[bytes]]:

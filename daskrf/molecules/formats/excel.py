@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from daskrf.molecules.formats import (
     View,
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
+from daskrf.molecules.spreadsheets import restored
 from daskrf.storage.backend import backend
 
 __all__ = ["ExcelReader"]
@@ -37,6 +38,12 @@ __all__ = ["ExcelReader"]
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, SyntaxError),
 )
+# openpyxl holds all texts of a workbook in memory, and a megabyte may unpack to gigabytes.
+_MOST_BYTES = 1 << 30  # of a workbook, unpacked: more than a full sheet of SMILES and numbers takes
+_MOST_TEXT = 1 << 28  # of the texts that its cells share, as XML
+_MOST_ROWS = 1 << 20  # of a sheet, as in Excel
+_LONGEST_CELL = 32_767  # characters, as in Excel
+_TEXTS = "xl/sharedStrings.xml"
 
 
 class ExcelReader(Reader):
@@ -109,6 +116,10 @@ class ExcelReader(Reader):
                     at += len(part)
 
 
+class _TooLargeError(Exception):
+    """What a workbook has more of than Excel allows."""
+
+
 @contextmanager
 def _workbook(path: PurePath) -> Iterator[Any]:
     """Open a workbook, and name it in errors."""
@@ -121,20 +132,35 @@ def _workbook(path: PurePath) -> Iterator[Any]:
         ) from None
     try:
         with backend(path).open(path) as file:
+            _check_size(path, file)
             yield openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        SyntaxError,
-    ) as error:
+    except _TooLargeError as error:
+        raise InputError(f"{path} {error}, more than Excel allows; save it as CSV.") from None
+    except MemoryError:
+        raise InputError(f"{path} needs more memory than there is; save it as CSV.") from None
+    except _DAMAGE as error:
         reason = printable(str(error), 200) or type(error).__name__
         raise InputError(f"{path} is damaged, or not an Excel workbook ({reason}); save it again.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).", errno=error.errno) from None
+
+
+def _check_size(path: PurePath, file: IO[bytes]) -> None:
+    """Refuse a workbook that unpacks to more than its sheets could hold; sizes are those in the archive.
+
+    `zipfile` reads no more of a part than the archive says.
+    """
+    with zipfile.ZipFile(file) as archive:
+        sizes = {part.filename: part.file_size for part in archive.infolist()}
+    total, texts = sum(sizes.values()), sizes.get(_TEXTS, 0)
+    if total > _MOST_BYTES or texts > _MOST_TEXT:
+        size, most = (total, _MOST_BYTES) if total > _MOST_BYTES else (texts, _MOST_TEXT)
+        what = "" if total > _MOST_BYTES else " of text"
+        raise InputError(
+            f"{path} unpacks to {size / 2**30:.1f} GiB{what}, more than the {most / 2**30:g} GiB that are "
+            "read of a workbook; save it as CSV."
+        )
+    file.seek(0)
 
 
 def _sheet(path: PurePath, book: Any, table: Table) -> Any:
@@ -148,20 +174,25 @@ def _sheet(path: PurePath, book: Any, table: Table) -> Any:
 def _cells(sheet: Any, first: int = 1) -> Iterator[list[str]]:
     """Yield the rows of a sheet as text, from row `first`, counted from 1."""
     sheet.reset_dimensions()  # which programs other than Excel write wrongly
-    for row in sheet.iter_rows(min_row=first, values_only=True):
-        yield [_text(value) for value in row]
+    for number, row in enumerate(sheet.iter_rows(min_row=first, values_only=True), first):
+        if number > _MOST_ROWS:
+            raise _TooLargeError(f"has more than {_MOST_ROWS:,} rows in the sheet {sheet.title!r}")
+        cells = [_text(value) for value in row]
+        if (longest := max(map(len, cells), default=0)) > _LONGEST_CELL:
+            raise _TooLargeError(f"has a cell of {longest:,} characters in row {number:,}")
+        yield cells
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return str(int(value))
+        return str(value).upper()  # as Excel shows it
     if isinstance(value, float):
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
-    return str(value)
+    return restored(str(value))
 
 
 def _rows(part: Sequence[list[str]], first: int, view: View) -> Rows:

@@ -82,8 +82,6 @@ class ParquetReader(Reader):
         """See `Reader`; only the row groups that a segment touches are read."""
         path, every = view.path, view.table.names or ()
         names = [every[position] for position in view.columns]
-        if several := [name for name in names if every.count(name) > 1]:
-            raise InputError(f"{path} has several columns {several[0]!r}; rename them.")
         with _opened(path) as file:
             sizes = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
             ends = np.cumsum(sizes, dtype=np.int64)
@@ -120,7 +118,14 @@ def _is_text(kind: pa.DataType) -> bool:
     """Return whether a column of this type holds text, in any encoding."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return _is_binary(kind) or any(test(kind) for test in tests)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds bytes, which may be text without being called so."""
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    return pa.types.is_fixed_size_binary(kind) or any(test(kind) for test in tests)
 
 
 def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
@@ -146,6 +151,10 @@ def _cells(batch: pa.RecordBatch, name: str, view: View) -> list[str | bytes | N
 
 
 def _as_text(column: pa.Array) -> list[str | bytes | None]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_binary(column.type):
+        return [_decoded(cell) for cell in column.to_pylist()]
     text = column.cast(pa.string())
     try:
         return text.to_pylist()

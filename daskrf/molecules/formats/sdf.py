@@ -9,10 +9,11 @@ from pathlib import PurePath
 
 import numpy as np
 
+from daskrf.molecules.docking import scores_within
 from daskrf.molecules.formats import HEAD_ROWS, Head, Purpose, Rows, Table, View
 from daskrf.molecules.formats.streamed import BOM, Fields, Streamed
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.streams import LineStream, RecordStream
+from daskrf.molecules.streams import CUT_OFF, LineStream, RecordStream
 
 __all__ = ["SdfReader"]
 
@@ -21,7 +22,7 @@ _NAMED = 1_000  # first records in which names of properties are looked for
 _STRUCTURE, _TITLE = 0, 1  # columns before the properties
 _COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
 _MARKS = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
-_LAST_LINE = re.compile(rb"^\$\$\$\$", re.MULTILINE)
+_LAST_LINE = re.compile(rb"^\$\$\$\$[ \t\r]*$", re.MULTILINE)
 _LAST_OF_BLOCK = re.compile(rb"^M  END", re.MULTILINE)
 _NAME = re.compile(r">[^<]*<(.*)>")
 
@@ -29,7 +30,8 @@ _NAME = re.compile(r">[^<]*<(.*)>")
 class SdfReader(Streamed):
     """Records of several lines; a MOL file is one of one record.
 
-    The columns are the structure, as SMILES, the title, and the properties of the first records.
+    The columns are the structure, as SMILES, the title, the properties of the first records, and scores of
+    docking programs that stand within properties.
 
     Examples
     --------
@@ -66,7 +68,7 @@ class SdfReader(Streamed):
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """See `Reader`."""
         records = self.split(self.rows_in(blocks).take(_NAMED).removeprefix(BOM))
-        found = [_fields(record.decode(errors="replace")) for record in records]
+        found = [_fields(record.decode(errors="replace"))[0] for record in records]
         names = ("structure", "title", *dict.fromkeys(itertools.chain.from_iterable(found)))
         names = tuple(name for k, name in enumerate(names) if k <= _TITLE or name)
         smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
@@ -103,9 +105,12 @@ class SdfReader(Streamed):
                 yield at, structure
                 continue
             try:
-                fields = _fields(lines[at].decode())
+                fields, several = _fields(lines[at].decode())
             except UnicodeDecodeError:
                 yield at, "not UTF-8 text"
+                continue
+            if twice := [key for key in keys if key in several]:
+                yield at, f"several values of {twice[0]!r}"
                 continue
             places = zip(view.columns, keys, strict=True)
             yield at, [structure[0] if place == _STRUCTURE else fields.get(key) for place, key in places]
@@ -134,12 +139,20 @@ def _fault(record: bytes) -> str:
     blocks = len(_LAST_OF_BLOCK.findall(record))
     if blocks > 1:
         return f"{blocks} MOL blocks in one record: the line $$$$ between them is missing"
-    return "" if blocks else "MOL block without end (M  END)"
+    if not blocks:
+        return "MOL block without end (M  END)"
+    if record.endswith(CUT_OFF) and _LAST_OF_BLOCK.split(record)[1].removesuffix(CUT_OFF).strip():
+        return "record without end ($$$$), so that values may be cut off"
+    return ""
 
 
-def _fields(record: str) -> dict[str, str]:
-    """Return the properties of a record, all values of each, and its title under the empty name."""
+def _fields(record: str) -> tuple[dict[str, str], set[str]]:
+    """Return the properties of a record, and which of them have several values.
+
+    Among them are the title, under the empty name, and scores of docking programs within other properties.
+    """
     lines = [line.removesuffix("\r") for line in record.split("\n")]
+    several: set[str] = set()
     fields = {"": lines[0].strip() if lines else ""}
     at = next((k for k, line in enumerate(lines) if line.startswith("M  END")), len(lines)) + 1
     while at < len(lines):
@@ -148,9 +161,10 @@ def _fields(record: str) -> dict[str, str]:
         if name is None:
             continue
         start = at
-        while at < len(lines) and lines[at].strip() and not lines[at].startswith("$$$$"):
+        while at < len(lines) and lines[at].strip() and lines[at].rstrip(" \t") != "$$$$":
             at += 1
         if key := name[1].strip():
-            value, earlier = "\n".join(lines[start:at]), fields.get(key)
-            fields[key] = value if earlier in (None, value) else f"{earlier}\n{value}"
-    return fields
+            value = "\n".join(lines[start:at])
+            if fields.setdefault(key, value) != value:
+                several.add(key)
+    return scores_within(fields) | fields, several

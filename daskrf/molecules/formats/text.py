@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path, PurePath
 
 import numpy as np
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Table, View
+from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Segment, Table, View
 from daskrf.molecules.formats.foreign import refuse_foreign
 from daskrf.molecules.formats.streamed import BOM, Fields, Streamed
+from daskrf.molecules.spool import Spool
+from daskrf.molecules.spreadsheets import restored
 from daskrf.molecules.streams import LineStream
 
 __all__ = ["TextReader"]
@@ -74,6 +77,8 @@ class TextReader(Streamed):
         delimiter = purpose.asked.delimiter or (named and named[1]) or _delimiter(lines, hint, purpose)
         exact = purpose.strict or delimiter not in "\t " or (delimiter == "\t" and bool(hint))
         records = _records(lines, delimiter, purpose, exact=exact)
+        if exact:
+            records = [(at, end, _of_text(fields)) for at, end, fields in records]
         header, names = _header(records, purpose)
         rows = [fields for start, _, fields in records if start >= header and isinstance(fields, list)]
         widths = Counter(map(len, rows))
@@ -85,6 +90,11 @@ class TextReader(Streamed):
             text=range(max(n_columns, *widths, 0)),
             columns=lambda positions: [[row[at] for row in rows if at < len(row)] for at in positions],
         )
+
+    def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
+        """See `Reader`; formulas that were made harmless for spreadsheets are restored."""
+        rows = super().read(view, segments, spool)
+        return map(_restored, rows) if view.table.exact else rows
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
         """See `Streamed`; lines are split all at once if none of them needs special treatment."""
@@ -127,6 +137,16 @@ class TextReader(Streamed):
                 yield at, f"{len(fields)} columns where {table.n_columns} are expected"
             else:
                 yield at, [fields[k] if k < len(fields) else None for k in view.columns]
+
+
+def _restored(rows: Rows) -> Rows:
+    """Return rows with the text that was written, see `daskrf.molecules.spreadsheets`."""
+    columns = [[restored(cell) if cell else cell for cell in column] for column in rows.columns]
+    return replace(rows, columns=columns)
+
+
+def _of_text(fields: list[str] | str | None) -> list[str] | str | None:
+    return list(map(restored, fields)) if isinstance(fields, list) else fields
 
 
 def _suffix(path: PurePath) -> str:
@@ -256,7 +276,7 @@ def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> lis
     Quotes are special in .csv and .tsv, but not in .smi, where names may contain them.
     """
     if delimiter == " ":
-        return _without_extension(line.split(), smiles)
+        return _with_extension(line.split(), smiles)
     if exact and '"' in line:
         try:
             return next(csv.reader([line], delimiter=delimiter, strict=True))
@@ -265,16 +285,14 @@ def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> lis
     return line.split(delimiter)
 
 
-def _without_extension(words: list[str], smiles: int | None) -> list[str] | str:
-    """Drop the words of a CXSMILES extension (which may contain blanks) that follow the SMILES."""
+def _with_extension(words: list[str], smiles: int | None) -> list[str] | str:
+    """Join the words of a CXSMILES extension (which may contain blanks) to the SMILES that they follow."""
     begin = len(words) if smiles is None else smiles + 1
     if len(words) <= begin or not words[begin].startswith("|"):
         return words
-    if len(words[begin]) > 1 and words[begin].endswith("|"):
-        return words[:begin] + words[begin + 1 :]
-    for end in range(begin + 1, len(words)):
-        if words[end].endswith("|"):
-            return words[:begin] + words[end + 1 :]
+    for end in range(begin, len(words)):
+        if words[end].endswith("|") and (end > begin or len(words[end]) > 1):
+            return [*words[: begin - 1], " ".join(words[begin - 1 : end + 1]), *words[end + 1 :]]
     return "CXSMILES extension without end"
 
 

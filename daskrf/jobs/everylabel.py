@@ -1,0 +1,89 @@
+"""The rows of a table of labels, and what became of each: which label it is, or why it is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daskrf.molecules.measurements import Reading, read_column, read_labels
+from daskrf.molecules.structures import LEVELS
+from daskrf.storage.labels import JoinedLabels, match_labels
+from daskrf.storage.rowstore import RowStore
+
+__all__ = ["EveryLabel"]
+
+_NO_LABEL = "it has no label"
+_FIRST = "there are no earlier labels to learn from"
+_NO_MOLECULE = "its molecule is not in the library, or cannot be read"
+
+
+@dataclass(frozen=True)
+class EveryLabel:
+    """All rows of a table of labels, in order.
+
+    Attributes
+    ----------
+    label : int64 array, shape (n,)
+        Which of the joined labels each row is, the first where it is several; -1 if it is none.
+    labelled : bool array, shape (n,)
+        Whether it has a label, be its molecule in the library or not.
+    keys : list of str
+        What its molecule is called.
+    column : str
+        The column of molecules that keys stand in: "smiles" or "id"; "" if they are neither.
+    """
+
+    label: npt.NDArray[np.int64]
+    labelled: npt.NDArray[np.bool_]
+    keys: list[str]
+    column: str
+
+    @classmethod
+    def of(cls, path: PurePath, reading: Reading, joined: JoinedLabels, store: RowStore) -> EveryLabel:
+        """Return the rows of a table whose labels were joined to a library.
+
+        Where one label of each molecule was taken, it is that of all rows of the molecule that have one.
+        """
+        every, _ = read_column(path, 0, reading)
+        given = read_labels(path, reading, lines=True)
+        row = match_labels(given, store, range(store.n_partitions)).first_row[given.index]
+        assert every.lines is not None
+        assert given.lines is not None
+        labelled = np.isin(every.lines, given.lines)
+        order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]  # as labels are joined
+        lines, row = given.lines[order], row[order]
+        number = np.arange(len(row)) if len(row) == len(joined.row) else np.searchsorted(joined.row, row)
+        label = np.full(len(every.lines), -1, np.int64)
+        label[np.searchsorted(every.lines, lines)[::-1]] = number[::-1]  # the first of several stays
+        column = "smiles" if reading.key in ("smiles", *LEVELS) else "id" if reading.key == "id" else ""
+        keys = every.keys.cast(pa.string()).take(pa.array(every.index)).to_pylist()
+        return cls(label, labelled, keys, column)
+
+    def table(self, labels: pa.Table) -> pa.Table:
+        """Return the table of labels with a row for each of these, and a column of reasons.
+
+        Numbers of a row without a label are null. Molecules without an ID are called by the row in which
+        they stand here.
+        """
+        there = self.label >= 0
+        table = labels.take(pa.array(self.label, mask=~there))
+        of_library, ids = table["row"].to_pylist(), table["id"].to_pylist()
+        named = [
+            f"row-{k}" if name is None or name == f"row-{row}" else name
+            for k, (name, row) in enumerate(zip(ids, of_library, strict=True))
+        ]
+        columns = {name: table[name] for name in table.column_names}
+        columns |= {"row": pa.array(np.arange(len(there))), "id": pa.array(named, pa.string())}
+        if self.column:
+            own = pa.array(self.keys, pa.string())
+            columns[self.column] = pc.if_else(pa.array(there), columns[self.column], own)
+        lost = np.where(self.labelled, _NO_MOLECULE, _NO_LABEL)
+        reason = pa.array(lost, pa.string(), mask=there)
+        folds = [table[name] for name in table.column_names if name.partition("_")[0] == "fold"]
+        first = pc.and_(pa.array(there), pc.is_null(pc.coalesce(*folds)))
+        return pa.table(columns | {"reason": pc.if_else(first, _FIRST, reason)})

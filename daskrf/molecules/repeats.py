@@ -1,0 +1,200 @@
+"""Repeats: several labels of one molecule, as measurements or poses, and one label in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError, printable
+from daskrf.quantities import amount
+
+__all__ = ["REPEATS", "Repeats", "check_repeats", "notes_on_repeats", "notes_on_suffixes", "one_of_each"]
+
+Floats = npt.NDArray[np.float64]
+Repeats = Literal["all", "best", "mean", "median"]
+REPEATS: Final = get_args(Repeats)
+
+_OPTION = "--repeats best, mean or median takes one label of each molecule"
+_WIDE: Final = 0.35  # of the spread of all molecules; replicates of an assay have some .2 or less
+_FEWEST: Final = 3  # molecules whose repeats are compared with the spread of all molecules
+_TIMES, _ALONE = 6.0, 0.75  # how far the repeats of one molecule differ: of others' noise, of all molecules
+_MEDIAN: Final = 0.455  # median of a variance of two values, as a part of the variance
+# What tells poses, conformers, protomers and tautomers of one compound apart, behind a name with a digit.
+_SUFFIX = re.compile(
+    r"(.*\d.*?)[._\-:#](?:(?:pose|conf|model|prot|taut|iso|state|p|t|c|s)[._\-]?)?\d{1,3}$", re.I
+)
+_LARGEST: Final = 24  # suffixes of one name on average; more are numbers of a series or of wells
+_SHARE: Final = 20  # at least one of so many names has a suffix
+
+
+def check_repeats(repeats: str) -> None:
+    """Refuse an unknown way to treat repeats."""
+    if repeats not in REPEATS:
+        raise InputError(f"repeats is one of {', '.join(REPEATS)}, not {repeats!r}")
+
+
+def one_of_each(
+    groups: npt.NDArray[np.int64], y: Floats, repeats: str, largest: Sequence[bool] = ()
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return the position of the first label of each molecule, and one label in place of its labels.
+
+    Parameters
+    ----------
+    groups : int64 array, shape (n,)
+        Equal for labels of one molecule.
+    y : float64 array, shape (n, n_targets)
+        NaN where a label lacks a target; the others of the molecule count.
+    repeats : {"best", "mean", "median"}
+    largest : sequence of bool
+        For the best: whether it is the largest label, for each target.
+
+    Returns
+    -------
+    first : int64 array, shape (n_molecules,)
+        Ascending.
+    y : float64 array, shape (n_molecules, n_targets)
+
+    Examples
+    --------
+    >>> y = np.array([[-7.0], [-9.0], [-8.0], [-5.0]])
+    >>> first, best = one_of_each(np.array([4, 4, 4, 2]), y, "best", [False])
+    >>> first.tolist(), best.ravel().tolist()
+    ([0, 3], [-9.0, -5.0])
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = _starts(groups[order])
+    first = order[starts]
+    found = np.full((len(starts), y.shape[1]), np.nan)
+    for t in range(y.shape[1]):
+        values = y[order, t]
+        there = np.isfinite(values)
+        if repeats == "median":
+            found[:, t] = _medians(values, starts)
+        elif repeats == "mean":
+            counts = np.add.reduceat(there.astype(np.int64), starts)
+            sums = np.add.reduceat(np.where(there, values, 0.0), starts)
+            np.divide(sums, counts, out=found[:, t], where=counts > 0)
+        else:
+            function = np.fmax if largest[t] else np.fmin  # which pass over NaN
+            found[:, t] = function.reduceat(values, starts)
+    by_place = np.argsort(first, kind="stable")
+    return first[by_place], found[by_place]
+
+
+def notes_on_repeats(
+    groups: npt.NDArray[np.int64], y: Floats, names: Sequence[str], words_of: Callable[[int], str]
+) -> tuple[str, ...]:
+    """Return a line on each target whose repeats differ by more than noise does, as poses and protomers do.
+
+    Parameters
+    ----------
+    groups : int64 array, shape (n,)
+        Equal for labels of one molecule.
+    y : float64 array, shape (n, n_targets)
+    names : sequence of str
+        Of the targets.
+    words_of : callable
+        Returns the name of the molecule of a label, by its position.
+
+    Notes
+    -----
+    Replicates of an assay differ by a small part of what molecules differ by. Where those of half of the
+    molecules differ by more than a third of that, they are rather of poses. Else single molecules are named
+    whose labels differ by much more than those of the others.
+
+    Examples
+    --------
+    >>> groups = np.repeat(np.arange(6), 3)
+    >>> y = np.linspace(-9, -5, 6)[groups] + np.tile([0.0, 1.5, 3.0], 6)
+    >>> (line,) = notes_on_repeats(groups, y[:, None], ["vina"], str)
+    >>> line.partition(",")[0]
+    "18 labels of 'vina' are repeats of 6 molecules"
+    """
+    order = np.argsort(groups, kind="stable")
+    found = []
+    for t, name in enumerate(names):
+        own = order[np.isfinite(y[order, t])]
+        starts = _starts(groups[own])
+        counts = np.diff(np.append(starts, len(own)))
+        several = np.flatnonzero(counts > 1)
+        if not len(several) or len(starts) < 2:
+            continue
+        values = y[own, t]
+        means = np.add.reduceat(values, starts) / counts
+        squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, starts)
+        within = squares[several] / (counts[several] - 1)
+        between = float(means.std())
+        typical, pooled = float(np.sqrt(np.median(within))), float(np.sqrt(within.mean()))
+        n = int(counts[several].sum())
+        worst = int(several[np.argmax(within)])
+        members = own[starts[worst] : starts[worst] + counts[worst]]
+        example = f"such as {_values(y[members, t])} of {printable(words_of(int(members[0])), 60)}"
+        shown = printable(name, 60)
+        if len(several) >= _FEWEST and typical > _WIDE * between > 0:
+            found.append(
+                f"{n:,} labels of '{shown}' are repeats of {amount(len(several), 'molecules')}, and differ "
+                f"within a molecule by {pooled:.2g} (standard deviation; that of all molecules is "
+                f"{between:.2g}), {example}: if they are of poses or protomers, they are no replicates, and "
+                f"their differences count as noise; {_OPTION}"
+            )
+            continue
+        noise = typical / np.sqrt(_MEDIAN) if len(several) >= _FEWEST else 0.0
+        far = np.sqrt(within) > max(_TIMES * noise, _ALONE * between)
+        if far.any():
+            found.append(
+                f"the labels of '{shown}' of {amount(int(far.sum()), 'molecules')} differ among themselves "
+                f"by far more than those of others, {example}: correct them, or {_OPTION}"
+            )
+    return tuple(found)
+
+
+def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a line if names are those of poses or protomers: equal but for a number in the end.
+
+    Examples
+    --------
+    >>> (line,) = notes_on_suffixes(["ZINC1.0", "ZINC1.1", "ZINC2.0", "ZINC2.1", "ZINC31.0", "ZINC31.1"])
+    >>> line.partition(",")[0]
+    '6 of the first 6 IDs are equal to others but for a number at their end'
+    >>> notes_on_suffixes(["mol-1", "mol-2", "mol-3", "A1", "A2"])
+    ()
+    """
+    stems: dict[str, set[str]] = {}
+    for name in names:
+        if (match := _SUFFIX.fullmatch(name.strip())) is not None:
+            stems.setdefault(match[1], set()).add(name)
+    several = [own for own in stems.values() if len(own) > 1]
+    n = sum(map(len, several))
+    if len(several) < _FEWEST or n > _LARGEST * len(several) or n * _SHARE < len(set(names)):
+        return ()
+    a, b, *_ = sorted(several[0])
+    return (
+        f"{n:,} of the first {len(names):,} IDs are equal to others but for a number at their end, such as "
+        f"{printable(a, 40)} and {printable(b, 40)}: if they are poses or protomers of one molecule, join "
+        "them with --key parent, or --key tautomer, and take one label of each with --repeats best",
+    )
+
+
+def _values(values: Any) -> str:
+    shown = [f"{value:.4g}" for value in values[:4]]
+    return ", ".join(shown) + (" and others" if len(values) > 4 else "")
+
+
+def _starts(ordered: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where each run of equal numbers begins."""
+    return np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])[: len(ordered)]
+
+
+def _medians(values: Floats, starts: npt.NDArray[np.int64]) -> Floats:
+    """Return the median of the values from each start on, NaN passed over."""
+    runs = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(values))))
+    order = np.lexsort((values, runs))  # NaN comes last in each run
+    sorted_values = values[order]
+    counts = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
+    low, high = starts + np.maximum(counts - 1, 0) // 2, starts + counts // 2
+    middle = sorted_values[low] + (sorted_values[high] - sorted_values[low]) / 2
+    return np.where(counts > 0, middle, np.nan)

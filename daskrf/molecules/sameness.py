@@ -1,0 +1,91 @@
+"""Names that two molecules share if they are the same at a level, by RDKit, in the helpers of `isolation`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdMolHash
+from rdkit.Chem.MolStandardize import rdMolStandardize
+
+from daskrf.molecules.costs import refusal_of_rings, refusal_of_text
+from daskrf.molecules.stereogroups import canonical, written
+
+__all__ = ["parenter", "tautomerizer"]
+
+
+def parenter() -> Callable[[str], tuple[str, int]]:
+    """Return a function from a SMILES to that of its parent, and to a number of the graph of its elements.
+
+    The parent is the fragment with most atoms, metals cut off, without the charges that hydrogens can
+    neutralize. The number is the same for all tautomers, isotopes and stereoisomers of it; 0 if RDKit cannot
+    read the text, which is its own parent.
+
+    Examples
+    --------
+    >>> parent = parenter()
+    >>> parent("C[NH3+].[Cl-]")[0], parent("CC(=O)O[Na]")[0], parent("C[N+](C)(C)CC(=O)[O-]")[0]
+    ('CN', 'CC(=O)O', 'C[N+](C)(C)CC(=O)O')
+    >>> parent("Oc1ccccn1")[1] == parent("O=c1cccc[nH]1")[1]
+    True
+    """
+    metals, fragments = rdMolStandardize.MetalDisconnector(), rdMolStandardize.LargestFragmentChooser()
+    charges = rdMolStandardize.Uncharger(canonicalOrder=True, force=True)
+    silence = rdBase.BlockLogs()
+
+    def parent(text: str) -> tuple[str, int]:
+        assert silence is not None  # for the lifetime of the function
+        refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
+        molecule = None if refused else Chem.MolFromSmiles(text)
+        if molecule is None:
+            return text, 0
+        bare = charges.uncharge(fragments.choose(metals.Disconnect(molecule)))
+        molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive all anew
+        return canonical(molecule), _graph(molecule)
+
+    return parent
+
+
+def _graph(molecule: Chem.Mol) -> int:
+    """Return a number for the elements of a molecule and how they are bonded, from 1 to 2**63 - 1."""
+    text = rdMolHash.MolHash(_plain(molecule), rdMolHash.HashFunction.ElementGraph)
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return 1 + int.from_bytes(digest, "little") % (2**63 - 1)
+
+
+def _plain(molecule: Chem.Mol) -> Chem.Mol:
+    """Return a molecule without isotopes and stereochemistry."""
+    bare = Chem.Mol(molecule)
+    Chem.RemoveStereochemistry(bare)
+    for atom in bare.GetAtoms():
+        atom.SetIsotope(0)
+    return Chem.MolFromSmiles(Chem.MolToSmiles(bare)) or bare
+
+
+def tautomerizer(plain: bool) -> Callable[[str], str]:
+    """Return a function from the SMILES of a parent to that of its canonical tautomer.
+
+    Stereocentres stay, except at double bonds that move. With `plain`, isotopes and stereochemistry go first.
+
+    Examples
+    --------
+    >>> tautomerizer(False)("Oc1ccccn1"), tautomerizer(True)("[2H]C[C@H](F)Cl")
+    ('O=c1cccc[nH]1', 'CC(F)Cl')
+    """
+    parameters = rdMolStandardize.CleanupParameters()
+    # Or enantiomers of all alpha-substituted acids would be one.
+    parameters.tautomerRemoveSp3Stereo = False  # type: ignore[assignment]
+    tautomers = rdMolStandardize.TautomerEnumerator(parameters)
+    silence = rdBase.BlockLogs()
+
+    def tautomer(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        molecule = Chem.MolFromSmiles(text)
+        if molecule is None:
+            return text
+        found = written(tautomers.Canonicalize(_plain(molecule) if plain else molecule))
+        again = Chem.MolFromSmiles(found)
+        return found if again is None else canonical(again)
+
+    return tautomer

@@ -1,0 +1,234 @@
+"""Labels that are probably wrong: failures, clashes, other signs, and ties to a limit of detection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Suspicion", "suspicions"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Kind = Literal["far", "spike", "sign", "limit", "beyond"]
+
+_FEWEST: Final = 10  # labels, and...
+_VALUES: Final = 8  # ...different values, of which some may be judged by the others
+_SHARE: Final = 10  # at most a tenth of the labels lie far outside of the others
+_SURE, _SURE_OF_SIGN, _GAP = 5.0, 2.0, 1.0  # gaps, as multiples of the range of the others; ...
+_GAP_OF_FEW: Final = 2.0  # ...of few of them
+_PLAIN: Final = 20.0  # the same for positive values, which might have a long tail
+_MANY: Final = 30  # labels that show whether they have a long tail
+_DECADES: Final = 30.0  # a larger ratio is rather seen on a logarithmic scale
+_DISCRETE: Final = 20  # fewer different values are classes, ranks or counts
+_COUNTS: Final = 200.0  # integers of a smaller range are counts or percentages
+_NEIGHBOURS: Final = 10  # different values on either side of a spike that it is compared with
+_TIMES, _TIMES_INSIDE = 5.0, 10.0  # how much more frequent a spike is than its neighbours
+_FEW_TIES: Final = 5
+_ALONE: Final = 2.5  # robust standard deviations from the median of a value that is apart from others
+_LIMIT_SHARE: Final = 0.02  # of the labels that are tied to a limit
+_LIMIT: Final = 8.0  # robust standard deviations
+_SIGN: Final = 5.0
+_RARE: Final = 0.02
+_OTHERS: Final = 0.05  # of the labels may have another sign than the rest
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Labels that are probably wrong.
+
+    Attributes
+    ----------
+    kind : str
+        "far" outside of all others; a "spike" of one value; another "sign" than the others; ties to a
+        "limit", the smallest or largest value; or "beyond" robust limits.
+    members : int64 array
+        Their positions.
+    certain : bool
+        Whether they cannot be values of the same quantity as the others.
+    """
+
+    kind: Kind
+    members: Indices
+    certain: bool = False
+
+
+def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
+    """Return groups of labels that are probably wrong, judged by all others; no label is in two of them.
+
+    Parameters
+    ----------
+    y : float64 array, shape (n,)
+        Finite.
+    wide : bool
+        Whether they are concentrations or the like, which span decades.
+
+    Notes
+    -----
+    Values that are positive and have a long tail are compared as logarithms. Robust limits take the spread
+    of each side of the median from its own quantiles, so that skewed labels are not suspicious. Classes,
+    counts and rounded scores have ties of their own; only values that are much more frequent than their
+    neighbours are spikes.
+
+    Examples
+    --------
+    >>> scores = np.r_[np.linspace(-11, -4, 98), 999, 999]
+    >>> [(each.kind, each.members.tolist(), each.certain) for each in suspicions(scores)]
+    [('far', [98, 99], True)]
+    >>> suspicions(scores[:98])
+    []
+    """
+    order = np.argsort(y, kind="stable")
+    if len(np.unique(y)) < _VALUES or len(y) < _FEWEST:
+        return []
+    values = y[order]
+    start, stop = 0, len(y)
+    found: list[Suspicion] = []
+    for certain in (True, False):
+        if n := _apart(values[start:stop], wide=wide, certain=certain):
+            found.append(Suspicion("far", order[stop - n : stop], certain))
+            stop -= n
+        if n := _apart(-values[start:stop][::-1], wide=wide, certain=certain, turned=True):
+            found.append(Suspicion("far", order[start : start + n], certain))
+            start += n
+    inner, own = values[start:stop], order[start:stop]
+    taken = np.zeros(len(inner), bool)
+    for kind, members in (
+        *_ties(inner),
+        ("sign", _other_sign(inner, wide=wide)),
+        ("beyond", _beyond(inner, wide=wide)),
+    ):
+        if (members & ~taken).any():
+            found.append(Suspicion(kind, np.sort(own[members & ~taken])))
+            taken |= members
+    return [Suspicion(each.kind, np.sort(each.members), each.certain) for each in found]
+
+
+def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -> int:
+    """Return how many of the largest of ascending values are, or are for certain, far outside of the others.
+
+    `turned` values are minus the labels: signs and logarithms are those of the labels.
+    """
+    n = len(values)
+    most = max(2, n // _SHARE)
+    first = n - most - 1
+    if first < _VALUES - 1:
+        return 0
+    least = _GAP if n >= _MANY else _GAP_OF_FEW
+    base = values[n // _SHARE]
+    for i in range(first, n - 1):
+        inside, gap = values[i] - base, values[i + 1] - values[i]
+        if inside <= 0 or gap < least * inside:
+            continue
+        ratio = gap / inside
+        labels = -values[: i + 1] if turned else values[: i + 1]
+        end, out = labels[-1], -values[i + 1] if turned else values[i + 1]
+        other_sign = out < 0 < end if turned else end < 0 < out
+        if (end if turned else base) > 0 and not other_sign:
+            in_decades = _log_ratio(-base if turned else base, end, out)
+            if wide or _long_tailed(labels[labels > 0]):
+                ratio = min(ratio, in_decades)
+            elif ratio < _PLAIN or len(labels) < _MANY:
+                ratio = min(ratio, max(in_decades, least))
+        if ratio >= ((_SURE_OF_SIGN if other_sign else _SURE) if certain else least):
+            return n - 1 - i
+    return 0
+
+
+def _log_ratio(inner: float, end: float, out: float) -> float:
+    """Return a gap as a multiple of the range, both in decades; infinite for what has no logarithm."""
+    if out <= 0:
+        return math.inf
+    if min(inner, end) <= 0 or inner == end:
+        return 0.0
+    return abs(math.log(out / end)) / abs(math.log(end / inner))
+
+
+def _long_tailed(values: Floats) -> bool:
+    """Return whether positive values are better seen as logarithms."""
+    low, high = np.quantile(values, [0.02, 0.98])
+    if low > 0 and high / low > _DECADES:
+        return True
+    centred, logs = values - values.mean(), np.log(values)
+    spread = centred.std()
+    if spread == 0:
+        return False
+    return bool((centred**3).mean() > 1.5 * spread**3 and abs(_skewness(logs)) < _skewness(values))
+
+
+def _skewness(values: Floats) -> float:
+    centred = values - values.mean()
+    spread = centred.std()
+    return float((centred**3).mean() / spread**3) if spread > 0 else 0.0
+
+
+def _sides(values: Floats) -> tuple[float, float, float]:
+    """Return the median, and robust standard deviations below and above it."""
+    low, quarter, middle, three, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+    below = max((middle - low) / 1.645, (middle - quarter) / 0.6745)
+    above = max((high - middle) / 1.645, (three - middle) / 0.6745)
+    return float(middle), float(below), float(above)
+
+
+def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
+    """Return masks of ascending values that are tied much more often than their neighbours."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < _DISCRETE:
+        return []
+    middle, below, above = _sides(values)
+    whole = bool((distinct == np.round(distinct)).all()) and distinct[-1] - distinct[0] <= _COUNTS
+    found: list[tuple[Kind, npt.NDArray[np.bool_]]] = []
+    for i in np.flatnonzero(counts >= 3).tolist():
+        v, count = distinct[i], int(counts[i])
+        lo, hi = max(0, i - _NEIGHBOURS), min(len(distinct), i + _NEIGHBOURS + 1)
+        others = np.delete(counts[lo:hi], i - lo)
+        spread = above if v > middle else below
+        gaps = np.diff(distinct[lo:hi])
+        own = np.delete(gaps, [k for k in (i - lo - 1, i - lo) if 0 <= k < len(gaps)])
+        nearest = min(gaps[k] for k in (i - lo - 1, i - lo) if 0 <= k < len(gaps))
+        far = abs(v - middle) > 3 * spread
+        alone = (
+            abs(v - middle) > _ALONE * spread
+            and nearest > 1.5 * spread
+            and (not len(own) or nearest > 8 * np.median(own))
+        )
+        end = i in (0, len(distinct) - 1)
+        times = count / others.mean()
+        if alone:
+            found.append(("spike", values == v))
+        elif whole or count < _FEW_TIES:
+            continue
+        elif end and times >= _TIMES and count >= _LIMIT_SHARE * len(values):
+            found.append(("limit", values == v))
+        elif times >= (_TIMES if far else _TIMES_INSIDE) and (far or count >= _LIMIT_SHARE * len(values)):
+            found.append(("spike", values == v))
+    return found
+
+
+def _other_sign(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:
+    """Return a mask of values with another sign than nearly all others, far from these."""
+    middle, below, above = _sides(values)
+    other = values >= 0 if middle < 0 else values < 0
+    if not 0 < other.mean() <= _OTHERS:
+        return np.zeros(len(values), bool)
+    if middle < 0:
+        return other & (values > middle + _SIGN * above)
+    physical = wide or _long_tailed(values[values > 0])
+    return other if physical else other & (values < middle - _SIGN * below)
+
+
+def _beyond(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:
+    """Return a mask of the few values beyond robust limits."""
+    seen, there = values, np.ones(len(values), bool)
+    if (positive := values > 0).mean() > 1 - _OTHERS and (wide or _long_tailed(values[positive])):
+        seen, there = np.log(values[positive]), positive
+    elif values[0] >= 0 and _long_tailed(values[positive]):
+        return ~there
+    middle, below, above = _sides(seen)
+    members = np.zeros(len(values), bool)
+    if min(below, above) > 0:
+        members[there] = (seen > middle + _LIMIT * above) | (seen < middle - _LIMIT * below)
+    return members if members.mean() <= _RARE else np.zeros(len(values), bool)

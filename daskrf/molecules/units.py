@@ -1,0 +1,80 @@
+"""Units of values, as they stand in names of columns and beside numbers."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["CURRENCIES", "DECADES", "concentration_unit", "plain_unit", "unit_in_name", "unit_of_cell"]
+
+DECADES = {"M": 0, "mM": 3, "uM": 6, "nM": 9, "pM": 12, "fM": 15}
+"""By how many decades each unit of concentration is smaller than mol/L."""
+_SPELLINGS = {
+    **{unit: unit for unit in DECADES},
+    **{unit.lower(): unit for unit in DECADES if unit != "M"},
+    **{f"{prefix}mol/{litre}": f"{prefix}M" for prefix in ("", *"munpf") for litre in "lL"},
+    **{
+        f"{word}molar": unit
+        for word, unit in zip(("", "milli", "micro", "nano", "pico"), DECADES, strict=False)
+    },
+}
+_IN_BRACKETS = re.compile(r"[(\[]\s*([^)\]]+?)\s*[)\]]\s*$")
+_AT_END = re.compile(r"[\s_/,.]([^\s_/,.]+(?:/[lL])?)$")
+
+_SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
+CURRENCIES = frozenset(
+    [
+        *("USD", "EUR", "GBP", "JPY", "CNY", "INR", "CHF", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK"),
+        *("PLN", "CZK", "HUF", "KRW", "SGD", "HKD", "BRL", "MXN", "ZAR", "ILS", "RUB", "UAH", "TRY"),
+    ]
+)
+_OTHERS = frozenset(
+    [
+        *("%", "kcal/mol", "kJ/mol", "cal/mol", "J/mol", "kcal", "kJ", "eV", "meV", "Da", "kDa", "g/mol"),
+        *("kg", "g", "mg", "ug", "ng", "L", "mL", "uL", "mg/mL", "ug/mL", "ng/mL", "mg/L", "ug/L", "g/L"),
+        *("mg/kg", "h", "min", "s", "ms", "day", "days", "°C", "K", "Å", "Å2", "Å^2", "A^2", "nm", "cm/s"),
+        *("mL/min/kg", "uL/min/mg", "1/s", "s-1", "M-1s-1"),
+    ]
+)
+
+
+def concentration_unit(text: str) -> str | None:
+    """Return the usual sign of a unit of concentration, or None if it is no such unit.
+
+    Examples
+    --------
+    >>> concentration_unit("µM"), concentration_unit("nmol/L"), concentration_unit("%")
+    ('uM', 'nM', None)
+    """
+    plain = _ascii(text.strip().strip("'\""))
+    return _SPELLINGS.get(plain) or _SPELLINGS.get(plain.lower() if len(plain) > 1 else plain)
+
+
+def plain_unit(unit: str) -> str:
+    """Return a unit as it is compared."""
+    return concentration_unit(unit) or unit.strip().strip("'\"")
+
+
+def unit_of_cell(text: str) -> str | None:
+    """Return the unit that stands beside a number, or None if it is no known unit or currency.
+
+    Examples
+    --------
+    >>> unit_of_cell("€"), unit_of_cell("µM"), unit_of_cell("kcal/mol"), unit_of_cell("apples")
+    ('EUR', 'uM', 'kcal/mol', None)
+    """
+    plain = text.strip()
+    if plain in _SIGNS or plain.upper() in CURRENCIES:
+        return _SIGNS.get(plain, plain.upper())
+    if (concentration := concentration_unit(plain)) is not None:
+        return concentration
+    return _ascii(plain) if _ascii(plain) in _OTHERS else None
+
+
+def unit_in_name(column: str, *, sure: bool) -> str | None:
+    """Return the unit of concentration at the end of a name; if it must be `sure`, in brackets."""
+    found = _IN_BRACKETS.search(column) or (None if sure else _AT_END.search(column))
+    return concentration_unit(found[1]) if found else None
+
+
+def _ascii(unit: str) -> str:
+    return unit.replace("µ", "u").replace("μ", "u")

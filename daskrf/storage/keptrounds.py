@@ -1,0 +1,140 @@
+"""Earlier rounds of a model: the records that new labels replaced, kept beside the record of the model.
+
+`_round-0002.json` has the bytes that the record of the model had after its second round, and the group of
+arrays that it names stays where it was. So taking back a round is to put its record in its place again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from daskrf.errors import StoreError
+from daskrf.storage.backend import atomic_write, backend, publish, remove_quietly, staging
+from daskrf.storage.files import file_errors
+from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
+from daskrf.storage.store import ARRAYS_FILE, read_headed
+
+__all__ = [
+    "is_restored",
+    "keep_round",
+    "kept_groups",
+    "kept_rounds",
+    "problems_of_rounds",
+    "restore_round",
+    "tidy_rounds",
+]
+
+_KEPT = re.compile(r"_round-(\d{4,})\.json")
+
+
+def kept_rounds(path: PurePath) -> dict[int, str]:
+    """Return the names of the records that are kept, by the number of the round."""
+    found = (_KEPT.fullmatch(name) for name in backend(path).names(path))
+    return {int(match[1]): match[0] for match in sorted(filter(None, found), key=lambda match: match[0])}
+
+
+def kept_groups(path: PurePath) -> set[str]:
+    """Return the names of the groups of arrays that belong to rounds that are kept."""
+    return {_group(path, name) for name in kept_rounds(path).values()}
+
+
+def _group(path: PurePath, name: str) -> str:
+    with believed(path / name):
+        return str(read_headed(path, name)["group"])
+
+
+def keep_round(path: PurePath, source: PurePath, number: int, group: str) -> None:
+    """Keep the model at `source`, which has `number` rounds, and its earlier ones for the model at `path`.
+
+    `group` is that of the arrays of the model when it was read.
+
+    Raises
+    ------
+    StoreError
+        The model is another one by now, a record is damaged, or writing fails.
+    """
+    if _group(source, ARRAYS_FILE) != group:
+        raise StoreError(f"The model {source} was changed during the run; run the same command again.")
+    names = {round_: name for round_, name in kept_rounds(source).items() if round_ < number}
+    names[number] = ARRAYS_FILE
+    with file_errors("write", path):
+        backend(path).make(path)
+        for round_, name in kept_rounds(path).items():
+            if round_ >= number:  # of rounds that were taken back
+                remove_quietly(path / name)
+        for round_, name in names.items():
+            if source != path:
+                _copy(path, source, name)
+            if source != path or name == ARRAYS_FILE:
+                atomic_write(path / f"_round-{round_:04}.json", backend(source).read(source, name))
+
+
+def _copy(path: PurePath, source: PurePath, name: str) -> None:
+    """Copy the files that a record names."""
+    with believed(source / name):
+        objects = listed_objects(read_headed(source, name)["objects"])
+    with staging(path, "arrays") as directory:
+        staged = {}
+        for number, item in enumerate(objects):
+            file = directory / str(number)
+            file.write_bytes(backend(source).read(source, item.path))
+            staged[path / item.path] = file
+        publish(path, staged)
+
+
+def problems_of_rounds(path: PurePath) -> list[str]:
+    """Check every digest of the rounds that are kept, and return what is wrong."""
+    found = []
+    for number, name in kept_rounds(path).items():
+        try:
+            files = FileList(listed_objects(read_headed(path, name)["objects"]))
+            found += [f"{problem} (of round {number})" for problem in files.problems(path)]
+        except (StoreError, *DAMAGE) as error:
+            found.append(f"{name}: {error}")
+    return found
+
+
+def is_restored(path: PurePath, number: int) -> bool:
+    """Return whether a model of `number` rounds was restored by a run that ended before it had tidied up."""
+    return any(kept > number for kept in kept_rounds(path))
+
+
+def restore_round(path: PurePath, number: int, last: int) -> None:
+    """Make a model of `last` rounds what it was after another one, to the byte; later rounds are deleted.
+
+    The record of the last round stays until all else is done, so that a run that was killed is known to have
+    restored the model, and is not taken for one that had not.
+
+    Raises
+    ------
+    StoreError
+        The round was not kept, or is damaged.
+    """
+    kept = kept_rounds(path)
+    if number not in kept:
+        there = ", ".join(map(str, kept)) or "none"
+        raise StoreError(
+            f"{path} has not kept round {number} (kept: {there}), since an earlier version added the next; "
+            "fit again to the labels up to it"
+        )
+    with believed(path / kept[number]), file_errors("write", path):
+        objects, sizes = listed_objects(read_headed(path, kept[number])["objects"]), backend(path).sizes(path)
+        if lost := [item.path for item in objects if sizes.get(item.path) != item.bytes]:
+            raise StoreError(f"{path} has lost {lost[0]} of round {number}; restore it from a copy")
+        atomic_write(path / f"_round-{last:04}.json", backend(path).read(path, ARRAYS_FILE))
+        atomic_write(path / ARRAYS_FILE, backend(path).read(path, kept[number]))
+    tidy_rounds(path, number)
+
+
+def tidy_rounds(path: PurePath, number: int) -> None:
+    """Delete what belongs to later rounds than those of a model, the record of the last one at the end."""
+    kept = kept_rounds(path)
+    needed = {_group(path, name) for round_, name in kept.items() if round_ < number}
+    needed.add(_group(path, ARRAYS_FILE))
+    for name in backend(path).names(path):
+        if name.startswith("arrays-") and name not in needed:
+            remove_quietly(path / name)
+    for round_ in sorted(kept):
+        if round_ >= number:
+            remove_quietly(path / kept[round_])

@@ -1,0 +1,191 @@
+"""Which values of known quantities are good: a table of names, transforms and units."""
+
+from __future__ import annotations
+
+import pytest
+
+from daskrf.molecules.conventions import convention_of
+from daskrf.molecules.values import Scale, scales_of
+
+LARGE = [
+    "pIC50",
+    "pic50",
+    "pKi",
+    "pKd",
+    "pEC50",
+    "pEC50_mean",
+    "pXC50",
+    "pAC50",
+    "pGI50",
+    "pMIC",
+    "pchembl_value",
+    "pChEMBL Value",
+    "pActivity",
+    "-log10(IC50)",
+    "neg_log_Ki",
+    "p_ic50",
+    "target pKi",
+    "% inhibition",
+    "Inhibition",
+    "pct_inhibition",
+    "percent_inhibition_at_10uM",
+    "%inh",
+    "inhibition (%)",
+    "CNNaffinity",
+    "CNNscore",
+    "CNN_VS",
+]
+SMALL = [
+    "IC50",
+    "ic50_nM",
+    "IC50 (nM)",
+    "IC50[uM]",
+    "Ki",
+    "K_i",
+    "Ki (nM)",
+    "Kd_pM",
+    "EC50 (uM)",
+    "EC50",
+    "MIC",
+    "MIC90",
+    "MIC (uM)",
+    "AC50",
+    "GI50 (M)",
+    "logIC50",
+    "log10 Ki",
+    "ln_IC50",
+    "inhibition constant",
+    "residual activity (%)",
+    "activity (nM)",
+    "standard_value (nM)",
+    "Affinity [nM]",
+    "potency_nM",
+]
+DOCKING = [
+    "vina",
+    "vina_score",
+    "minimizedAffinity",
+    "smina",
+    "glide gscore",
+    "r_i_glide_gscore",
+    "r_i_docking_score",
+    "docking_score",
+    "docking",
+    "dock_score",
+    "DockScore",
+    "affinity (kcal/mol)",
+    "binding_energy",
+    "dG",
+    "deltaG",
+    "MM-GBSA dG Bind",
+    "binding free energy",
+    "Chemgauss4",
+    "XP GScore",
+    "score (kcal/mol)",
+]
+UNKNOWN = [
+    "logP",
+    "logD",
+    "solubility (uM)",
+    "solubility_nM",
+    "score",
+    "value",
+    "y",
+    "QED",
+    "pKa",
+    "TPSA",
+    "activity",
+    "hERG_IC50",
+    "hERG pIC50",
+    "CC50 (uM)",
+    "LC50",
+    "pLC50",
+    "CYP3A4 IC50",
+    "tox_IC50",
+    "permeability",
+    "MW",
+    "clearance",
+    "label",
+    "rank",
+    "tick",
+    "kilo",
+    "mice",
+    "weight",
+    "skinny",
+    "value (uM)",
+    "Km",
+]
+
+
+def scale(name: str) -> Scale:
+    return scales_of([name])[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "middle", "direction"),
+    [(LARGE, 5.0, "maximize"), (SMALL, 100.0, "minimize"), (DOCKING, -8.0, "minimize")],
+)
+def test_what_is_good_is_known(names: list[str], middle: float, direction: str) -> None:
+    found = {name: convention_of(scale(name), middle) for name in names}
+    assert {name: each and each.direction for name, each in found.items()} == dict.fromkeys(names, direction)
+
+
+@pytest.mark.parametrize("middle", [-8.0, 5.0])
+def test_what_is_not_known_is_not_guessed(middle: float) -> None:
+    found = {name: convention_of(scale(name), middle) for name in UNKNOWN}
+    assert found == dict.fromkeys(UNKNOWN)
+
+
+def test_scores_of_docking_that_are_positive_have_another_sign_convention() -> None:
+    positive = [name for name in DOCKING if convention_of(scale(name), 60.0) is not None]
+    assert positive == []
+
+
+@pytest.mark.parametrize("form", ["pIC50", "pKi", "pKd", "pEC50", "pMIC", "pXC50", "pGI50"])
+@pytest.mark.parametrize("column", ["IC50", "value", "standard_value", "activity"])
+def test_a_transform_turns_the_direction(form: str, column: str) -> None:
+    (transformed,) = scales_of([column], form, "nM")
+    found = convention_of(transformed, 6.0)
+    assert found is not None
+    assert found.direction == "maximize"
+
+
+@pytest.mark.parametrize("form", ["log10", "ln", "log2"])
+def test_a_logarithm_does_not(form: str) -> None:
+    (transformed,) = scales_of(["IC50"], form, "nM")
+    found = convention_of(transformed, 2.0)
+    assert found is not None
+    assert found.direction == "minimize"
+
+
+@pytest.mark.parametrize("form", ["pLC50", "pCC50", "pKa"])
+def test_some_logarithms_are_wanted_large_or_small(form: str) -> None:
+    (transformed,) = scales_of(["value"], form, "nM")
+    assert convention_of(transformed, 6.0) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "middle", "direction"),
+    [
+        ("ic50_nM.csv", "value", 300.0, "minimize"),
+        ("pIC50.csv.gz", "y", 6.0, "maximize"),
+        ("docking.csv", "score", -8.0, "minimize"),
+        ("docking.csv", "score", 60.0, None),
+        ("vina_results.csv", "score", -8.0, "minimize"),
+        ("docking.csv", "logP", -1.0, None),
+        ("scores.csv", "score", -8.0, None),
+        ("percent_inhibition.csv", "result", 40.0, "maximize"),
+    ],
+)
+def test_the_name_of_the_file_helps_where_the_column_says_nothing(
+    file: str, column: str, middle: float, direction: str | None
+) -> None:
+    found = convention_of(scale(column), middle, file)
+    assert (found.direction if found else None) == direction
+
+
+def test_units_in_a_column_count() -> None:
+    (mixed,) = scales_of(["standard_value"], None, None, ("standard_units", ["nM", "uM", "nM"]))
+    found = convention_of(mixed, 100.0)
+    assert found is not None
+    assert found.direction == "minimize"

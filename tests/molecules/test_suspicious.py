@@ -1,0 +1,210 @@
+"""Labels that cannot be right are found, and real ones are not suspected."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from daskrf.errors import InputError
+from daskrf.molecules.measurements import Labels, read_labels
+from daskrf.molecules.suspicious import suspicions
+
+DATA = Path(os.environ.get("DASKRF_DATA", "../shared/data"))
+Draw = Callable[[np.random.Generator], npt.ArrayLike]
+
+
+def docking(rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    return np.round(rng.normal(-7.6, 0.9, 1000), 1)
+
+
+def found(values: npt.ArrayLike, *, wide: bool = False) -> list[tuple[str, list[float], bool]]:
+    y = np.asarray(values, float)
+    return [(e.kind, sorted(set(y[e.members])), e.certain) for e in suspicions(y, wide=wide)]
+
+
+WRONG: dict[str, tuple[Draw, list[tuple[str, list[float], bool]]]] = {
+    "zeros": (lambda r: np.r_[docking(r), np.zeros(10)], [("far", [0.0], False)]),
+    "clashes": (lambda r: np.r_[docking(r), np.full(5, 25.3)], [("far", [25.3], True)]),
+    "two of 999": (lambda r: np.r_[999, docking(r), 999], [("far", [999.0], True)]),
+    "10000": (lambda r: np.r_[docking(r), 10000.0], [("far", [10000.0], True)]),
+    "-999": (lambda r: np.r_[docking(r), -999.0], [("far", [-999.0], True)]),
+    "all of them": (
+        lambda r: np.r_[docking(r), 999, -999, 1e4, np.zeros(5)],
+        [("far", [999.0, 1e4], True), ("far", [-999.0], True), ("far", [0.0], False)],
+    ),
+    "different clashes": (lambda r: np.r_[docking(r), 0.5, 4.2, 17], [("far", [0.5, 4.2, 17.0], False)]),
+    "few": (lambda r: np.r_[docking(r)[:20], 999], [("far", [999.0], True)]),
+    "huge": (lambda r: np.r_[docking(r), 1e20], [("far", [1e20], True)]),
+    "logP": (lambda r: np.r_[r.normal(2.5, 1.5, 900), 354], [("far", [354.0], True)]),
+    "zeros of logP": (lambda r: np.r_[r.normal(2.5, 1.5, 900), np.zeros(60)], [("spike", [0.0], False)]),
+    "pIC50": (lambda r: np.r_[r.normal(6, 1, 300), 5300], [("far", [5300.0], True)]),
+    "QED": (lambda r: np.r_[r.beta(5, 2, 400), 999], [("far", [999.0], True)]),
+    "a limit": (lambda r: np.maximum(np.round(r.normal(5.2, 1, 900), 2), 4.5), [("limit", [4.5], False)]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_wrong_is_found(name: str, seed: int) -> None:
+    draw, expected = WRONG[name]
+    seen = found(draw(np.random.default_rng(seed)))
+    apart = [("far" if values == [0.0] and kind == "spike" else kind, values, c) for kind, values, c in seen]
+    assert apart == (expected if name != "zeros of logP" else [("far", [0.0], False)])
+
+
+def test_negative_concentrations_are_found() -> None:
+    values = np.r_[10 ** np.random.default_rng(0).normal(2, 1.2, 500), -1, -1]
+    assert found(values, wide=True) == [("sign", [-1.0], False)]
+
+
+RIGHT: dict[str, Draw] = {
+    "docking": docking,
+    "normal": lambda r: r.normal(size=300),
+    "logP": lambda r: np.round(r.normal(2.5, 1.5, 1000), 2),
+    "classes": lambda r: r.integers(0, 2, 400),
+    "rare class": lambda r: r.random(400) < 0.02,
+    "three classes": lambda r: r.integers(0, 3, 400),
+    "counts": lambda r: r.poisson(3, 400),
+    "counts with zeros": lambda r: r.poisson(5, 400) * (r.random(400) < 0.3),
+    "counts with a tail": lambda r: r.negative_binomial(0.5, 0.02, 400),
+    "integers": lambda r: r.integers(1, 100, 400),
+    "percentages": lambda r: np.clip(np.round(r.normal(30, 40, 400)), 0, 100),
+    "concentrations": lambda r: 10 ** r.normal(2, 1.2, 500),
+    "rounded concentrations": lambda r: np.round(10 ** r.normal(2, 1, 300), 1),
+    "few concentrations": lambda r: 10 ** r.normal(2, 1, 15),
+    "a tail": lambda r: r.exponential(size=500),
+    "a long tail": lambda r: r.lognormal(0, 2, 500),
+    "constant": lambda r: np.ones(50),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_not_suspected(name: str) -> None:
+    wrong = {seed: each for seed in range(20) if (each := found(RIGHT[name](np.random.default_rng(seed))))}
+    assert not any(certain for each in wrong.values() for _, _, certain in each)
+    assert len(wrong) <= 1, wrong
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 11, 50])
+def test_few_or_strange_labels_do_not_fail(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for values in (
+        rng.normal(size=n),
+        np.arange(n) % 3,
+        np.full(n, 1e30) * rng.normal(size=n),
+        np.full(n, 1e-300) * rng.normal(size=n),
+        rng.standard_cauchy(n) ** 3,
+    ):
+        members = [each.members for each in suspicions(np.asarray(values, float))]
+        merged = np.concatenate([*members, np.empty(0, np.int64)])
+        assert len(set(merged.tolist())) == len(merged)
+        assert len(merged) < max(n / 2, 1)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no data at DASKRF_DATA")
+def test_docking_scores_of_the_library() -> None:
+    with gzip.open(DATA / "Enamine50k_scores.csv.gz", "rt") as file:
+        scores = np.array([float(row["score"]) for row in csv.DictReader(file) if row["score"]])
+    assert found(scores) == [("far", [0.0], False)]  # one docking run has failed
+    for seed in range(20):
+        for n in (30, 300, 3000):
+            drawn = np.random.default_rng(seed).choice(scores[scores < 0], n, replace=False)
+            assert found(drawn) == []
+
+
+def read(folder: Path, name: str, values: list[object], **options: object) -> Labels:
+    path = folder / "labels.csv"
+    path.write_text(f"id,{name}\n" + "".join(f"m{k},{value}\n" for k, value in enumerate(values)))
+    return read_labels(path, **options)
+
+
+SCORES: list[object] = [-4 - k / 10 for k in range(60)]
+
+
+def test_each_group_is_one_line_with_its_option(tmp_path: Path) -> None:
+    labels = read(tmp_path, "score", [*SCORES, 0, 0, 0])
+    (note,) = labels.notes
+    assert note == (
+        "3 of 63 labels of 'score' are exactly 0, many more than have any value near it, such as line 62: 0; "
+        "--drop-value 0 leaves them out"
+    )
+    dropped = read(tmp_path, "score", [*SCORES, 0, 0, 0], drop_value=0)
+    assert (len(dropped), dropped.notes) == (60, ())
+    assert dropped.unusual == {"to be dropped": (3, "0")}
+
+
+def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
+    values = [*SCORES, 999, 999, -9999]
+    with pytest.raises(InputError) as error:
+        read(tmp_path, "score", values)
+    for text in (
+        "2 of 63 labels of 'score' are exactly 999, far from all others (-9.9 to -4), such as line 62: 999",
+        "1 of 63 labels of 'score' are exactly -9999",
+        "--drop-value 999 --drop-value -9999, or take them as they are with --accept-outliers",
+    ):
+        assert text in str(error.value)
+    assert len(read(tmp_path, "score", values, drop_value=[999, -9999])) == 60
+    assert len(read(tmp_path, "score", values, drop_outside="-20:0")) == 60
+    assert len(read(tmp_path, "score", values, drop_outside=":0", drop_value=-9999)) == 60
+    accepted = read(tmp_path, "score", values, accept_outliers=True)
+    assert (len(accepted), len(accepted.notes)) == (63, 2)
+
+
+def test_many_different_values_get_a_range(tmp_path: Path) -> None:
+    values = [*SCORES, 80.5, 120, 200, 314, 555]
+    with pytest.raises(InputError, match=r"--drop-outside -9\.9:-4, or take"):
+        read(tmp_path, "score", values)
+    labels = read(tmp_path, "score", values, drop_outside=(-9.9, -4.0))
+    assert (len(labels), labels.y.min(), labels.y.max()) == (60, -9.9, -4.0)
+
+
+def test_limits_are_of_the_values_in_the_file(tmp_path: Path) -> None:
+    values = [10.0 + 100 * k for k in range(40)]
+    options = {"transform": "pIC50", "unit": "nM", "targets": ["IC50"]}
+    labels = read(tmp_path, "IC50", [*values, 0, 1e6], drop_value=0, drop_outside="10:2000", **options)
+    assert len(labels) == 20
+    assert labels.y.max() == 8.0
+    np.testing.assert_allclose(10 ** (9 - labels.y[:, 0]), values[:20])
+    (limits,) = labels.limits
+    assert (limits.high, limits.plain) == (8.0, (0.0,))
+    np.testing.assert_allclose(limits.low, 9 - np.log10(2000))
+
+
+@pytest.mark.parametrize("huge", ["1e300", "-1e300", "1e101"])
+def test_a_value_that_is_too_large_is_refused_by_line(huge: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"labels\.csv, line 62: 'score' holds '.*', which is too large"):
+        read(tmp_path, "score", [*SCORES, huge])
+    for options in ({"drop_non_numbers": True}, {"drop_outside": "-20:0"}, {"drop_value": float(huge)}):
+        assert len(read(tmp_path, "score", [*SCORES, huge], **options)) == 60
+    (tmp_path / "labels.csv").write_text("id,IC50\n" + "a,1\n" * 20 + f"b,{huge}\n")
+    options = {"transform": "pIC50", "unit": "nM"}
+    with pytest.raises(InputError, match="line 22"):
+        read_labels(tmp_path / "labels.csv", **options)
+
+
+def test_several_targets_have_limits_of_their_own(tmp_path: Path) -> None:
+    rows = [f"{k},{-4 - k / 10},{k / 7}" for k in range(60)] + ["60,999,3", "61,-5,777", "62,0,0"]
+    path = tmp_path / "two.csv"
+    path.write_text("id,score,logP\n" + "\n".join(rows) + "\n")
+    with pytest.raises(InputError, match=r"--drop-value score=999.*--drop-value logP=777"):
+        read_labels(path, targets=["score", "logP"])
+    labels = read_labels(
+        path, targets=["score", "logP"], drop_value={"score": [999, 0]}, drop_outside={"logP": ":50"}
+    )
+    there = np.isfinite(labels.y)
+    assert there.sum(0).tolist() == [61, 62]
+    with pytest.raises(InputError, match="no target 'x' to give a value to drop"):
+        read_labels(path, targets=["score", "logP"], drop_value={"x": 3})
+
+
+@pytest.mark.parametrize("text", ["a:b", "1", "5:1", "1:2:3", "nan:3", "3:3"])
+def test_a_range_that_is_none(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no range of values to keep; give LOW:HIGH"):
+        read(tmp_path, "score", SCORES, drop_outside=text)
