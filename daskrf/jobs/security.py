@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 import shutil
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +33,7 @@ Certificates = Any
 """A `distributed.security.Security`, whose attributes type checkers do not see."""
 
 _ROLES = ("client", "scheduler", "worker")
+_PARTS = ("cert", "key")
 _MISSING = (
     "the authority (tls-ca-file), your certificate (tls-cert) and its key (tls-key), or Dask's settings "
     "distributed.comm.tls.ca-file, .client.cert and .client.key"
@@ -156,32 +159,42 @@ def written(security: Certificates, folder: Path) -> Iterator[Certificates]:
     InputError
         If nothing can be written there.
     """
-    names = [f"tls_{role}_{part}" for role in _ROLES for part in ("cert", "key")]
-    texts = {
-        name: text for name in ["tls_ca_file", *names] if "\n" in (text := getattr(security, name) or "")
-    }
-    if not texts:
-        yield security
-        return
+    private = _folder(folder) if _texts(security) else None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        private = Path(tempfile.mkdtemp(prefix=".certificates-", dir=folder.resolve()))  # for this user alone
+        yield security if private is None else _files(security, private)
+    finally:
+        if private is not None:
+            with suppress(OSError):
+                shutil.rmtree(private)
+
+
+def _texts(security: Certificates) -> dict[str, str]:
+    """Return the certificates and keys that are in memory."""
+    names = [f"tls_{role}_{part}" for role in _ROLES for part in _PARTS]
+    return {name: text for name in ["tls_ca_file", *names] if "\n" in (text := getattr(security, name) or "")}
+
+
+def _folder(parent: Path) -> Path:
+    """Make a folder for this user alone."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=".certificates-", dir=parent.resolve()))
     except OSError as error:
         raise InputError(
-            f"Cannot write certificates for the workers to {folder}: {error.strerror}; set "
+            f"Cannot write certificates for the workers to {parent}: {error.strerror}; set "
             "shared-temp-directory to a folder that all nodes see."
         ) from error
-    try:
-        files = copy.copy(security)
-        for name, text in texts.items():
-            path = private / f"{name}.pem"
-            with open(path, "x", opener=_private) as file:
-                file.write(text)
-            setattr(files, name, str(path))
-        yield files
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(private)
+
+
+def _files(security: Certificates, private: Path) -> Certificates:
+    """Write what is in memory to files of a folder, and return the certificates with these files."""
+    files = copy.copy(security)
+    for name, text in _texts(security).items():
+        path = private / f"{name}.pem"
+        with open(path, "x", opener=_private) as file:
+            file.write(text)
+        setattr(files, name, str(path))
+    return files
 
 
 def _private(path: str, flags: int) -> int:
@@ -198,3 +211,28 @@ def private_scratch() -> Iterator[None]:
     base = dask.config.get("temporary-directory", None)
     with dask.config.set({"temporary-directory": str(private_folder(None if base is None else Path(base)))}):
         yield
+
+
+def _main() -> None:
+    """Write certificates to a folder, and print what lets Dask's own commands use them, for a shell to read.
+
+    ``cluster/daskrf-slurm.sbatch`` calls ``python -m daskrf.jobs.security FOLDER``.
+    """
+    security = certificates()
+    if not security.tls_ca_file:
+        return
+    files = _files(security, _folder(Path(sys.argv[1]))) if _texts(security) else security
+    named = {"CA_FILE": files.tls_ca_file}
+    for role in _ROLES:
+        named |= {f"{role.upper()}__{part.upper()}": getattr(files, f"tls_{role}_{part}") for part in _PARTS}
+    for name, path in named.items():
+        if path:  # a certificate and its key may be one file
+            print(f"export DASK_DISTRIBUTED__COMM__TLS__{name}={shlex.quote(path)}")
+    print("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=True")
+
+
+if __name__ == "__main__":
+    try:
+        _main()
+    except InputError as error:
+        sys.exit(f"daskrf: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -69,6 +70,17 @@ def test_one_job_leaves_the_same_bytes(done: Path, job: Job, tmp_path: Path) -> 
     result = submit("daskrf-slurm.sbatch", *lines)
     assert result.returncode == 0, (result.stderr, (tmp_path / "job.out").read_text())
     assert_same_job(done, job.out)
+
+
+def test_one_job_lets_nobody_else_in(job: Job, tmp_path: Path) -> None:
+    """Its scheduler asks for the certificates of the job, which are gone when it ends."""
+    look = "bash -c 'cp daskrf-*/scheduler.json seen.json && stat -c %a daskrf-*/.certificates-*/* > modes' x"
+    result = submit("daskrf-slurm.sbatch", look)
+    assert result.returncode == 0, (tmp_path / "job.out").read_text()
+    assert json.loads((tmp_path / "seen.json").read_text())["address"].startswith("tls://")
+    assert set((tmp_path / "modes").read_text().split()) == {"600"}
+    assert list(tmp_path.glob("daskrf-*/*.log"))
+    assert not list(tmp_path.glob("daskrf-*/.certificates-*"))
 
 
 def test_one_job_ends_with_the_exit_code_of_the_command(job: Job, tmp_path: Path) -> None:
