@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 from collections.abc import Callable
@@ -19,12 +20,13 @@ from daskrf.jobs import job as jobs
 from daskrf.jobs.labelled import SMILES as SMILES_ARRAY
 from daskrf.jobs.models import read_model
 from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.storage import hits, store
+from daskrf.storage import hits, inspection, store
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.store import ARRAYS_FILE
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, write_space
 
 N = 60
 SMILES = list(ReactionLibrary().smiles(0, 2 * N))
@@ -52,6 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     daskrf.fingerprint(library(out / "lib.smi", 20), out / "fp", rows_per_partition=20)
     daskrf.fit(labels(out / "y.csv", 0), output=out / "m", **FIT)
     daskrf.screen(out / "m", out / "fp", out / "hits.csv", k=5)
+    write_space(out / "space", {"amide": (AMIDE, [AMINES, ACIDS])})
     return out
 
 
@@ -117,6 +120,15 @@ def _explain(at: Path, right: bool) -> Any:
     return daskrf.explain(at / "m", SMILES[int(right)], at / "out.svg")
 
 
+def _sample(at: Path, right: bool) -> Any:
+    return daskrf.sample(at / "space", at / "out.csv", n=5 + right, seed=int(right))
+
+
+def _quickstart(at: Path, right: bool) -> Any:
+    # Its folder is what she named: with other options it is refused, in a sentence.
+    return daskrf.quickstart(at / "out", molecules=300, labelled=40, n_components=64)
+
+
 CASES: dict[str, Case] = {
     "fit of labels alone": (_fit_alone, (ExactGP, "fit"), "out"),
     "fit": (_fit, (ExactGP, "fit"), "out"),
@@ -132,6 +144,8 @@ CASES: dict[str, Case] = {
     "add": (_add, (ExactGP, "fit"), "out"),
     "page": (_page, RECORD, "out.html"),
     "explain": (_explain, RECORD, "out.svg"),
+    "sample": (_sample, RECORD, "out.csv"),
+    "quickstart": (_quickstart, RECORD, "out"),
 }
 
 
@@ -140,6 +154,7 @@ def content(path: Path) -> dict[str, Any]:
     if path.is_file():
         return {path.name: path.read_bytes()}
     files = [p for p in path.rglob("*") if p.is_file() and p.name not in ("_plan.json", ARRAYS_FILE)]
+    files = [p for p in files if p.parent.suffix != ".log"]
     names = (re.sub(r"arrays-\w+", "arrays", str(p.relative_to(path))) for p in files)  # depends on paths
     return dict(zip(names, (p.read_bytes() for p in files), strict=True))
 
@@ -165,12 +180,61 @@ def test_the_corrected_command_works(
             command(at, False)
     assert calls
     assert not (at / output).is_file()
+    if case == "quickstart":
+        with pytest.raises(InputError, match=r"--labelled \(was 40, now 50\); name another directory"):
+            daskrf.quickstart(at / output, molecules=300, labelled=50, n_components=64)
     command(at, True)
     command(fresh, True)
     if output != "out.html":  # which names the command that made it
         assert content(at / output).keys() == content(fresh / output).keys()
     assert [p.name for p in at.iterdir() if p.name.endswith((".daskrf", ".given"))] == []
     command(at, True) if (at / output).is_dir() else None  # it is complete: nothing refuses it
+
+
+# Commands that write nothing: how they are called, and what they call when they fail.
+ANSWERS: dict[str, tuple[Callable[[Path], Any], tuple[Any, str]]] = {
+    "found": (lambda at: daskrf.found(at / "m", at / "lib.smi", k=5, n_draws=4), (jobs.Run, "make")),
+    "found in a space": (lambda at: daskrf.found(at / "m", at / "space", k=5, n_draws=4), (jobs.Run, "make")),
+    "check-space": (lambda at: daskrf.check_space(at / "space", sample=5), ("check_space", "_checked")),
+    "plan": (lambda at: daskrf.plan(at / "lib.smi", sample=20), ("plan", "_time_fingerprints")),
+    "status": (lambda at: daskrf.status(at / "m"), (inspection, "_model_status")),
+    "verify": (lambda at: daskrf.verify(at / "m"), (inspection, "_model_problems")),
+}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError], ids=["Ctrl-C", "refusal"])
+@pytest.mark.parametrize("case", ANSWERS)
+def test_a_command_that_only_answers_leaves_nothing_when_it_fails(
+    case: str, error: type[BaseException], made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, (where, name) = ANSWERS[case]
+    at = shutil.copytree(made, tmp_path / "at")
+    before = without_logs(at)
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        raise error("it fails")
+
+    with monkeypatch.context() as patched:
+        module = importlib.import_module(f"daskrf.commands.{where}") if isinstance(where, str) else where
+        patched.setattr(module, name, failing)
+        with pytest.raises(error):
+            command(at)
+    resumed = case.startswith("found")
+    assert {
+        path for path in without_logs(at) if not (resumed and path.parts[0] == ".m.daskrf")
+    } == before.keys()
+    if resumed:  # what it goes on from is in no other command's way
+        daskrf.add(at / "m", labels(at / "more.csv", 3), output=at / "other")
+        shutil.rmtree(at / "other")
+        (at / "more.csv").unlink()
+        daskrf.found(at / "m", at / "fp", k=6, n_draws=4)
+    command(at)
+    assert without_logs(at) == before
+
+
+def without_logs(at: Path) -> dict[Path, bytes]:
+    files = (path for path in at.rglob("*") if path.is_file() and path.parent.suffix != ".log")
+    return {path.relative_to(at): path.read_bytes() for path in files}
 
 
 def test_labels_that_cannot_be_fitted_are_corrected(tmp_path: Path) -> None:
