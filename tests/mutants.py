@@ -152,7 +152,6 @@ TESTS = {
     "storage/model": "model",
     "storage/integrity": "store damage foreign model errors",
     "storage/store": "store damage foreign crash errors descriptions",
-    "storage/keptrounds": "../jobs/test_wronglabels",
     "storage/zarrays": "model featurestore fingerprintstore damage",
     "storage/predictions": "predictions inspection",
     "storage/runlog": "runlog activity",
