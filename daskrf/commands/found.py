@@ -315,6 +315,7 @@ class _Found(SuggestJob):
         better = [int((top.score > best).sum()) + self.beyond(d)(best) for d, top in enumerate(values.tops)]
         self.notes = (
             *self.notes,
+            *self.features.note_on_groups(),
             *self.said(float(np.mean(below))),
             _words_of_tails(tails, float(np.median(at)), high - low, self.rule.sign),
             *_doubts(float(np.mean(better)), self.k),

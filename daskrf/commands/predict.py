@@ -326,9 +326,11 @@ class _Predict(Job[PredictReport]):
 
     def finish(self, run: Run, made: int) -> PredictReport:
         if self.earlier is not None:
-            about, notes = self.earlier.about, (f"{self.output} already holds exactly these predictions",)
+            about, there = self.earlier.about, f"{self.output} already holds exactly these predictions"
+            notes = (*about.get("notes", ()), there)
             return self._report(about, about["partitions"], 0, run.seconds, notes)
         counts, n_partitions = self.store.counts(), self.store.n_partitions
+        notes = self.features.note_on_groups()
         about = {
             **self.spec,
             "model_name": self.path.name,
@@ -337,10 +339,10 @@ class _Predict(Job[PredictReport]):
             "rows": counts.get("kept", 0),
             "rejected": counts.get("rejected", 0),
             "partitions": n_partitions,
-        }
+        } | ({"notes": list(notes)} if notes else {})
         if self.prints:
             lost = [REJECT_SCHEMA.empty_table(), *map(self.store.read_rejects, range(n_partitions))]
-            report = self._report(about, n_partitions, made, run.seconds)
+            report = self._report(about, n_partitions, made, run.seconds, notes)
             return replace(
                 report,
                 store=None,
@@ -354,7 +356,7 @@ class _Predict(Job[PredictReport]):
             write_rejects(
                 itertools.chain(lost, map(self.store.read_rejects, range(n_partitions))), self.output
             )
-        return self._report(about, n_partitions, made, run.seconds)
+        return self._report(about, n_partitions, made, run.seconds, notes)
 
     def _tables(self) -> Iterator[pa.Table]:
         """Yield the predictions by partition; of no rows at all, a table without rows."""

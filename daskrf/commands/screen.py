@@ -31,7 +31,7 @@ from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
 from daskrf.jobs.models import Model, open_model, predictions_of, read_model, score_seconds
-from daskrf.jobs.passing import PASSED, UNTESTED, FilterTexts, Passing, reason_of
+from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
@@ -42,7 +42,7 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
-from daskrf.molecules.structures import LEVELS, Level
+from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.hitspage import screen_command, write_hits_page
@@ -112,6 +112,8 @@ CLI = Command(
 _TASK_SECONDS = 30.0  # that a task should take
 _LEAST_ROWS = 10_000  # in a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
+_MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
+_MOST_COMPARED_WIDELY = 200_000  # by parent, tautomer or skeleton: 0.5 ms each
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
 _CHUNK = 1024  # molecules tested at a time
@@ -254,10 +256,9 @@ def screen(
     where, smarts, without_smarts, alerts
         As in `suggest`, of a library. The report says how many of the best molecules each filter left out.
     exclude_labelled : bool
-        Leave out the rows that the model was fitted to, if this is the same library. Copies of their
-        molecules in other rows stay, and are counted. Of a space, leave out all labelled molecules.
+        Leave out the molecules that have labels, in any library or space.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
-        Of a space, what counts as a labelled molecule, as in `suggest`. Default: the tautomer.
+        What counts as a labelled molecule, as in `suggest`. Default: the tautomer.
     overwrite : bool
         Replace the hits of another search at the output.
     within : dict of str to (float or None, float or None), optional
@@ -302,21 +303,15 @@ def screen(
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     filters = FilterTexts(where, smarts, without_smarts, alerts)
+    level = _level_of(exclude_by, exclude_labelled=exclude_labelled)
     space, of_space = space_among(source), (within, per_block, rough, rough_components)
     if space is not None:
         _refuse_filters(filters)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
         job_of_space = space_screen(own, files, shortlist, *of_space)
-        job_of_space.exclude_labelled = exclude_labelled
-        if exclude_by is not None:
-            job_of_space.exclude_by = _level_of(exclude_by, exclude_labelled=exclude_labelled)
+        job_of_space.exclude_labelled, job_of_space.exclude_by = exclude_labelled, level
         return run(job_of_space, client, progress, shard, prepare)
     check_library_options(shortlist, *of_space)
-    if exclude_by is not None:
-        raise OptionError(
-            "--exclude-by is for spaces: of a library, --exclude-labelled leaves out rows; `daskrf suggest` "
-            "leaves out molecules."
-        )
     job = ScreenJob(
         path=as_path(model),
         files=files,
@@ -331,6 +326,7 @@ def screen(
         overwrite=overwrite,
         shortlist=shortlist,
         filters=filters,
+        exclude_by=level,
     )
     return run(job, client, progress, shard, prepare)
 
@@ -345,8 +341,10 @@ def _refuse_filters(filters: FilterTexts) -> None:
         )
 
 
-def _level_of(level: Level, *, exclude_labelled: bool) -> Level:
-    """Refuse an unknown level, and one that nothing is compared by."""
+def _level_of(level: Level | None, *, exclude_labelled: bool) -> Level:
+    """Return the level that is asked for; refuse an unknown one, and one that nothing is compared by."""
+    if level is None:
+        return "tautomer"
     if level not in LEVELS:
         raise OptionError(f"exclude_by is one of {', '.join(LEVELS)}, not {level!r}.")
     if not exclude_labelled:
@@ -371,6 +369,8 @@ class ScreenJob(Job[ScreenReport]):
     overwrite: bool
     shortlist: float | None = None
     filters: FilterTexts = field(default_factory=FilterTexts)
+    exclude_by: Level = "tautomer"
+    level: Level = field(default="tautomer", init=False)  # by which labelled molecules are left out
     model: Model = field(init=False)
     features: Source = field(init=False)
     target: Target = 0
@@ -418,17 +418,50 @@ class ScreenJob(Job[ScreenReport]):
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
-        if self.filters.given:
-            self.passing = Passing(self.features, self.filters.of_library(self.features))
-        if self.exclude_labelled:
-            _check_library(self.model, self.features)
-            n_added = int((self.model.arrays("labelled_rows")[0] < 0).sum())
-            added = f"{n_added:,} labels were added without rows of this library, and may be among the hits"
-            self.notes = (*self.notes, *([added] if n_added else []))
+        excluded = tuple(self._all_labelled(run)) if self.exclude_labelled else ()
+        if self.filters.given or excluded:
+            self.passing = Passing(self.features, self.filters.of_library(self.features), excluded)
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, name)
         if earlier is not None and earlier.is_of(self.spec):
             self.earlier = earlier
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the labelled rows are rows of this library, and left out."""
+        return self.exclude_labelled and self.features.library_hash == self.model.metadata["library"]
+
+    def _all_labelled(self, run: Run) -> Iterator[Excluded]:
+        """Yield the labelled molecules, to be left out."""
+        measured = measured_of(self.model, self.path, self.target, self.features)
+        if not measured.known and not self.by_rows:
+            raise InputError(
+                f"The labelled molecules cannot be left out: {measured.reason}; screen the fingerprint store "
+                "that the model was fitted on, or drop --exclude-labelled (exclude_labelled)."
+            )
+        yield from self._excluded_labelled(run, measured.known, measured.reason, self.exclude_by)
+
+    def _excluded_labelled(
+        self, run: Run, smiles: Sequence[str], reason: str, asked: Level
+    ) -> Iterator[Excluded]:
+        """Yield the labelled molecules, to exclude by structure; `reason` says why some are not known."""
+        many = len(smiles) > _MOST_LABELLED
+        reason = f"there are {len(smiles):,}" if many else reason
+        if reason:
+            rows = "by their rows in this library" if self.by_rows else "as far as known"
+            self._note(run, f"labelled molecules are left out {rows}, and not all by structure: {reason}")
+        known = list(dict.fromkeys(filter(None, smiles)))
+        self.level = asked
+        if asked != "structure" and _MOST_COMPARED_WIDELY < len(known) <= _MOST_LABELLED:
+            self.level = "structure"
+            self._note(run, f"the {len(known):,} labelled molecules are too many to compare by {asked}")
+        if known and not many:
+            self._note(run, f"labelled molecules are left out by {LEVEL_WORDS[self.level]}")
+            yield Excluded.of("a labelled molecule", known, run.work, self.level)
+
+    def _note(self, run: Run, text: str) -> None:
+        self.notes = (*self.notes, text)
+        run.progress.note(text)
 
     def read(self) -> None:
         """Read the model, and find out what to rank by."""
@@ -459,6 +492,7 @@ class ScreenJob(Job[ScreenReport]):
             "target": self.model.name_of(self.target),
             "seed": self.seed if self.rule.needs_sample else None,
             "exclude_labelled": self.exclude_labelled,
+            **({"exclude_by": self.exclude_by} if self.exclude_labelled else {}),
             **({"shortlist": self.shortlist} if self.rough else {}),
             **self._filters,
         }
@@ -519,7 +553,7 @@ class ScreenJob(Job[ScreenReport]):
             self.n_kept,
             self.target,
             draw,
-            self.exclude_labelled,
+            self.by_rows,
             self.std == "candidates" and not self.features.raw,
             self.deviations,
             self.seed,
@@ -576,7 +610,7 @@ class ScreenJob(Job[ScreenReport]):
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
-        notes = (*self.notes, *ranking, *self._tested(found), copies)
+        notes = (*self.notes, *self.features.note_on_groups(), *ranking, *self._tested(found), copies)
         rejected, rejects = write_rejects(
             map(self.features.rejects, range(len(self.features.partition_rows))), self.output
         )
@@ -771,15 +805,6 @@ def _page_of(
         return None
     command = screen_command(about, output.name)
     return functools.partial(write_hits_page, about=about, model=model, model_path=path, command=command)
-
-
-def _check_library(model: Model, features: Source) -> None:
-    """Refuse to leave out the labelled rows of another library, in which row numbers mean something else."""
-    if features.library_hash != model.metadata["library"]:
-        raise InputError(
-            "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
-            "on; screen that store, or drop --exclude-labelled (exclude_labelled)."
-        )
 
 
 def _grouped(

@@ -160,8 +160,6 @@ _JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
 _LEAST_SPREAD = 1e-9
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
 _JOINT_SOLVED = 1000  # the same, where each takes a solution by conjugate gradients
-_MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
-_MOST_COMPARED_WIDELY = 200_000  # by parent, tautomer or skeleton: 0.5 ms each
 _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 _DEEPEST = 64  # times the products that a space is first asked for: more would take hours
 _PER_PICK = 10  # products of a space, among which draws or other targets choose
@@ -502,7 +500,6 @@ class SuggestJob(ScreenJob):
     batch: str = "ranked"
     demands: Demands = field(default_factory=Demands)
     passing: Passing = field(init=False)
-    level: Level = "tautomer"
     reached: tuple[str, ...] = ()
     smiles: list[str] = field(default_factory=list)
     requirements: tuple[Requirement, ...] = ()
@@ -575,29 +572,13 @@ class SuggestJob(ScreenJob):
         """Yield the labelled molecules, and those of files, to exclude by structure."""
         self.measured = measured_of(self.model, self.path, self.target, source)
         self.smiles, reason = self.measured.known, self.measured.reason
-        many = len(self.smiles) > _MOST_LABELLED
-        reason = f"there are {len(self.smiles):,}" if many else reason
-        if reason:
-            rows = "by their rows in this library" if self.exclude_labelled else "as far as known"
-            self._note(run, f"labelled molecules are left out {rows}, and not all by structure: {reason}")
-        known = list(dict.fromkeys(filter(None, self.smiles)))
-        asked, self.level = self.demands.exclude_by, self.demands.exclude_by
-        if asked != "structure" and _MOST_COMPARED_WIDELY < len(known) <= _MOST_LABELLED:
-            self.level = "structure"
-            self._note(run, f"the {len(known):,} labelled molecules are too many to compare by {asked}")
-        if known and not many:
-            self._note(run, f"labelled molecules are left out by {LEVEL_WORDS[self.level]}")
-            yield Excluded.of("a labelled molecule", known, run.work, self.level)
+        yield from self._excluded_labelled(run, self.smiles, reason, self.demands.exclude_by)
         for path in self.demands.exclude:
             found = _molecules_of(path)
             name = given_words(path) or as_path(path).name
             how = LEVEL_WORDS[self.level]
             self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by {how}")
             yield Excluded.of(f"a molecule of {name}", found, run.work, self.level)
-
-    def _note(self, run: Run, text: str) -> None:
-        self.notes = (*self.notes, text)
-        run.progress.note(text)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -654,7 +635,8 @@ class SuggestJob(ScreenJob):
         )
         table, similar = self._table(columns, diverse.picks)
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
-        some = [*self.ranked_words(found), *tested_words(found, self.passing)]
+        marked = self.features.note_on_groups()
+        some = [*marked, *self.ranked_words(found), *tested_words(found, self.passing)]
         twins = self._twins(table)
         notes = (*self.notes, *some, *counts, *self._required(table), *twins, similar)
         self._write(run, table, self._about(found, rejected, notes))

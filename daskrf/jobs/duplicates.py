@@ -48,9 +48,10 @@ def duplicates(
     compared = smiles[:_MOST_HITS].to_pylist()
     best = "best " if len(compared) < len(smiles) else ""
     hits = Molecules(compared, most=_MOST_PARSED)
-    repeats = (
-        f"{hits.n_repeats():,} of the {best}{len(compared):,} hits are the same molecule as a better hit"
-    )
+    n_repeats, which = hits.n_repeats(), f"the {best}{len(compared):,} hits"
+    repeats = f"{n_repeats:,} of {which} are the same molecule as a better hit"
+    if not n_repeats:
+        repeats = f"{which} are different molecules"
     what = "labelled molecules or copies of them" if labelled else "copies of labelled molecules"
     try:
         n_copies, reason = _count(hits, model, path, source)
@@ -58,7 +59,8 @@ def duplicates(
         n_copies, reason = 0, str(error)
     if reason:
         return f"{repeats}; the number of {what} was not counted: {reason}"
-    return f"{repeats}, and {n_copies:,} are {what}"
+    copies = f"and {n_copies:,} are {what}" if n_copies else "and none has a label"
+    return f"{repeats}, {copies}"
 
 
 def _count(

@@ -31,6 +31,7 @@ from daskrf.molecules import (
     rdkit_version,
     read_partition,
 )
+from daskrf.molecules.library import has_groups
 from daskrf.storage.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
@@ -198,8 +199,10 @@ class SmilesSource(Source):
         """
         library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
+        marked = 0
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool, rows):
             rejects.extend(rejected)
+            marked += sum(map(has_groups, table["smiles"].to_pylist()))
             kept = table["row"].to_numpy()
             yield from feature_blocks(
                 None if self.raw else self.feature_map,
@@ -211,7 +214,7 @@ class SmilesSource(Source):
                 describe=functools.partial(self.describe, partition),
             )
         if rows is None:
-            self._write_rejects(partition, rejects, library)
+            self._write_seen(partition, rejects, marked, library)
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`: the files are read again, without RDKit."""
@@ -229,16 +232,17 @@ class SmilesSource(Source):
     def _rejects_path(self, partition: int) -> PurePath:
         return as_path(self.path) / "rejects" / f"{partition:06d}"
 
-    def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
+    def _write_seen(self, partition: int, rejects: list[Reject], marked: int, library: Library) -> None:
+        """Write the rejects, and how many molecules have groups of stereocentres, if there are any."""
         path = self._rejects_path(partition)
-        if not rejects:
+        if not rejects and not marked:
             backend(path).remove(path)
             return
         table = io.BytesIO()
         pq.write_table(rejects_table(rejects, library), table)
         # Written as a checkpoint, which has a digest of all its bytes.
         arrays = {"parquet": np.frombuffer(table.getbuffer(), np.uint8)}
-        write_checkpoint(path, arrays, {"rows": len(rejects)}, self.spec_hash)
+        write_checkpoint(path, arrays, {"rows": len(rejects), "marked": marked}, self.spec_hash)
 
     @property
     def seconds_per_row(self) -> float:
@@ -247,10 +251,21 @@ class SmilesSource(Source):
         return FINGERPRINT_SECONDS + made
 
     def rejects(self, partition: int) -> pa.Table:
+        found = self._seen(partition)
+        if found is None:
+            return rejects_table([], self.library)
+        return pq.read_table(pa.BufferReader(found.arrays["parquet"]))
+
+    def marked(self, partition: int) -> int:
+        """See `Source`."""
+        found = self._seen(partition)
+        return 0 if found is None else int(found.metadata.get("marked", 0))
+
+    def _seen(self, partition: int) -> Any:
         path = self._rejects_path(partition)
         if not exists(path):
-            return rejects_table([], self.library)
+            return None
         found = read_checkpoint(path, self.spec_hash)
         if found is None:
             raise StoreError(f"{path} is damaged; delete {self.path} and run the same command again")
-        return pq.read_table(pa.BufferReader(found.arrays["parquet"]))
+        return found

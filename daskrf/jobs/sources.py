@@ -34,6 +34,8 @@ from daskrf.jobs.pieces import opened
 from daskrf.kernels.kernel import UNDECIDED, UNLEARNED
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
+from daskrf.molecules.library import GROUPS, GROUPS_COUNT
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
@@ -164,6 +166,18 @@ class Source(ABC):
         Valid only after all blocks of the partition have been consumed.
         """
         return REJECT_SCHEMA.empty_table()
+
+    def marked(self, partition: int) -> int:
+        """Return how many molecules have groups of stereocentres; 0 of a store, which said so when made.
+
+        Valid only after all blocks of the partition have been consumed.
+        """
+        return 0
+
+    def note_on_groups(self) -> tuple[str, ...]:
+        """Return a line on molecules with groups of stereocentres, if there are any."""
+        marked = sum(map(self.marked, range(len(self.partition_rows))))
+        return (f"{amount(marked, 'molecules')} {GROUPS}: {GROUPS_COUNT}",) if marked else ()
 
     @property
     @abstractmethod

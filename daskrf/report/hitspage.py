@@ -207,4 +207,7 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
         for text in about.get(name) or ():
             words += [f"--{name.replace('_', '-')}", text]
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
+    words += (
+        ["--exclude-by", about["exclude_by"]] if about.get("exclude_by", "tautomer") != "tautomer" else []
+    )
     return shlex.join(words)

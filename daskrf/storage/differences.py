@@ -36,8 +36,11 @@ _NAMES = (
     (r"sources\[\d+\].*", "the content of the input files"),
     (r"(?:library\.)?partitions.*|chunk_rows|partition_chunks|rows_per_partition", "--rows-per-partition"),
     (r"targets.*", "--target"),
-    (r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)", None),
-    (r"(within|per_block|shortlist|rough|rough_components)", None),
+    (
+        r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)",
+        None,
+    ),
+    (r"(exclude_by|within|per_block|shortlist|rough|rough_components)", None),
     (r"(where|smarts|without_smarts|alerts)(?:\[\d+\])?", None),
     (r"extra.*", "--keep-columns"),
     (r"rdkit", "the version of RDKit"),

@@ -9,6 +9,7 @@ from rdkit import Chem
 
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.fingerprints import FingerprintSpec, equal_fingerprints
+from daskrf.molecules.sameness import parenter
 from daskrf.molecules.structures import LEVELS, KnownStructures, parents, same_names, tautomers
 from tests.molecules.test_orders import UGLY, orders
 
@@ -73,6 +74,18 @@ def test_other_molecules_are_others_at_every_level(one: str, other: str) -> None
     for level in LEVELS:
         assert len(set(same_names([one, other], level))) == 2
         assert KnownStructures.of([one], level).among([other]) == [False]
+
+
+@pytest.mark.parametrize("text", ["CC\u00e9", "C" * 1500, "no molecule"])
+def test_what_no_reader_takes_is_its_own_parent(text: str) -> None:
+    """RDKit would read the first as ethane."""
+    assert parenter()(text) == (text, 0)
+
+
+def test_numbers_of_graphs_tell_molecules_apart() -> None:
+    parent = parenter()
+    found = [parent(text) for text in ReactionLibrary().smiles(0, 400)]
+    assert len({number for _, number in found}) > 0.9 * len({smiles for smiles, _ in found})
 
 
 def test_names_do_not_depend_on_how_molecules_are_written() -> None:
