@@ -136,8 +136,9 @@ def test_what_is_not_known_is_not_guessed(middle: float) -> None:
     assert found == dict.fromkeys(UNKNOWN)
 
 
-def test_scores_of_docking_that_are_positive_have_another_sign_convention() -> None:
-    positive = [name for name in DOCKING if convention_of(scale(name), 60.0) is not None]
+@pytest.mark.parametrize("middle", [0.5, 60.0])
+def test_scores_of_docking_that_are_positive_have_another_sign_convention(middle: float) -> None:
+    positive = [name for name in DOCKING if convention_of(scale(name), middle) is not None]
     assert positive == []
 
 

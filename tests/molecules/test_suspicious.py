@@ -46,6 +46,10 @@ WRONG: dict[str, tuple[Draw, list[tuple[str, list[float], bool]]]] = {
     "zeros of logP": (lambda r: np.r_[r.normal(2.5, 1.5, 900), np.zeros(60)], [("spike", [0.0], False)]),
     "pIC50": (lambda r: np.r_[r.normal(6, 1, 300), 5300], [("far", [5300.0], True)]),
     "QED": (lambda r: np.r_[r.beta(5, 2, 400), 999], [("far", [999.0], True)]),
+    "-10 for failures of positive scores": (
+        lambda r: np.r_[np.round(r.lognormal(0, 1, 120), 2), np.full(6, -10.0)],
+        [("far", [-10.0], True)],
+    ),
     "a limit": (lambda r: np.maximum(np.round(r.normal(5.2, 1, 900), 2), 4.5), [("limit", [4.5], False)]),
 }
 
@@ -57,6 +61,17 @@ def test_what_is_wrong_is_found(name: str, seed: int) -> None:
     seen = found(draw(np.random.default_rng(seed)))
     apart = [("far" if values == [0.0] and kind == "spike" else kind, values, c) for kind, values, c in seen]
     assert apart == (expected if name != "zeros of logP" else [("far", [0.0], False)])
+
+
+@pytest.mark.parametrize("scale", [1 / 64, 64.0])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_suspected_does_not_depend_on_the_unit(seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.round(rng.normal(float(rng.choice([0, 3, -8])), 1, 150), 2)
+    y[:5] = rng.choice([-10, 2, 4, 6])
+    seen = [(each.kind, each.members.tolist(), each.certain) for each in suspicions(y)]
+    scaled = [(each.kind, each.members.tolist(), each.certain) for each in suspicions(y * scale)]
+    assert scaled == seen
 
 
 def test_negative_concentrations_are_found() -> None:
