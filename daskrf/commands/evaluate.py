@@ -361,7 +361,9 @@ class _Evaluate(Job[EvaluationReport]):
                 columns[full] = _column(values, there, len(joined.y), column)
         table = pa.table(columns)
         if self.every_row:
-            rows = EveryLabel.of(self.fit.labels, self.fit.reading, joined, self.fit.features.store)
+            rows = EveryLabel.of(
+                self.fit.labels, self.fit.reading, joined, self.fit.features.store, self.fit.id_column
+            )
             table = rows.table(table)
         report = EvaluationReport(
             tuple(target.evaluation for target in targets),
@@ -411,14 +413,27 @@ class _Evaluate(Job[EvaluationReport]):
             own = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
             found.append(source.describe(int(p), np.unique(own)).select(["row", "id", "smiles"]))
         table = pa.concat_tables(found)
-        return table.take(np.searchsorted(table["row"].to_numpy(), rows))
+        table = table.take(np.searchsorted(table["row"].to_numpy(), rows))
+        return table if (column := self.fit.id_column) is None else self._named(table, column)
+
+    def _named(self, table: pa.Table, column: int) -> pa.Table:
+        """Return the molecules of labels with IDs of their own; of several IDs the first."""
+        row, texts = self._column(column)
+        names = {number: text.strip() for number, text in zip(row[::-1].tolist(), texts[::-1], strict=True)}
+        ids = [names.get(number) or f"row-{number}" for number in table["row"].to_pylist()]
+        return table.set_column(table.schema.get_field_index("id"), "id", pa.array(ids, pa.string()))
+
+    def _column(self, column: str | int) -> tuple[npt.NDArray[np.int64], list[str]]:
+        """Return the library row of each line of the labels, -1 if it has none, and the text of a column."""
+        given, texts = read_column(self.fit.labels, column, self.fit.reading)
+        store = self.fit.features.store
+        return match_labels(given, store, range(store.n_partitions)).first_row[given.index], texts
 
     def _order(self) -> Array:
         """Return the number or date of the molecule of each label; the smallest, if it has several."""
         named = self.split if isinstance(self.split, int) or not self.split.isdigit() else int(self.split)
-        given, texts = read_column(self.fit.labels, named, self.fit.reading)
-        store, rows = self.fit.features.store, self.fit.joined.row
-        row = match_labels(given, store, range(store.n_partitions)).first_row[given.index]
+        row, texts = self._column(named)
+        rows = self.fit.joined.row
         known = np.flatnonzero(np.isin(row, rows))
         values = ordinals([texts[i] for i in known], self.split)
         distinct, place = np.unique(row[known], return_inverse=True)

@@ -71,7 +71,7 @@ from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.columns import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
-from daskrf.molecules.names import listed, position_of
+from daskrf.molecules.names import find_id, listed, position_of
 from daskrf.molecules.repeats import Repeats
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale, is_concentration
@@ -600,6 +600,7 @@ class _Fit(Job[FitReport]):
     exact: ExactGP | None = None
     kernel: Kernel | None = None
     auto: bool = False
+    id_column: int | None = field(default=None, init=False)  # of labels whose molecules have no other names
     client: Client | None = None
     any_key: bool = False
     feature_map: FeatureMap | AutoMap | None = None
@@ -910,7 +911,9 @@ class _FitAlone(_Fit):
         head = label_table(path, self.reading.key)
         names = head.names
         given = None if column is None else position_of(path, column, names, len(names))
-        self.reading = replace(self.reading, key_column=smiles_column(path, head, given))
+        smiles = smiles_column(path, head, given)
+        self.reading = replace(self.reading, key_column=smiles)
+        self.id_column = find_id(names, head.values, (smiles,), head.title) if names else None
         run.check(Need(here=need_of_labels(survey(path, head.table)[2])))
         keys = read_labels(path, self.reading).keys
         table, folder = run.work / "molecules.parquet", run.work / "molecules"

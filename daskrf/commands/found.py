@@ -23,10 +23,12 @@ from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, list
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.posterior import normal_of
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of
 from daskrf.gp.tailcounts import LEAST_RATIO, TailCounts, tail_counts
 from daskrf.gp.weightedsum import WeightedSum
 from daskrf.jobs.directions import words
+from daskrf.jobs.draws import drawn_function
 from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.models import Model
@@ -584,9 +586,12 @@ class DrawnValues(Candidates):
     noise: float = 0.0
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        drawn, _ = super().scores(model, block)
-        drawn = drawn.reshape(len(block.rows), -1)
-        for draw in range(drawn.shape[1]):
-            words = seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
-            drawn[:, draw] += self.noise * normal_of(words)
-        return drawn, {}
+        process, own = process_of(model.gp, self.target)
+        normal = np.empty((len(block.rows), self.n_draws))
+        for draw in range(self.n_draws):
+            normal[:, draw] = normal_of(seeds.words_at(self.seed, f"found/noise/{draw}", block.rows))
+        if not (isinstance(process, FeatureSpaceGP) and process.draws_take_rows):
+            return super().scores(model, block)[0].reshape(normal.shape) + self.noise * normal, {}
+        drawn = drawn_function(self.draw or "", self.model, self.model_hash, self.target, self.seed)
+        options = {"diagonal": block.diagonal, "rows": block.fingerprints}
+        return self.rule(process.values_of_draws(drawn, block.phi, normal, own, **options), None), {}

@@ -389,27 +389,65 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """
         check_of(of)
         check_columns_of(self, X)
-        residual, joint = self._residual, None
-        if residual is not None and not residual.has_functions:
-            joint, weights = residual, self.sample_weights(n_samples, random_state, target)
-            drawn = self._with_weights(weights, target)
-        else:
-            weights = self.weights_of_draws(n_samples, random_state, target)
-            drawn = self.drawn(weights, random_state, target)
         blocks = list(self._features(X, diagonal, rows))
-        draws = np.concatenate([np.empty((0, n_samples)), *(drawn._checked_means(each) for each in blocks)])
+        n = sum(len(block.phi) for block in blocks)
+        normal = standard_normal(random_state, f"gp/noise/{target}", n, n_samples) if of == "y" else None
+        residual = self._residual
+        if residual is None or residual.has_functions:
+            weights = self.weights_of_draws(n_samples, random_state, target)
+            return self._values(self.drawn(weights, random_state, target), blocks, normal, target)
+        drawn = self._with_weights(self.sample_weights(n_samples, random_state, target), target)
+        shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
+        own = residual.joint_draws(known, shared, n_samples, random_state, target)
+        return self._with_noise(drawn, blocks, own, normal, target)
+
+    def values_of_draws(
+        self,
+        drawn: Self,
+        X: Any,
+        normal: Array | None = None,
+        target: int = 0,
+        *,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
+    ) -> Array:
+        """Return the values of `drawn` functions at the rows X, or of measurements of them.
+
+        Parameters
+        ----------
+        drawn : process
+            From `drawn`.
+        X : features or rows, n of them
+        normal : float64 array, shape (n, n_draws), optional
+            Standard normal numbers for the noise of a measurement; none gives values of the function.
+        target : int
+        diagonal, rows
+            As in `predict`.
+
+        Returns
+        -------
+        float64 array, shape (n, n_draws)
+        """
+        return self._values(drawn, list(self._features(X, diagonal, rows)), normal, target)
+
+    def _values(self, drawn: Self, blocks: list[FeatureBlock], normal: Array | None, target: int) -> Array:
+        """Return the values of drawn functions at blocks of rows; see `values_of_draws`."""
+        own = None
+        if drawn._residual_draws is not None:
+            own = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
+        return self._with_noise(drawn, blocks, own, normal, target)
+
+    def _with_noise(
+        self, drawn: Self, blocks: list[FeatureBlock], own: Array | None, normal: Array | None, target: int
+    ) -> Array:
+        """Return drawn means, with draws of what features leave out, and with noise; see `_parts_of_y`."""
+        draws = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._checked_means, blocks)])
         parts = [left for block in blocks for _, _, left in self._parts(block)]
+        of = "f" if normal is None else "y"
         share, noise = self._parts_of_y(np.concatenate([np.empty(0), *parts]), target, of)
-        if joint is not None:
-            shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
-            draws += share[:, None] * joint.joint_draws(known, shared, n_samples, random_state, target)
-        elif residual is not None:
-            own = [drawn._residual_of(block) for block in blocks]
-            draws += share[:, None] * np.concatenate([np.empty((0, n_samples)), *own])
-        if of == "y":
-            normal = standard_normal(random_state, f"gp/noise/{target}", len(draws), n_samples)
-            draws += noise[:, None] * normal
-        return draws
+        if own is not None:
+            draws += share[:, None] * own
+        return draws if normal is None else draws + noise[:, None] * normal
 
     def log_marginal_likelihood(
         self,

@@ -36,20 +36,30 @@ class EveryLabel:
         What its molecule is called.
     column : str
         The column of molecules that keys stand in: "smiles" or "id"; "" if they are neither.
+    ids : list of str, optional
+        The ID that stands in each row, where molecules have no others.
     """
 
     label: npt.NDArray[np.int64]
     labelled: npt.NDArray[np.bool_]
     keys: list[str]
     column: str
+    ids: list[str] | None = None
 
     @classmethod
-    def of(cls, path: PurePath, reading: Reading, joined: JoinedLabels, store: RowStore) -> EveryLabel:
+    def of(
+        cls,
+        path: PurePath,
+        reading: Reading,
+        joined: JoinedLabels,
+        store: RowStore,
+        id_column: int | None = None,
+    ) -> EveryLabel:
         """Return the rows of a table whose labels were joined to a library.
 
         Where one label of each molecule was taken, it is that of all rows of the molecule that have one.
         """
-        every, _ = read_column(path, 0, reading)
+        every, texts = read_column(path, id_column or 0, reading)
         given = read_labels(path, reading, lines=True)
         row = match_labels(given, store, range(store.n_partitions)).first_row[given.index]
         assert every.lines is not None
@@ -62,7 +72,7 @@ class EveryLabel:
         label[np.searchsorted(every.lines, lines)[::-1]] = number[::-1]  # the first of several stays
         column = "smiles" if reading.key in ("smiles", *LEVELS) else "id" if reading.key == "id" else ""
         keys = every.keys.cast(pa.string()).take(pa.array(every.index)).to_pylist()
-        return cls(label, labelled, keys, column)
+        return cls(label, labelled, keys, column, None if id_column is None else texts)
 
     def table(self, labels: pa.Table) -> pa.Table:
         """Return the table of labels with a row for each of these, and a column of reasons.
@@ -73,6 +83,8 @@ class EveryLabel:
         there = self.label >= 0
         table = labels.take(pa.array(self.label, mask=~there))
         of_library, ids = table["row"].to_pylist(), table["id"].to_pylist()
+        if self.ids is not None:
+            ids = [text.strip() or None for text in self.ids]
         named = [
             f"row-{k}" if name is None or name == f"row-{row}" else name
             for k, (name, row) in enumerate(zip(ids, of_library, strict=True))

@@ -36,8 +36,11 @@ def _evaluated(table: Any, **options: Any) -> pd.DataFrame:
 
 
 def _assert_in_order(found: pd.DataFrame, table: pd.DataFrame) -> None:
+    """Molecules are called by an index of names, else by their row."""
     assert found.row.tolist() == list(range(len(table)))
-    assert found.id.tolist() == [f"row-{k}" for k in range(len(table))]
+    plain = [f"row-{k}" for k in range(len(table))]
+    named = "input_index" in found and isinstance(table.index[0], str)
+    assert found.id.tolist() == (list(table.index) if named else plain)
     reasons = dict.fromkeys(range(len(table))) | {1: NO_LABEL, 9: NO_MOLECULE}
     assert [None if pd.isna(reason) else reason for reason in found.reason] == list(reasons.values())
     assert (found["mean"].isna() == found.reason.notna()).all()
@@ -75,6 +78,18 @@ def test_files_have_them_by_option(table: pd.DataFrame, tmp_path: Path) -> None:
     assert "reason" not in found
 
 
+def test_ids_are_those_of_the_file(table: pd.DataFrame, tmp_path: Path) -> None:
+    """Without a library, whose IDs they would be."""
+    named = table.assign(**{"Compound ID": [f"CPD-{k}" for k in range(len(table))]})
+    named.to_csv(tmp_path / "y.csv", index=False)
+    options: dict[str, Any] = {"quick": True, "folds": 2, "drop_non_numbers": True, "accept_rejects": True}
+    every = daskrf.evaluate(tmp_path / "y.csv", every_row=True, **options).to_pandas()
+    assert every.id.tolist() == named["Compound ID"].tolist()
+    some = daskrf.evaluate(tmp_path / "y.csv", **options).to_pandas()
+    first = dict(zip(named.smiles[::-1], named["Compound ID"][::-1], strict=True))
+    assert some.id.tolist() == [first[smiles] for smiles in some.smiles]
+
+
 def test_labels_of_a_library(table: pd.DataFrame, tmp_path: Path) -> None:
     """The rows are those of the labels, whichever the library has."""
     known = table.drop_duplicates("smiles").drop(index="i20")
@@ -104,7 +119,7 @@ def test_an_index_is_no_label(table: pd.DataFrame) -> None:
     """Numbers that are left of a larger table."""
     numbers = 10 * np.arange(len(table)) ** 2 % 997
     found = _evaluated(table.set_axis(numbers))
-    _assert_in_order(found, table)
+    _assert_in_order(found, table.set_axis(numbers))
     assert found.input_index.tolist() == numbers.tolist()
 
 

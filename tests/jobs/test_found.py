@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from scipy import stats
 from sklearn.base import clone
 
 import daskrf
-from daskrf import fingerprint, fit, found
+from daskrf import fingerprint, fit, found, predict
 from daskrf.acquisition import acquisition_for
 from daskrf.commands.found import DrawnValues
 from daskrf.errors import InputError
+from daskrf.features import FeatureMap, LandmarkFeatures, NystromFeatures
 from daskrf.gp import ExactGP
+from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import Block
 from daskrf.kernels import TanimotoMinMax
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -106,26 +109,56 @@ def test_a_library_that_is_labelled_throughout(store: Path, tmp_path: Path) -> N
     assert "of the best 60 of 600 molecules, minimizing 'y', an estimated 100% have labels" in str(report)
 
 
-def test_noise_depends_on_row_and_draw_alone() -> None:
+def test_noise_depends_on_row_and_draw_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     class Plain(DrawnValues):
         def __init__(self) -> None:
-            object.__setattr__(self, "seed", 3)
-            object.__setattr__(self, "noise", 2.0)
-            object.__setattr__(self, "rule", acquisition_for("thompson", maximize=True))
+            given = {"seed": 3, "noise": 2.0, "n_draws": 4, "target": 0}
+            for name, value in {**given, "rule": acquisition_for("thompson", maximize=True)}.items():
+                object.__setattr__(self, name, value)
 
     import daskrf.commands.suggest as suggesting
 
     def drawn(self: Any, model: Any, block: Block) -> Any:
         return np.full((len(block.rows), 4), 7.0), {"mean": np.full(len(block.rows), 7.0)}
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suggesting.Candidates, "scores", drawn)
-        whole = Plain().scores(None, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
-        part = Plain().scores(None, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]
+    monkeypatch.setattr(suggesting.Candidates, "scores", drawn)
+    model: Any = SimpleNamespace(gp=SimpleNamespace(draws_take_rows=False))
+    whole = Plain().scores(model, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
+    part = Plain().scores(model, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]
     np.testing.assert_array_equal(whole[50:90], part)
     whole = (whole - 7.0) / 2.0
     assert stats.kstest(whole.ravel(), "norm").pvalue > 1e-3
     assert abs(np.corrcoef(whole.T) - np.eye(4)).max() < 0.03
+
+
+@pytest.mark.parametrize("features", [LandmarkFeatures, NystromFeatures])
+def test_draws_of_measurements_have_the_deviation_that_predict_says(
+    features: type[FeatureMap],
+    store: Path,
+    inputs: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where features leave something out, part of it is noise of the labels already."""
+    feature_map = features(32, kernel=TanimotoMinMax())  # type: ignore[call-arg]
+    fit(store, inputs[1], tmp_path / "m", direction="minimize", feature_map=feature_map)
+    seen: list[Any] = []
+    real = DrawnValues.scores
+
+    def scores(self: Any, model: Any, block: Block) -> Any:
+        seen.append((block.rows, real(self, model, block)[0]))
+        return seen[-1][1], {}
+
+    monkeypatch.setattr(DrawnValues, "scores", scores)
+    found(tmp_path / "m", store, k=5, n_draws=400)
+    rows, values = (np.concatenate([each[i] for each in seen]) for i in (0, 1))
+    predict(tmp_path / "m", store, tmp_path / "p.parquet")
+    told = pd.read_parquet(tmp_path / "p.parquet").set_index("row").loc[rows]
+    std, std_y = (told.filter(regex=f"^{name}(_score)?$").to_numpy().ravel() for name in ("std", "std_y"))
+    all_noise = np.sqrt(std**2 + read_model(tmp_path / "m").gp.noise_variance_[0])
+    assert std_y.mean() < 0.98 * all_noise.mean()
+    ratio = values.var(axis=1) / std_y**2
+    assert abs(ratio.mean() - 1) < 0.05
 
 
 def test_refusals(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
