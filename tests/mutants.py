@@ -171,7 +171,7 @@ TESTS = {
     "jobs/lazy": "lazy",
     "jobs/learner": "maps",
     "jobs/memory": "memory",
-    "jobs/passing": "passing",
+    "jobs/passing": "passing screenfilters",
     "jobs/pieces": "tree",
     "jobs/preflight": "preflight",
     "jobs/progress": "progress",

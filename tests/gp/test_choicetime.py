@@ -51,6 +51,15 @@ def test_the_time_left_is_that_of_the_work_left_at_measured_rates() -> None:
     assert told[-1] == ("b", pytest.approx(20 * 0.2))
 
 
+def test_a_kernel_of_several_terms_counts_for_each() -> None:
+    told: list[tuple[str, float]] = []
+    machine = Machine(3.0, 0.0)
+    meter = Meter(machine, lambda *what: told.append(what), [Work(2, 1), Work(1, 0)], 1000, machine.clock)
+    meter.begin("both")
+    meter(Mean((1.0, 1.0), (TanimotoMinMax(), TanimotoMinMax()), ((0, 1), (1, 2))))(1.0)
+    assert told[-1] == ("both", pytest.approx(3.0))
+
+
 def test_a_trial_that_is_left_out_takes_no_time() -> None:
     told: list[tuple[str, float]] = []
     machine = Machine(1.0, 1.0)

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import multiprocessing
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -235,6 +236,46 @@ def test_certificates_for_jobs_are_files_of_this_user_alone(tmp_path: Path) -> N
         files.get_connection_args("worker")
     assert list((tmp_path / "shared").iterdir()) == []
     assert "\n" in security.tls_worker_key  # as it was
+
+
+def exported(folder: Path, **environment: str) -> dict[str, str]:
+    """Return what a launch script reads, as settings of Dask."""
+    run = [sys.executable, "-m", "daskrf.jobs.security", str(folder)]
+    printed = subprocess.run(
+        run, capture_output=True, text=True, check=True, env=os.environ | environment
+    ).stdout
+    lines = [line.removeprefix("export ") for line in printed.splitlines()]
+    return dict(shlex.split(line)[0].split("=", 1) for line in lines)
+
+
+def test_a_launch_script_reads_certificates_made_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "a job's"
+    found = exported(folder)
+    (made,) = folder.iterdir()
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made.iterdir()} == {0o600}
+    assert found.pop("DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION") == "True"
+    names = ["CA_FILE", *(f"{r}__{p}" for r in ("CLIENT", "SCHEDULER", "WORKER") for p in ("CERT", "KEY"))]
+    assert set(found) == {f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in names}
+    keys = (name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in found)
+    with dask.config.set(dict(zip(keys, found.values(), strict=True))):
+        for role in ("scheduler", "worker", "client"):
+            Security().get_connection_args(role)
+
+
+def test_a_launch_script_takes_certificates_of_the_site(site: Authority, tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    own = {"ca_file": str(site.ca)}
+    for role in ("scheduler", "worker", "client"):
+        both = tmp_path / f"{role}.pem"
+        both.write_text("".join(Path(f"{site.folder}/{role}.{e}").read_text() for e in ("pem", "key")))
+        own[f"{role}__cert"] = str(both)
+    given = {f"DASK_DISTRIBUTED__COMM__TLS__{name.upper()}": path for name, path in own.items()}
+    assert exported(tmp_path / "job", **given) == given | {
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"
+    }
+    assert not (tmp_path / "job").exists()
+    assert exported(tmp_path / "job", DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION="False") == {}
 
 
 def test_certificates_of_a_site_stay_where_they_are(site: Authority, tmp_path: Path) -> None:
