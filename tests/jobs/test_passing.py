@@ -50,3 +50,22 @@ def test_numbers_that_may_mean_others_are_refused(tmp_path: Path) -> None:
     own = passing(tmp_path, ["1,200", "90"], Limit("price", "<", 100.0, True))
     with pytest.raises(InputError, match=r"the column 'price' .*'1,200', which may mean 1.200 or 1200"):
         check_columns(own.filters, own.source)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["", "cheap", "dear"], r"but texts such as \"cheap\"; compare it with a text in quotes"),
+        (["", "", ""], r"to compare with in 'price < 100'; compare it"),
+        (["", "cheap", "7.5"], None),
+    ],
+)
+def test_a_column_without_numbers_is_refused_with_an_example(
+    cells: list[str], said: str | None, tmp_path: Path
+) -> None:
+    own = passing(tmp_path, cells, Limit("price", "<", 100.0, True))
+    if said is None:
+        check_columns(own.filters, own.source)
+        return
+    with pytest.raises(InputError, match=said):
+        check_columns(own.filters, own.source)
