@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,7 @@ from daskrf import FingerprintSpec, add, featurize, fingerprint, fit, predict, s
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.toolkits import toolkit_of
+from daskrf.jobs.toolkits import check_toolkit, toolkit_of
 from daskrf.molecules import rdkit_version
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.toolkit import Toolkit
@@ -103,3 +104,19 @@ def test_of_old_models_it_is_said_that_it_is_not_known(made: Path, tmp_path: Pat
     notes = Notes()
     predict(made / "model", ["CCO"], progress=notes)
     assert not any("RDKit" in text for text in notes.said)
+
+
+@pytest.mark.parametrize(("kinds", "version", "told"), [
+    ("morgan:1", "same", False), ("morgan:1", "other", True), (("morgan:1", "torsion"), "same", True),
+])  # fmt: skip
+def test_of_old_stores_it_is_said_where_counts_may_have_changed(kinds: Any, version: str, told: bool) -> None:
+    """Torsions were counted in another way by this RDKit, too."""
+    spec = FingerprintSpec(kinds)
+    metadata = {"fingerprint": spec.state(), "toolkit": Toolkit.here(spec).state()}
+    model: Any = SimpleNamespace(metadata=metadata)
+    rdkit = rdkit_version() if version == "same" else "2020.03.1"
+    store: Any = SimpleNamespace(provenance={"rdkit": rdkit}, spec={}, path="fp")
+    notes: list[str] = []
+    check_toolkit(model, store, notes.append)
+    assert any("fp do not say how RDKit" in text for text in notes) is told
+    assert len(notes) == told
