@@ -55,6 +55,7 @@ __all__ = [
     "Saved",
     "check_numbers",
     "find_checkpoint",
+    "is_group",
     "load_model",
     "made_once",
     "more_arrays",
@@ -97,6 +98,11 @@ class Saved(FileList):
     arrays: dict[str, np.ndarray]
 
 
+def is_group(name: str) -> bool:
+    """Return whether a file in the folder of a model has the name of a group of arrays."""
+    return _GROUP.fullmatch(name) is not None
+
+
 def save_model(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
 ) -> PurePath:
@@ -130,7 +136,7 @@ def save_model(
     group = _write(path, "model", arrays, metadata, provenance())
     kept = kept_groups(path) | {group}
     for name in backend(path).names(path):
-        if _GROUP.fullmatch(name) and name not in kept:
+        if is_group(name) and name not in kept:
             remove_quietly(path / name)
     return path / ARRAYS_FILE
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
 
-from daskrf import TableFormat, fingerprint, fit, predict, screen, status, verify
+from daskrf import TableFormat, add, fingerprint, fit, predict, screen, status, verify
 from daskrf.errors import InputError, OptionError, StoreError
 from tests.jobs.job import FEATURES
 
@@ -92,6 +92,26 @@ def test_a_file_of_the_user_is_never_replaced(command: Any, made: Path, tmp_path
     assert path.read_text() == "precious"
     with pytest.raises(StoreError, match=r"together with its record, \.mine\.csv\.record"):
         status(path)
+
+
+LABELS = {"smiles": ["CCO", "CCN", "CCC", "CCS"], "score": [1.0, 2.0, 2.5, 4.0]}
+FOLDERS: dict[str, Any] = {
+    "fingerprint": lambda made, out: fingerprint(made / "vendor.csv", out),
+    "fit": lambda made, out: fit(LABELS, output=out, quick=True, direction="minimize"),
+    "add": lambda made, out: add(made / "model", LABELS, output=out),
+    "predict": lambda made, out: predict(made / "model", ["CCO"], out),
+}
+
+
+@pytest.mark.parametrize("command", FOLDERS)
+def test_a_folder_of_the_user_gets_nothing(command: str, made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("precious")
+    with pytest.raises(StoreError, match=r"mine holds other files and is not a daskrf (store|model)"):
+        FOLDERS[command](made, out)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["mine"]
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
 def test_predictions_do_not_replace_hits(made: Path, tmp_path: Path) -> None:
