@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from daskrf.parameters import Command, Option
@@ -40,7 +41,8 @@ def public(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def summaries() -> dict[str, str]:
+@functools.cache
+def summaries() -> Mapping[str, str]:
     """Return the first docstring line of each command, in the order of use, without importing any.
 
     Examples
@@ -59,4 +61,4 @@ def summaries() -> dict[str, str]:
                 step = next((ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "step"), step)
         if summary is not None:
             found.append((step, file.stem.replace("_", "-"), summary))
-    return {name: summary for _, name, summary in sorted(found)}
+    return MappingProxyType({name: summary for _, name, summary in sorted(found)})
