@@ -256,15 +256,31 @@ def _classes(
     )
 
 
+def wilson_interval(
+    share: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the 95 % intervals of shares of so many, by Wilson (1927): within 0 and 1, and none is empty.
+
+    Examples
+    --------
+    >>> [value.round(3).tolist() for value in wilson_interval(np.array([0.0, 0.5]), np.array([10, 100]))]
+    [[0.0, 0.404], [0.278, 0.596]]
+    """
+    z = 1.96
+    centre = (share * counts + z**2 / 2) / (counts + z**2)
+    half = z * np.sqrt(share * (1 - share) * counts + z**2 / 4) / (counts + z**2)
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
 def _reliability(axes: Axes, truth: npt.NDArray[np.float64], probability: npt.NDArray[np.float64]) -> None:
     found = reliability(truth, probability)
     share, counts = np.array(found.observed), np.array(found.counts)
-    errors = 1.96 * np.sqrt(share * (1 - share) / counts)
+    low, high = wilson_interval(share, counts)
     axes.plot([0, 100], [0, 100], color="black", linewidth=0.8, label="perfectly calibrated")
     axes.errorbar(
         100 * np.array(found.predicted),
         100 * share,
-        yerr=100 * errors,
+        yerr=100 * np.maximum([share - low, high - share], 0.0),
         color=_BLUE,
         marker="o",
         markersize=5,
