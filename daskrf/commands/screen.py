@@ -601,7 +601,7 @@ class ScreenJob(Job[ScreenReport]):
         if isinstance(found, Found):
             found = self._passed(run, found)
             [top] = found.tops
-            if not len(top):
+            if not len(top) and self.filters.given:
                 why = "; ".join(self._tested(found)[1:-1])
                 raise InputError(
                     f"None of {amount(found.n_scored, 'molecules')} passes the filters ({why}); ask for less."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,9 +149,13 @@ def test_a_folder_of_the_user_is_left_as_it_was(
     with pytest.raises(StoreError, match="is not a lock file of daskrf"):
         fit(done / "phi", inputs[1], tmp_path / "model")
     (tmp_path / "model" / ".lock").unlink()
+    with pytest.raises(StoreError, match="holds other files and is not a daskrf model"):
+        fit(done / "phi", inputs[1], tmp_path / "model")
+    assert (tmp_path / "model" / "partials" / "level-0-00000").read_text() == "do not touch"
+    shutil.rmtree(tmp_path / "model" / "partials")
     fit(done / "phi", inputs[1], tmp_path / "model")
     found = {item.relative_to(tmp_path).as_posix() for item in tmp_path.rglob("*") if item.is_file()}
-    assert found >= {"model/partials/level-0-00000", "model/.model.work/draft", "model/_arrays.json"}
+    assert found >= {"model/.model.work/draft", "model/_arrays.json"}
     assert not [name for name in found if name.startswith(".")]
 
 
