@@ -270,3 +270,8 @@ def test_no_command_has_a_defect(
         if good:
             shutil.rmtree(work, ignore_errors=True)
     report("commands", codes, bad, capsys)
+
+
+def test_bytes_that_are_no_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "fp", "\udcff"]) == 2
+    assert "unexpected extra argument (\\udcff)" in capsys.readouterr().err

@@ -74,6 +74,20 @@ def test_a_signal_waits_until_workers_have_started(
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
 
+def test_of_two_signals_the_first_is_handled() -> None:
+    seen: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda number, frame: seen.append(number)) for number in numbers]
+    try:
+        with SignalsHeld():
+            for number in numbers:
+                signal.raise_signal(number)
+    finally:
+        for number, own in zip(numbers, before, strict=True):
+            signal.signal(number, own)
+    assert seen == [signal.SIGTERM]
+
+
 def _interrupt_twice() -> None:
     for _ in range(2):
         os.kill(os.getpid(), signal.SIGINT)
