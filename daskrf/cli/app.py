@@ -96,9 +96,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        error.message = error.message.encode(
-            "utf-8", "backslashreplace"
-        ).decode()  # of bytes that are no text
+        text = error.message.encode("utf-8", "backslashreplace").decode()  # of bytes that are no text
+        error.message = text  # type: ignore[misc]
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):

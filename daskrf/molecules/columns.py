@@ -20,6 +20,7 @@ from daskrf.molecules.names import (
     column_words,
     ends_in_id,
     find_smiles,
+    is_number,
     listed,
     normalised,
 )
@@ -68,8 +69,9 @@ def is_header(
 
     Notes
     -----
-    They are if there are SMILES below a field that contains "smiles". Else none of them may be a number, or
-    a SMILES above SMILES. Then one of them must be a usual name of a column of SMILES or IDs, contain
+    They are if there are SMILES below a field that contains "smiles", or if the other columns are called 0,
+    1, 2 and so on beside one of IDs, as pandas calls those without names. Else none of them may be a number,
+    or a SMILES above SMILES. Then one of them must be a usual name of a column of SMILES or IDs, contain
     "smiles" and no digit, be a name that the user gave, or stand above numbers or truth values without being
     one.
     """
@@ -79,6 +81,8 @@ def is_header(
         # An ID may contain "smiles" too, but there are no SMILES below it.
         if "smiles" in name and any(map(is_smiles, values)):
             return True
+    if _counts_columns(names, columns):
+        return True
     if any(_is_number(field, values) for field, values in zip(fields, columns, strict=True)):
         return False
     fmt = asked or TableFormat()
@@ -98,6 +102,15 @@ def is_header(
         for name, field, values in zip(names, fields, columns, strict=True)
         if name not in known
     )
+
+
+def _counts_columns(names: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
+    """Return whether a first row is an index without a name, or called ID, and then 0, 1, 2 and so on."""
+    first, *others = names
+    if not others or others != [str(k) for k in range(len(others))] or not columns[0]:
+        return False
+    texts = not any(map(is_number, columns[0])) and first not in map(normalised, columns[0])
+    return texts and (not first or first in SURE_NAMES)
 
 
 def _is_number(field: str, below: Sequence[str]) -> bool:

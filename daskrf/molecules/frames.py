@@ -215,6 +215,7 @@ def _column(values: Any) -> Any:
     """Return a column of Arrow that can be written and read as text."""
     if isinstance(values, pa.ChunkedArray):
         return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+    values = [None if type(value).__name__ == "NAType" else value for value in values]  # of pandas
     there = next((value for value in values if value is not None and value == value), None)
     if isinstance(there, Chem.Mol):
         return pa.array(

@@ -51,6 +51,7 @@ from daskrf.molecules.notation import (
     EMPTY,
     HUGE,
     LOGARITHM,
+    MISSING,
     NUMBER,
     OTHERWISE,
     RELATIONS,
@@ -58,6 +59,7 @@ from daskrf.molecules.notation import (
     WORDS,
     Notation,
     is_value,
+    sign_of,
 )
 from daskrf.molecules.radicals import note_on_radicals
 from daskrf.molecules.repeats import check_repeats, notes_on_suffixes
@@ -569,6 +571,12 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
     there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
     usually = {what: place for what, place in there.items() if place is not None}
+    if (place := usually.get("relations")) is not None:
+        texts = [text for text in head.values(place) if text.strip().lower() not in MISSING]
+        if texts and all(sign_of(text) is None for text in texts):
+            if normalised(names[place]) not in ("operator", "prefix", "modifier"):
+                raise InputError(f"{path}: {_no_relation(names[place], texts[0])}")
+            usually.pop("relations")  # of other things, such as the person who measured
     several = len(positions) > 1  # then it is not known which is meant
     more |= {} if several else usually
     notations = _notations(path, head, at, positions, names)
@@ -638,9 +646,11 @@ def _read_parts(
         shape = len(block.lines), len(block.columns)
         y, kinds = np.empty(shape), np.empty(shape, np.uint8)
         for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
-            texts = _with_relations(texts, block.more.get("relations"))
+            texts = _with_relations(given, block, texts)
             values, kinds[:, t], beside = given.notations[t].read(texts)
-            y[:, t], lost = scale.apply(values, _units(scale, len(texts), block.more.get("units"), beside))
+            units = _units(scale, len(texts), block.more.get("units"), beside)
+            y[:, t], lost = scale.apply(values, units)
+            values = scale.in_its_unit(values, units)
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
             huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
             kinds[given.limits[t].drops(huge, values), t] = DROPPED
@@ -734,7 +744,8 @@ class _Suspects:
                     line = f"{self._given.place_in(int(lines[own[0]]))}: {values[own[0]]:g}"
                     words = _suspicion_words(each.kind, values[own], values[clean], line)
                     option = _leaving_out(values[own], values[clean], prefix)
-                    text = f"{len(own):,} of {len(y):,} labels of '{name}' {words}"
+                    unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.found == BY_CELLS else ""
+                    text = f"{len(own):,} of {len(y):,} labels of '{name}'{unit} {words}"
                     (wrong if each.certain else said).append((text, option))
         if wrong and not self._given.reading.accept_outliers:
             raise InputError(
@@ -885,15 +896,27 @@ def _units(
     return [own or other for own, other in zip(beside or [""] * n, others, strict=True)]
 
 
-def _with_relations(texts: list[str], relations: list[str] | None) -> list[str]:
+def _with_relations(given: _Given, block: _Block, texts: list[str]) -> list[str]:
     """Return values behind the relations in a column of their own; a sign before the value itself counts."""
+    relations = block.more.get("relations")
     if relations is None:
         return texts
-    signs = [relation.strip().strip("'\"") for relation in relations]
+    signs = {relation: sign_of(relation) for relation in set(relations)}
+    if None in signs.values():
+        at = next(at for at, relation in enumerate(relations) if signs[relation] is None)
+        name = given.names[given.more["relations"]]
+        raise InputError(f"{given.place(block.lines[at])}: {_no_relation(name, relations[at])}")
     return [
-        f"{sign}{text}" if sign in RELATIONS and (is_number(text) or _is_bare(text)) else text
-        for sign, text in zip(signs, texts, strict=True)
+        f"{sign}{text}" if (sign := signs[relation]) and (is_number(text) or _is_bare(text)) else text
+        for relation, text in zip(relations, texts, strict=True)
     ]
+
+
+def _no_relation(name: str, text: str) -> str:
+    return (
+        f"'{printable(name, 60)}' holds {text.strip()!r}, which is no known relation of a label, such as "
+        "<, > or =; correct it, or name the column otherwise"
+    )
 
 
 def _is_bare(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections import Counter
@@ -31,6 +32,7 @@ __all__ = [
     "Notation",
     "is_truth",
     "is_value",
+    "sign_of",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -42,6 +44,15 @@ NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED = rang
 MISSING = frozenset({"", "na", "n/a", "null", "none", "<na>", "#n/a"})
 RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
 """Signs before a value; all but "=" make it a censored one."""
+_SIGN_WORDS = {
+    "<": "lt, less, less than, below, under, left",
+    ">": "gt, greater, greater than, more than, above, over, right",
+    "<=": "le, lte, less than or equal, less than or equal to, \u2266, \u2a7d",
+    ">=": "ge, gte, greater than or equal, greater than or equal to, \u2267, \u2a7e",
+    "~": "ca, ca., circa, about, approx, approx., approximately, \u2248, \u223c",
+    "=": "==, eq, equal, equals, equal to, exact, exactly, measured, uncensored",
+}
+_SIGNS_OF_WORDS = {word: sign for sign, words in _SIGN_WORDS.items() for word in words.split(", ")}
 TRUTHS: Final = (("true", "false"), ("yes", "no"), ("active", "inactive"))
 
 _RELATION = re.compile(rf"^(?:{'|'.join(RELATIONS)})\s*")
@@ -255,6 +266,20 @@ def is_value(text: str, *, bare: bool = False) -> bool:
     """
     cell = None if is_number(text) else _cell(text.strip())
     return is_number(text) if cell is None else not (bare and cell.unit)
+
+
+def sign_of(text: str) -> str | None:
+    """Return the sign that a cell of a column of relations stands for, "" of none, None if it is not known.
+
+    Examples
+    --------
+    >>> [sign_of(text) for text in ("'>='", "&lt;", "Less than", "n/a", "exact", "John")]
+    ['>=', '<', '<', '', '=', None]
+    """
+    plain = html.unescape(text).strip().strip("'\"").strip().lower()
+    if plain in MISSING:
+        return ""
+    return plain if plain in RELATIONS else _SIGNS_OF_WORDS.get(plain)
 
 
 def is_truth(texts: Iterable[str]) -> bool:

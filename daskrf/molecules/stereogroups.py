@@ -57,10 +57,16 @@ def canonical(molecule: Chem.Mol) -> str:
         return str(Chem.MolToSmiles(molecule))
     if len(groups) > _MOST:
         return _steady(_with(molecule, groups))
-    for group in groups:
-        others = [own for own in groups if own is not group]
-        if _mixtures(molecule, others) == _mixtures(molecule, groups):
-            groups = others
+    meant, fewer = _mixtures(molecule, groups), {tuple(range(len(groups)))}
+    while fewer:  # without one group more, as long as the same is meant
+        enough = [[groups[at] for at in places] for places in sorted(fewer)]
+        one_less = {some for own in fewer if own for some in itertools.combinations(own, len(own) - 1)}
+        fewer = {own for own in one_less if _mixtures(molecule, [groups[at] for at in own]) == meant}
+    return min(_named(molecule, own) for own in enough)
+
+
+def _named(molecule: Chem.Mol, groups: list[_Group]) -> str:
+    """Return the first of the SMILES with these groups, however they are drawn."""
     if _over_rings(molecule, groups):
         return _of_first_isomer(molecule, groups)
     return min(_steady(_with(molecule, groups, turn)) for turn in _turns(groups))

@@ -174,7 +174,7 @@ class Scale:
             decades = np.array([own[text] for text in units])
             kinds[np.isnan(decades) & np.isfinite(values)] = UNIT
             if not self.is_p:
-                values = values * 10.0 ** (DECADES.get(self.unit, 0) - decades)
+                values = self.in_its_unit(values, units)
         if not self.transform:
             kinds[(kinds == NUMBER) & (np.abs(values) > LARGEST)] = HUGE
             return np.where(kinds == NUMBER, values, np.nan), kinds
@@ -184,6 +184,14 @@ class Scale:
         kinds[lost & np.isfinite(values) & (kinds == NUMBER)] = LOGARITHM
         found[lost | (kinds != NUMBER)] = np.nan
         return found, kinds
+
+    def in_its_unit(self, values: Floats, units: Sequence[str] | None) -> Floats:
+        """Return values in the unit of the scale, mol/L if it has none; NaN where one cannot be converted."""
+        if units is None:
+            return values
+        own = {text: self._decades(text) for text in set(units)}
+        decades = np.array([own[text] for text in units])
+        return values * 10.0 ** (DECADES.get(self.unit, 0) - decades)
 
     def _decades(self, unit: str) -> float:
         """Return by how many decades a unit is smaller than mol/L; NaN if it cannot be converted."""

@@ -22,6 +22,7 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError
 from daskrf.jobs.given import as_files
 from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.frames import table_of
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 
@@ -206,3 +207,22 @@ def test_the_command_line_takes_words_and_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FRAME.to_csv(index=False).encode())))
     assert run(["fit", "-", "-o", str(tmp_path / "model"), "--quick", *here]) == 0
     assert [path.name for path in tmp_path.iterdir() if "given" in path.name] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.array([None, 0.5, 1.0], dtype="Float64"),
+        pd.array([None, 0, 1], dtype="Int64"),
+        pd.array([True, None, False], dtype="boolean"),
+        pd.array([None, "a", "b"], dtype="string"),
+        pd.array([pd.NA, 1, "a"], dtype=object),
+    ],
+)
+def test_missing_values_of_pandas_are_missing(values: Any) -> None:
+    frame = pd.DataFrame({"smiles": ["CCO", "CCN", "CCC"], "y": values})
+    found = table_of(frame)["y"].to_pylist()
+    assert [value is None for value in found] == frame["y"].isna().tolist()
+    assert [str(value) for value in found if value is not None] == [
+        str(int(value) if isinstance(value, bool) else value) for value in values if value is not pd.NA
+    ]

@@ -132,3 +132,16 @@ def test_a_broken_row_does_not_hide_the_header(tmp_path: Path) -> None:
     path = put(tmp_path, "mol,vina\nCCO,-7\nCCN,-8\nCC,1,2\n")
     assert lay_out(path)[0][1].names == ("mol", "vina")
     assert read_labels(path, key="smiles", accept_rejects=True).names == ("vina",)
+
+
+@pytest.mark.parametrize("first", ["", "id", "Compound ID"])
+def test_columns_that_pandas_numbers_are_a_header(first: str, tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text(f"{first},0\nmol1,-7.5\nmol2,-8.5\nmol3,-6\n")
+    labels = read_labels(tmp_path / "y.csv")
+    assert labels.keys.to_pylist() == ["mol1", "mol2", "mol3"]
+    assert labels.y.ravel().tolist() == [-7.5, -8.5, -6.0]
+
+
+def test_numbers_without_a_header_stay_rows(tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text("mol0,0\nmol1,-7.5\nmol2,-8.5\n")
+    assert read_labels(tmp_path / "y.csv").y.ravel().tolist() == [0.0, -7.5, -8.5]

@@ -263,3 +263,13 @@ def test_a_property_that_stands_twice_makes_a_reject_where_it_is_asked_for(tmp_p
     found = read_labels(path, targets=["score"], accept_rejects=True)
     assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["A", "C"], [1, 1])
     assert read_labels(path, targets=["note"]).keys.to_pylist() == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("name", ["title", "structure"])
+def test_a_property_may_be_called_as_a_column_of_the_format(name: str, tmp_path: Path) -> None:
+    block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+    records = (f"m{k}{block}>  <{name}>\n{k}.5\n\n>  <pIC50>\n{k}\n\n$$$$\n" for k in range(1, 4))
+    (tmp_path / "a.sdf").write_text("".join(records))
+    labels = read_labels(tmp_path / "a.sdf", targets=["pIC50", f"{name} (property)"])
+    assert labels.keys.to_pylist() == ["m1", "m2", "m3"]
+    assert labels.y.tolist() == [[1.0, 1.5], [2.0, 2.5], [3.0, 3.5]]

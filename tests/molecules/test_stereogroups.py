@@ -256,3 +256,15 @@ def test_groups_over_dependent_centres_of_a_ring(middle: str) -> None:
     one, other = canonical_smiles([clean_smiles(marked), clean_smiles(shuffled(marked, 0))])
     assert one == other
     assert meant(one) == meant(marked)
+
+
+@pytest.mark.parametrize("kinds", ["&1:1,&2:{}", "o1:1,o2:{}"])
+@pytest.mark.parametrize(
+    "text", ["C[C@@H]1CC[C@H](O)CC1", "N[C@@H]1CC[C@H](C(=O)O)CC1", "C[C@@H]1C[C@H](O)C1"]
+)
+def test_of_groups_that_say_the_same_any_may_be_left_out(text: str, kinds: str) -> None:
+    centres = [atom.GetIdx() for atom in Chem.MolFromSmiles(text).GetAtoms() if atom.GetChiralTag()]
+    marked = f"{text} |{kinds.format(centres[1])}|"
+    names = canonical_smiles([clean_smiles(marked), *(clean_smiles(shuffled(marked, k)) for k in range(8))])
+    assert len(set(names)) == 1
+    assert meant(names[0]) == meant(marked)

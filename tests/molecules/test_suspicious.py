@@ -223,3 +223,28 @@ def test_several_targets_have_limits_of_their_own(tmp_path: Path) -> None:
 def test_a_range_that_is_none(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no range of values to keep; give LOW:HIGH"):
         read(tmp_path, "score", SCORES, drop_outside=text)
+
+
+@pytest.mark.parametrize("wrong", ["several", "one"])
+def test_what_is_advised_for_rows_with_units_of_their_own(wrong: str, tmp_path: Path) -> None:
+    """It is in one unit, said, and leaves out what is wrong alone."""
+    rng = np.random.default_rng(0)
+    rows = [(f"{v:.1f}", "nM") for v in rng.uniform(10, 100, 60)]
+    if wrong == "several":
+        rows += [(f"{v:.2f}", "uM") for v in rng.uniform(0.1, 5, 20)]
+        rows += [(f"{v:.0f}", "nM") for v in rng.uniform(5e9, 9e9, 5)]
+    else:
+        rows += [("900000", "uM")]
+    lines = "".join(f"{'C' * (k + 1)},{value},{unit}\n" for k, (value, unit) in enumerate(rows))
+    (tmp_path / "y.csv").write_text("smiles,IC50,standard_units\n" + lines)
+    options: dict[str, object] = {"key": "structure", "transform": "pIC50", "targets": ["IC50"]}
+    with pytest.raises(InputError, match=r"labels of 'IC50', in \w+/?\w*, .* Leave them out with") as caught:
+        read_labels(tmp_path / "y.csv", **options)
+    words = str(caught.value).partition("Leave them out with ")[2].partition(", or take")[0].split()
+    given: dict[str, object] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name = option[2:].replace("-", "_")
+        given[name] = value if name == "drop_outside" else [*given.get(name, []), float(value)]  # type: ignore[misc]
+    labels = read_labels(tmp_path / "y.csv", **options, **given)
+    assert len(labels.y) == (80 if wrong == "several" else 60)
+    assert labels.y.min() > 5

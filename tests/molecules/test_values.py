@@ -273,3 +273,30 @@ def test_a_column_of_numbers_comes_before_one_of_truth_values(tmp_path: Path) ->
     path = write(tmp_path, "id,active,score\nA,TRUE,-7.5\nB,FALSE,-8\n")
     assert read_labels(path).names == ("score",)
     assert values(read_labels(path, targets=["active"])) == {"A": 1.0, "B": 0.0}
+
+
+RELATIONS = ["lt", "Less than", "&lt;", "<", "'<'", "\u2266", "left"]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_relations_have_several_names(relation: str, tmp_path: Path) -> None:
+    rows = f"smiles,qualifier,pIC50\nCCO,=,5\nCCC,,6\nCCN,{relation},4\nCCS,exact,7\nCCF,n/a,8\n"
+    (tmp_path / "y.csv").write_text(rows)
+    with pytest.raises(InputError, match=r"line 4: .*censored"):
+        read_labels(tmp_path / "y.csv", key="structure")
+    labels = read_labels(tmp_path / "y.csv", key="structure", censored="drop")
+    assert labels.y.ravel().tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.mark.parametrize(("column", "relation"), [("qualifier", "maybe"), ("censor", "1")])
+def test_relations_that_nobody_knows_are_refused(column: str, relation: str, tmp_path: Path) -> None:
+    for first in ("=", relation):
+        rows = f"smiles,{column},pIC50\nCCO,{first},5\nCCC,,6\nCCN,{relation},4\nCCS,{relation},4.5\n"
+        (tmp_path / "y.csv").write_text(rows)
+        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is no known relation"):
+            read_labels(tmp_path / "y.csv", key="structure", censored="drop", targets=["pIC50"])
+
+
+def test_an_operator_may_be_a_person(tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text("smiles,operator,pIC50\nCCO,Ann,5\nCCC,Bob,6\nCCN,Ann,4\n")
+    assert read_labels(tmp_path / "y.csv", key="structure").y.ravel().tolist() == [5.0, 6.0, 4.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 import numpy as np
@@ -20,6 +20,8 @@ __all__ = ["SdfReader"]
 _LONGEST = 1 << 20  # bytes per record
 _NAMED = 1_000  # first records in which names of properties are looked for
 _STRUCTURE, _TITLE = 0, 1  # columns before the properties
+_OWN = ("structure", "title")
+_PROPERTY = " (property)"  # behind the name of a property that is called as they are
 _COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
 _MARKS = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
 _LAST_LINE = re.compile(rb"^\$\$\$\$[ \t\r]*$", re.MULTILINE)
@@ -69,12 +71,12 @@ class SdfReader(Streamed):
         """See `Reader`."""
         records = self.split(self.rows_in(blocks).take(_NAMED).removeprefix(BOM))
         found = [_fields(record.decode(errors="replace"))[0] for record in records]
-        names = ("structure", "title", *dict.fromkeys(itertools.chain.from_iterable(found)))
-        names = tuple(name for k, name in enumerate(names) if k <= _TITLE or name)
+        properties = filter(None, dict.fromkeys(itertools.chain.from_iterable(found)))
+        names = (*_OWN, *(f"{name}{_PROPERTY}" if name in _OWN else name for name in properties))
         smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
-            keys = [names[at] if at > _TITLE else "" for at in positions]
+            keys = _keys(names, positions)
             values = [[fields[key] for fields in found if key in fields] for key in keys]
             return [smiles if at == _STRUCTURE else own for at, own in zip(positions, values, strict=True)]
 
@@ -99,7 +101,7 @@ class SdfReader(Streamed):
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """See `Streamed`; RDKit is asked only if the structure is."""
         wanted, names = _STRUCTURE in view.columns, view.table.names or ()
-        keys = [names[at] if at > _TITLE else "" for at in view.columns]
+        keys = _keys(names, view.columns)
         for at, structure in enumerate(_structures(lines) if wanted else map(_fault, lines)):
             if isinstance(structure, str) and structure:
                 yield at, structure
@@ -118,6 +120,12 @@ class SdfReader(Streamed):
     def shown(self, row: bytes) -> str:
         """See `Streamed`: the title."""
         return super().shown(row.partition(b"\n")[0])
+
+
+def _keys(names: Sequence[str], positions: Iterable[int]) -> list[str]:
+    """Return the properties at positions of columns; "" of the columns of the format itself."""
+    own = {f"{name}{_PROPERTY}": name for name in _OWN}
+    return [own.get(names[at], names[at]) if at > _TITLE else "" for at in positions]
 
 
 def _structures(records: Sequence[bytes]) -> list[list[str] | str]:
