@@ -224,5 +224,7 @@ def test_missing_values_of_pandas_are_missing(values: Any) -> None:
     found = table_of(frame)["y"].to_pylist()
     assert [value is None for value in found] == frame["y"].isna().tolist()
     assert [str(value) for value in found if value is not None] == [
-        str(int(value) if isinstance(value, bool) else value) for value in values if value is not pd.NA
+        str(int(value) if isinstance(value, (bool, np.bool_)) else value)
+        for value in values
+        if value is not pd.NA
     ]
