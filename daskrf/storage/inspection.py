@@ -23,7 +23,7 @@ from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.hits import Earlier, hits_at, record_of
 from daskrf.storage.integrity import DAMAGE, believed
-from daskrf.storage.keptrounds import problems_of_rounds
+from daskrf.storage.keptrounds import kept_rounds, problems_of_rounds
 from daskrf.storage.model import check_numbers, is_group, load_model, read_arrays
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
@@ -321,8 +321,9 @@ def check_output(path: PurePath, kind: str) -> None:
     if found is not None and found != kind:
         there = KIND_NAMES.get(found, "another store")
         raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
-    if kind == "model":  # a crash may have left arrays of a model
-        others = [name for name in others if not is_group(name)]
+    if kind == "model":  # a crash may have left arrays of a model, and records of its rounds
+        kept = kept_rounds(path).values()
+        others = [name for name in others if not is_group(name) and name not in kept]
     if found is None and others:
         what = "model" if kind == "model" else "store"
         raise StoreError(f"{path} holds other files and is not a daskrf {what}; give another output path")
