@@ -131,9 +131,13 @@ class AddReport(Shown):
 
     def __str__(self) -> str:
         if self.n_undone:
+            back = amount(self.n_undone, "labels")
             first = (
-                f"{amount(self.n_undone, 'labels')} taken back, {self.n_labels:,} left in {self.model}, "
-                f"which is as it was after round {len(self.rounds)}"
+                f"{back} would be taken back, {self.n_labels:,} left in {self.model}, as after round "
+                f"{len(self.rounds)}; nothing was changed"
+                if self.dry_run
+                else f"{back} taken back, {self.n_labels:,} left in {self.model}, which is as it was after "
+                f"round {len(self.rounds)}"
             )
             return "\n".join([first, *(f"  {warning}" for warning in self.warnings)])
         if not self.added:
@@ -277,7 +281,7 @@ def add(
     if undo or to_round is not None:
         if labels is not None or made != path or direction is not None or (undo and to_round is not None):
             raise OptionError("--undo and --to-round go with a model alone; leave out all else.")
-        return run(_Undo(path, to_round), client, progress)  # type: ignore[return-value]
+        return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
     if labels is None and (direction is None or made != path):
         raise OptionError("Give the new labels, or only a direction to set with --direction.")
     job = _Add(
@@ -616,6 +620,12 @@ class _Add(Job[AddReport]):
             run.progress.finish()
         else:
             self.rounds.append(self._round(agreed))
+            if self.toward != self.old.directions:
+                y = np.concatenate([self.old.arrays("labels")[0], self.new.y])
+                self.rounds = redirected({**self.old.metadata, "rounds": self.rounds}, y, self.toward)[
+                    "rounds"
+                ]
+                self._redirected()
         return self._report(run, agreed, repeats, equal)
 
     def _round(self, agreed: Sequence[Agreement | None]) -> dict[str, Any]:
@@ -741,7 +751,8 @@ class _Add(Job[AddReport]):
                 f"{self.labels}: {text}. Correct them or leave them out, or add them as they are with "
                 "--accept-outliers (accept_outliers=True); nothing was added"
             )
-        self.notes.append(text)
+        refused = "" if self.asked.accept_outliers else "; they are refused without --accept-outliers"
+        self.notes.append(f"{text}{refused}")
 
     def _solved(self, run: Run) -> Any:
         """Return the process of all labels, or one for each set of targets."""
@@ -844,6 +855,7 @@ class _Undo(Job[AddReport]):
     number: int | None
     rounds: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    dry_run: bool = False
     old: Model = field(init=False)
 
     name = "add"
@@ -873,7 +885,9 @@ class _Undo(Job[AddReport]):
         """Put the record of the round back; the directions stay as they are now."""
         assert self.number is not None
         undone = self.rounds[self.number :]
-        if not undone:
+        if self.dry_run:
+            pass
+        elif not undone:
             tidy_rounds(self.output, len(self.rounds))
         else:
             restore_round(self.output, self.number, len(self.rounds))
@@ -881,7 +895,8 @@ class _Undo(Job[AddReport]):
             if found.metadata.get("directions", {}) != self.old.directions:
                 metadata = redirected(found.metadata, found.arrays["labels"], self.old.directions)
                 save_model(self.output, found.arrays, metadata)
-        rounds = rounds_of(read_model(self.output, statistics=False))
+        there = rounds_of(read_model(self.output, statistics=False))
+        rounds = self.rounds[: self.number] if self.dry_run else there
         nothing: list[Agreement | None] = [None] * len(self.old.targets)
         return AddReport(
             model=self.output,
@@ -899,6 +914,7 @@ class _Undo(Job[AddReport]):
             seconds=run.seconds,
             n_undone=sum(each["labels"] for each in undone),
             warnings=tuple(self.notes),
+            dry_run=self.dry_run,
         )
 
 

@@ -355,16 +355,15 @@ class _Evaluate(Job[EvaluationReport]):
             place = run.work / f"target-{t}"
             target = _Target(self, run, name, X[there], joined.y[there, t], own, place, repeats)
             targets.append(target)
-            for column, values in target.columns().items():
-                several = len(joined.names) > 1 and column != name
-                full = f"{column}_{name}" if several else column
-                columns[full] = _column(values, there, len(joined.y), column)
+            columns[_label_column(name, joined.names)] = _column(target.y, there, len(joined.y), "")
+            for kind, values in target.columns().items():
+                columns[_name(kind, name, joined.names)] = _column(values, there, len(joined.y), kind)
         table = pa.table(columns)
         if self.every_row:
             rows = EveryLabel.of(
                 self.fit.labels, self.fit.reading, joined, self.fit.features.store, self.fit.id_column
             )
-            table = rows.table(table)
+            table = rows.table(table, [_name("fold", name, joined.names) for name in joined.names])
         report = EvaluationReport(
             tuple(target.evaluation for target in targets),
             words,
@@ -466,6 +465,9 @@ class _Evaluate(Job[EvaluationReport]):
             f"{len(folds)} folds by Murcko scaffold: {amount(len(sizes), 'scaffolds')}, the largest with "
             f"{amount(int(sizes.max()), 'labels')}, none of them in two folds{acyclic}"
         )
+
+
+_KINDS = ("fold", "mean", "std_y", "nearest", "similarity", "probability")
 
 
 @dataclass
@@ -731,7 +733,7 @@ class _Target:
         nearest, similarity = self.nearest
         values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
         probability = {"probability": self.probability} if self.classes else {}
-        return {self.name: self.y, **values, **probability}
+        return values | probability
 
     def panels(self) -> Panels:
         """Return what the picture shows."""
@@ -753,6 +755,17 @@ class _Target:
         several = {"error": "Brier score"} if self.classes else {}
         probability = self.probability[rows] if self.classes else None
         return Panels(held_out, r2, self.name, ranking, plain, probability=probability, **several)
+
+
+def _name(kind: str, target: str, targets: Sequence[str]) -> str:
+    """Return the name of a column of predictions of a target."""
+    return f"{kind}_{target}" if len(targets) > 1 else kind
+
+
+def _label_column(target: str, targets: Sequence[str]) -> str:
+    """Return the name of the column of the labels of a target, which no other column has."""
+    others = {_name(kind, each, targets) for kind in _KINDS for each in targets}
+    return f"{target}_label" if target in others | {"row", "id", "smiles", "reason"} else target
 
 
 def _some(rows: Rows, share: float, seed: int, name: str) -> Rows:

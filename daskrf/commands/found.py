@@ -244,8 +244,17 @@ class _Found(SuggestJob):
     def open(self, run: Run) -> None:
         """See `SuggestJob`."""
         self.features = source_for(run, self.model, *self.files)
+        self._check_k(sum(self.features.partition_rows))
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
         self.passing = Passing(self.features, excluded=self._labelled(run, self.features))
+
+    def _check_k(self, n: int) -> None:
+        """Refuse to count the best of a library that are all of it."""
+        if self.k >= n:
+            raise InputError(
+                f"The library has {amount(n, 'molecules')}, so that the best {self.k:,} are all of them; "
+                "give a smaller -k (k)."
+            )
 
     def _labelled(self, run: Run, source: Source | None) -> tuple[Excluded, ...]:
         """Return the labelled molecules, by structure."""
@@ -303,6 +312,7 @@ class _Found(SuggestJob):
     def finish(self, run: Run, made: int) -> Any:
         """Count."""
         values: Found = self.tree.result()
+        self._check_k(self.n_ranked(values))
         assert self.measured is not None
         labels = self.rule.sign * _values(self.measured)
         tails = self._tails()

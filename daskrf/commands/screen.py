@@ -112,6 +112,7 @@ CLI = Command(
 _TASK_SECONDS = 30.0  # that a task should take
 _LEAST_ROWS = 10_000  # in a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
+_NOT_LABELLED = "is not a labelled molecule"
 _MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
 _MOST_COMPARED_WIDELY = 200_000  # by parent, tautomer or skeleton: 0.5 ms each
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
@@ -641,8 +642,9 @@ class ScreenJob(Job[ScreenReport]):
         """Return how many molecules were tested, and left out by which filter."""
         if not isinstance(found, Found) or self.passing is None:
             return []
-        counts = zip(self.passing.words, found.left_out.tolist(), strict=True)
-        left = [f"left out, {reason_of(word)}: {number:,}" for word, number in counts if number]
+        counts = dict(zip(self.passing.words, found.left_out.tolist(), strict=True))
+        counts[_NOT_LABELLED] = counts.get(_NOT_LABELLED, 0) + found.n_labelled  # known by their rows
+        left = [f"left out, {reason_of(word)}: {number:,}" for word, number in counts.items() if number]
         few = f"only {len(found.tops[0]):,} molecules pass" if len(found.tops[0]) < self.k else ""
         return [*tested_words(found, self.passing), *left, *([few] if few else [])]
 

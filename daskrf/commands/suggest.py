@@ -781,7 +781,8 @@ class SuggestJob(ScreenJob):
         if not isinstance(self.target, WeightedSum):
             return []
         names = names_in(self.model, self.target)
-        return [f"{kind}_{name}" for name in names for kind in ("mean", "std")]
+        found = [(f"{kind}_{name}", f"{kind} of {name}") for name in names for kind in ("mean", "std")]
+        return [other if plain in _TAKEN else plain for plain, other in found]  # "std_y" of a target "y"
 
     def _each(self, phi: Any, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
         """Return mean and standard deviation of each target of a sum, as `predict` names them."""

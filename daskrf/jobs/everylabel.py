@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -74,11 +75,11 @@ class EveryLabel:
         keys = every.keys.cast(pa.string()).take(pa.array(every.index)).to_pylist()
         return cls(label, labelled, keys, column, None if id_column is None else texts)
 
-    def table(self, labels: pa.Table) -> pa.Table:
+    def table(self, labels: pa.Table, folds: Sequence[str]) -> pa.Table:
         """Return the table of labels with a row for each of these, and a column of reasons.
 
-        Numbers of a row without a label are null. Molecules without an ID are called by the row in which
-        they stand here.
+        Numbers of a row without a label are null. `folds` are the columns of folds. Molecules without an ID
+        are called by the row in which they stand here.
         """
         there = self.label >= 0
         table = labels.take(pa.array(self.label, mask=~there))
@@ -96,6 +97,5 @@ class EveryLabel:
             columns[self.column] = pc.if_else(pa.array(there), columns[self.column], own)
         lost = np.where(self.labelled, _NO_MOLECULE, _NO_LABEL)
         reason = pa.array(lost, pa.string(), mask=there)
-        folds = [table[name] for name in table.column_names if name.partition("_")[0] == "fold"]
-        first = pc.and_(pa.array(there), pc.is_null(pc.coalesce(*folds)))
+        first = pc.and_(pa.array(there), pc.is_null(pc.coalesce(*(table[name] for name in folds))))
         return pa.table(columns | {"reason": pc.if_else(first, _FIRST, reason)})

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -92,13 +92,20 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
         if not data:
             return function(*arguments, **named)
         keep = bool(given.get("prepare")) or given.get("shard") is not None  # other shards read it, too
-        if "every_row" in signature.parameters and given.get("every_row") is None and not _is_stdin(given):
-            given |= {"every_row": True, "accept_rejects": True}  # each row says what is wrong with it
+        rows = "source" if given.get("labels") is None else "labels"
+        if (
+            "every_row" in signature.parameters
+            and given.get("every_row") is None
+            and not _is_stdin(given[rows])
+        ):
+            given["every_row"] = True
+            given.setdefault("accept_rejects", True)  # each row says what is wrong with it
+        # The rows of an evaluation are those of a library, unless each row of the labels is asked for.
+        in_order = "labels" not in signature.parameters or bool(given.get("every_row"))
         with _folder(given.get("output"), keep) as folder:
             index = None
-            rows = "source" if given.get("labels") is None else "labels"
             for each in data:
-                shown = each.name == rows and _is_of_input(function)
+                shown = each.name == rows and _is_of_input(function) and in_order
                 carried = shown and "labels" not in signature.parameters  # it would look like a label
                 parts = _parts(given[each.name], folder, what=each.name, carried=carried)
                 index = _index(parts) if shown else index
@@ -239,7 +246,8 @@ def _name_of(molecules: Any) -> str:
 def _index(parts: Sequence[_Part]) -> InputIndex | None:
     """Return the index of all rows; None if no part has one, or the rows of one are not known."""
     found = [part.index for part in parts if part.index is not None]
-    if not found or any(part.n_rows is None for part in parts):
+    levels = {part.index.labels.nlevels if part.index else 1 for part in parts}
+    if not found or len(levels) > 1 or any(part.n_rows is None for part in parts):
         return None
     plain = type(found[0].labels[:0].to_series().reset_index(drop=True).index)  # RangeIndex
     labels = [part.index.labels if part.index else plain(part.n_rows or 0) for part in parts]
@@ -257,8 +265,7 @@ def _is_of_input(function: Callable[..., Any]) -> bool:
     return any(hasattr(kind, "with_index") for kind in (made, *typing.get_args(made)))
 
 
-def _is_stdin(given: Mapping[str, Any]) -> bool:
-    source = given["source"]
+def _is_stdin(source: Any) -> bool:
     items = source if isinstance(source, (list, tuple)) else [source]
     return any(isinstance(each, str) and each == STDIN for each in items)
 

@@ -37,6 +37,7 @@ __all__ = [
 PASSED, UNTESTED = -1, -2
 _SHOWN = 40  # characters of a cell in a message
 _NOTATIONS = 100  # of columns that are kept
+_PARTITIONS = 100  # that are looked at for texts in a column
 _LATER = threading.local()
 
 
@@ -229,16 +230,25 @@ def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
 
 
 def _notation(source: Source, column: str) -> Notation:
-    """Return how numbers are written in a column of a library, by its first partition; kept per thread."""
+    """Return how numbers of a column of a library are written, by the first cells; kept per thread."""
     key = (source.path, source.spec_hash, column)
     if key not in (known := _LATER.__dict__.setdefault("notations", {})):
-        texts = _table(source, 0, (column,))[column].to_pylist() if source.partition_rows else []
+        texts = _first_texts(source, column)
         if len(known) > _NOTATIONS:
             known.clear()
         name = f"the column {column!r} of the library"
-        known[key] = Notation.of((text for text in texts if text), name)
+        known[key] = Notation.of(texts, name)
     found: Notation = known[key]
     return found
+
+
+def _first_texts(source: Source, column: str) -> list[str]:
+    """Return the cells of a column that are not empty, in the first partition that has any."""
+    for partition in range(min(_PARTITIONS, len(source.partition_rows))):
+        cells = _table(source, partition, (column,))[column].to_pylist()
+        if texts := [text for text in cells if (text or "").strip()]:
+            return texts
+    return []
 
 
 def check_columns(filters: Filters, source: Source) -> None:
@@ -251,14 +261,11 @@ def check_columns(filters: Filters, source: Source) -> None:
     compared = [limit for limit in filters.limits if limit.column and not limit.text]
     if not compared or not source.partition_rows:
         return
-    _, _, cells = _texts(source, 0, filters.columns)
     for limit in compared:
-        texts = cells[limit.name].tolist()
-        if texts and np.isnan(_notation(source, limit.name).numbers(texts)).all():
-            example = next((text for text in texts if (text or "").strip()), None)
+        texts = _first_texts(source, limit.name)
+        if not texts or np.isnan(_notation(source, limit.name).numbers(texts)).all():
+            example = f', but texts such as "{printable(texts[0], _SHOWN)}"' if texts else ""
             raise InputError(
                 f"The column '{printable(limit.name)}' of the library holds no numbers to compare with in "
-                f"'{limit}'"
-                + ("" if example is None else f', but texts such as "{printable(example, _SHOWN)}"')
-                + "; compare it with a text in quotes by == or !=, or leave this out."
+                f"'{limit}'{example}; compare it with a text in quotes by == or !=, or leave this out."
             )

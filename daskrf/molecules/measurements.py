@@ -566,6 +566,12 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
+    chosen = {names[position] for position in positions}
+    if alike := next((name for name in sorted(chosen) if f"y_{name}" in chosen), None):
+        raise InputError(
+            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
+            "name; rename one of them"
+        )
     if more and len(positions) > 1:
         raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
     usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}

@@ -84,6 +84,8 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     '--n-components (was 8, now 64)'
     >>> differences({"labels": 64 * "a", "k": 3}, {"labels": 64 * "b", "k": 3})
     'the labels are others'
+    >>> differences({"where": ["price > 9"]}, {"where": []})
+    '--where (was price > 9, now not given)'
     """
     first, second = (dict(_leaves(spec)) for spec in _by_kind(old, new))
     keys = [*first, *(key for key in second if key not in first)]
@@ -91,6 +93,8 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     # A kernel that was not given is a leaf, None; the parts of the one that was given are the difference.
     absent = {key for key in keys if first.get(key) is None and second.get(key) is None}
     keys = [key for key in keys if key not in absent or not any(k.startswith(f"{key}.") for k in keys)]
+    empty = {key for key in keys if first.get(key) == [] or second.get(key) == []}  # its items differ
+    keys = [key for key in keys if key not in empty or not any(k.startswith(f"{key}[") for k in keys)]
     # If a class differs, its parameters need no mention; if parameters differ, nor does what a map learned.
     classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
     keys = [key for key in keys if _speaks(key, keys, classes)]

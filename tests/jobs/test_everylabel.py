@@ -133,3 +133,43 @@ def test_several_targets(table: pd.DataFrame) -> None:
     assert np.isnan(found.z[0])
     assert found.reason[1] == NO_LABEL
     np.testing.assert_array_equal(found.z[10:], other[10:])
+
+
+@pytest.mark.parametrize("name", ["mean", "fold", "nearest", "id_", "row", "reason", "fold_change"])
+def test_a_target_may_be_called_as_a_column_of_ours(name: str, table: pd.DataFrame, tmp_path: Path) -> None:
+    named = table.rename(columns={"y": name}).reset_index(drop=True)
+    named.to_csv(tmp_path / "y.csv", index=False)
+    options: dict[str, Any] = {"target": name, "output": tmp_path / "out.csv"}
+    for every in (False, True):
+        found = _evaluated(
+            tmp_path / "y.csv", accept_rejects=True, every_row=every, overwrite=True, **options
+        )
+        label = name if name in ("id_", "fold_change") else f"{name}_label"
+        there = found[label].notna()
+        assert sorted(found[label][there]) == pytest.approx(
+            sorted(named[name].dropna().drop(index=9, errors="ignore"))
+        )
+        assert not np.allclose(found[label][there], found["mean"][there])
+        if every:
+            assert found.reason.isna().tolist() == there.tolist()
+
+
+def test_labels_of_a_library_have_no_index_of_their_own_rows(table: pd.DataFrame, tmp_path: Path) -> None:
+    """`row` is one of the library unless every row is asked for."""
+    daskrf.fingerprint(
+        table.dropna().drop(index="i8", errors="ignore")[["smiles"]].iloc[::-1],
+        tmp_path / "fp",
+        accept_rejects=True,
+    )
+    options: dict[str, Any] = {
+        "key": "structure",
+        "accept_rejects": True,
+        "quick": True,
+        "folds": 3,
+        "drop_non_numbers": True,
+    }
+    plain = daskrf.evaluate(tmp_path / "fp", table, every_row=False, **options).to_pandas()
+    assert "input_index" not in plain
+    assert plain.index.tolist() == list(range(len(plain)))
+    every = daskrf.evaluate(tmp_path / "fp", table, **options).to_pandas()
+    assert every.input_index.tolist() == table.index.tolist()

@@ -168,3 +168,14 @@ def test_refusals(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> Non
     for options in ({"k": 0}, {"n_draws": 1}):
         with pytest.raises(InputError, match="at least two draws"):
             found(tmp_path / "model", store, maximize=True, **options)  # type: ignore[arg-type]
+
+
+def test_the_best_of_a_library_are_not_all_of_it(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    fit(store, inputs[1], tmp_path / "m", direction="minimize", quick=True)
+    for k in (600, 1000):
+        with pytest.raises(
+            InputError, match=rf"The library has 60\d molecules, so that the best {k:,} are all of them"
+        ):
+            found(tmp_path / "m", store, k=k)

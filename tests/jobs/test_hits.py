@@ -201,6 +201,9 @@ def test_copies_are_counted(
     repeats, copies, note = counts(tmp_path / "fp", exclude_labelled=True)
     assert repeats > 10
     assert copies == 0
+    left = screen(tmp_path / "model", tmp_path / "fp", tmp_path / "all.csv", k=1200, exclude_labelled=True)
+    (said,) = (text for text in left.notes if text.startswith("left out, a labelled molecule"))
+    assert said == f"left out, a labelled molecule: {left.rows - len(left.table):,}"
     assert note.endswith(
         f"{repeats} of the 60 hits are the same molecule as a better hit, and none has a label"
     )

@@ -69,3 +69,9 @@ def test_a_column_without_numbers_is_refused_with_an_example(
         return
     with pytest.raises(InputError, match=said):
         check_columns(own.filters, own.source)
+
+
+def test_numbers_may_begin_in_a_later_partition(tmp_path: Path) -> None:
+    own = passing(tmp_path, ["", "", "1.200,50", "90,5"], Limit("price", "<", 100.0, True), step=2)
+    check_columns(own.filters, own.source)
+    assert (own.codes(np.arange(4)) == PASSED).tolist() == [False, False, False, True]

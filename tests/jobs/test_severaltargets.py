@@ -419,3 +419,19 @@ def test_a_name_that_looks_like_a_sum_is_a_name() -> None:
     assert ranked_target(model, {"a": 1, "b": -0.1}) == WeightedSum((1, 2), (1.0, -0.1), "a - 0.1 b")
     with pytest.raises(OptionError, match="one target only"):
         ranked_target(model, "-a - b")
+
+
+def test_a_target_called_y_has_deviations_of_its_own(library: Path, tmp_path: Path) -> None:
+    """`std_y` is that of a measurement of the sum."""
+    given = labels(library).dropna().rename(columns={"size": "y", "logP": "z"})
+    fit(given, output=tmp_path / "m", target=["y", "z"], direction="maximize", quick=True)
+    batch = suggest(tmp_path / "m", library, tmp_path / "b.csv", n=3, target="y - z", maximize=True).table
+    assert {"mean_y", "std of y", "mean_z", "std_z", "std", "std_y"} <= set(batch.column_names)
+    both, own = batch["std"].to_numpy(), np.hypot(batch["std of y"].to_numpy(), batch["std_z"].to_numpy())
+    np.testing.assert_allclose(both, own, rtol=1e-6)
+
+
+def test_targets_whose_columns_would_have_one_name_are_refused(library: Path, tmp_path: Path) -> None:
+    given = labels(library).dropna().rename(columns={"size": "x", "logP": "y_x"})
+    with pytest.raises(InputError, match="'x' and 'y_x' .* would have columns of one name; rename one"):
+        fit(given, output=tmp_path / "m", target=["x", "y_x"], direction="maximize", quick=True)

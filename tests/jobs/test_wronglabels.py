@@ -111,6 +111,11 @@ def test_rounds_are_taken_back_to_the_byte(kind: str, scores: list[Any], tmp_pat
     add(model, make(tmp_path / "more.csv", [-7.2], 85), output=tmp_path / "other", **gaps)
     assert contents(model) == states[3]
 
+    for asked in ({"undo": True}, {"to_round": 3}):
+        told = add(model, dry_run=True, **asked)
+        assert "3 labels would be taken back, 66 left" in str(told)
+        assert "nothing was changed" in str(told)
+        assert contents(model) == states[3]
     report = add(model, undo=True)
     assert "3 labels taken back, 66 left" in str(report)
     assert "as it was after round 3" in str(report)
@@ -204,5 +209,22 @@ def test_what_the_model_finds_impossible_is_not_added(tmp_path: Path) -> None:
         assert contents(model) == before
     told = add(model, new, dry_run=True)
     assert "1 of 4 labels of 'logP' are impossible by the model" in str(told)
+    assert "; they are refused without --accept-outliers" in str(told)
     assert contents(model) == before
     assert "1 of 4 labels of 'logP' are impossible by the model" in str(add(model, new, accept_outliers=True))
+
+
+@pytest.mark.parametrize("before", [None, "minimize"])
+def test_a_dry_run_shows_the_direction_that_would_be_set(
+    before: Any, scores: list[Any], tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    fit(table(tmp_path / "labels.csv", scores, name="reading"), output=model, direction=before, **FIXED)
+    states = contents(model)
+    new = table(tmp_path / "new.csv", [-7.9, -8.4], 70, name="reading")
+    told = add(model, new, direction="maximize", dry_run=True)
+    assert contents(model) == states
+    report = add(model, new, direction="maximize")
+    assert (told.rounds, told.warnings) == (report.rounds, report.warnings)
+    assert str(told).splitlines()[1:] == str(report).splitlines()[1:]
+    assert "best so far" in str(told)
