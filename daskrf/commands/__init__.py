@@ -41,7 +41,6 @@ def public(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-@functools.cache
 def summaries() -> Mapping[str, str]:
     """Return the first docstring line of each command, in the order of use, without importing any.
 
@@ -50,8 +49,13 @@ def summaries() -> Mapping[str, str]:
     >>> list(summaries())[:3], summaries()["status"]
     (['quickstart', 'fingerprint', 'featurize'], 'Say what an output holds, and how a job on it is doing.')
     """
+    return _summaries(tuple(__path__))
+
+
+@functools.cache
+def _summaries(folders: tuple[str, ...]) -> Mapping[str, str]:
     found = []
-    for file in (file for folder in __path__ for file in Path(folder).glob("*.py")):
+    for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         step, summary = Command.step, None
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name == file.stem:
