@@ -566,23 +566,14 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    chosen = {names[position] for position in positions}
-    if alike := next((name for name in sorted(chosen) if f"y_{name}" in chosen), None):
-        raise InputError(
-            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
-            "name; rename one of them"
-        )
+    _check_names(path, [names[position] for position in positions])
     if more and len(positions) > 1:
         raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
     usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
     there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
     usually = {what: place for what, place in there.items() if place is not None}
-    if (place := usually.get("relations")) is not None:
-        texts = [text for text in head.values(place) if text.strip().lower() not in MISSING]
-        if texts and all(sign_of(text) is None for text in texts):
-            if normalised(names[place]) not in ("operator", "prefix", "modifier"):
-                raise InputError(f"{path}: {_no_relation(names[place], texts[0])}")
-            usually.pop("relations")  # of other things, such as the person who measured
+    if "relations" in usually and not _tells_relations(path, head, usually["relations"]):
+        usually.pop("relations")
     several = len(positions) > 1  # then it is not known which is meant
     more |= {} if several else usually
     notations = _notations(path, head, at, positions, names)
@@ -600,6 +591,29 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
     return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused)
+
+
+def _check_names(path: PurePath, targets: Sequence[str]) -> None:
+    """Refuse targets whose deviations, std_NAME and std_y_NAME, would be columns of one name."""
+    if alike := next((name for name in sorted(targets) if f"y_{name}" in targets), None):
+        raise InputError(
+            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
+            "name; rename one of them"
+        )
+
+
+def _tells_relations(path: PurePath, head: Head, place: int) -> bool:
+    """Return whether a column with a usual name holds relations; refuse one that tells them unknown words.
+
+    That of an operator, a prefix or a modifier may be of other things, such as the person who measured.
+    """
+    texts = [text for text in head.values(place) if text.strip().lower() not in MISSING]
+    if not texts or any(sign_of(text) is not None for text in texts):
+        return True
+    name = head.names[place]
+    if normalised(name) not in ("operator", "prefix", "modifier"):
+        raise InputError(f"{path}: {_no_relation(name, texts[0])}")
+    return False
 
 
 def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
