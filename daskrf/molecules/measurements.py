@@ -572,9 +572,9 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
     there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
     usually = {what: place for what, place in there.items() if place is not None}
-    if "relations" in usually and not _tells_relations(path, head, usually["relations"]):
-        usually.pop("relations")
     several = len(positions) > 1  # then it is not known which is meant
+    if not several and "relations" in usually and not _tells_relations(path, head, usually["relations"]):
+        usually.pop("relations")
     more |= {} if several else usually
     notations = _notations(path, head, at, positions, names)
     scales = scales_of(
