@@ -175,4 +175,4 @@ def test_names_of_differences_are_limited() -> None:
     old, new = {f"k{i}": 0 for i in range(9)}, {f"k{i}": 1 for i in range(9)}
     assert differences(old, new, limit=2) == "k0 (was 0, now 1), k1 (was 0, now 1) and 7 more"
     assert differences({"a": []}, {"a": [1]}) == "a (was [], now [1])"
-    assert differences({"a": []}, {"a": ["x"]}) == "a (was [], now none), a[0] (was none, now x)"
+    assert differences({"a": []}, {"a": ["x"]}) == "a[0] (was none, now x)", "its items say it"
