@@ -278,32 +278,40 @@ def add(
         raise OptionError(
             "--replicates and --replicate-std or --replicate-sem go together; add the other one."
         )
+    asked = _Asked(
+        key=key,
+        key_column=key_column,
+        target=targets,
+        unit=unit,
+        censored=censored,
+        drop_non_numbers=drop_non_numbers,
+        drop_outside=drop_outside,
+        drop_value=drop_value,
+        accept_outliers=accept_outliers,
+        accept_rejects=accept_rejects,
+        replicates=replicates,
+        replicate_std=replicate_std,
+        replicate_sem=replicate_sem,
+        repeats=repeats,
+    )
+    without = labels is None and made == path
+    for_labels = asked != _Asked() or library is not None
     if undo or to_round is not None:
-        if labels is not None or made != path or direction is not None or (undo and to_round is not None):
-            raise OptionError("--undo and --to-round go with a model alone; leave out all else.")
+        alone = without and not (for_labels or direction is not None or confirm_direction)
+        if not alone or (undo and to_round is not None):
+            raise OptionError(
+                "--undo and --to-round go with a model alone; leave out all else but --dry-run."
+            )
         return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
-    if labels is None and (direction is None or made != path):
+    if labels is None and (direction is None or not without):
         raise OptionError("Give the new labels, or only a direction to set with --direction.")
+    if labels is None and for_labels:
+        raise OptionError("There are options for labels, but no labels; give them, or leave the options out.")
     job = _Add(
         path,
         labels,
         made,
-        asked=_Asked(
-            key=key,
-            key_column=key_column,
-            target=targets,
-            unit=unit,
-            censored=censored,
-            drop_non_numbers=drop_non_numbers,
-            drop_outside=drop_outside,
-            drop_value=drop_value,
-            accept_outliers=accept_outliers,
-            accept_rejects=accept_rejects,
-            replicates=replicates,
-            replicate_std=replicate_std,
-            replicate_sem=replicate_sem,
-            repeats=repeats,
-        ),
+        asked=asked,
         library=library,
         direction=direction,
         confirmed=confirm_direction,
@@ -318,20 +326,20 @@ def add(
 class _Asked:
     """What was asked for of the file of new labels; see `add`."""
 
-    key: str | None
-    key_column: str | int | None
-    target: Sequence[str | int] | None
-    unit: str | Mapping[str, str] | None
-    censored: Literal["drop", "value"] | None
-    drop_non_numbers: bool
-    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None
-    drop_value: float | Sequence[float] | Mapping[str, Any] | None
-    accept_outliers: bool
-    accept_rejects: bool
-    replicates: str | int | None
-    replicate_std: str | int | None
-    replicate_sem: str | int | None
-    repeats: str | None
+    key: str | None = None
+    key_column: str | int | None = None
+    target: Sequence[str | int] | None = None
+    unit: str | Mapping[str, str] | None = None
+    censored: Literal["drop", "value"] | None = None
+    drop_non_numbers: bool = False
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
+    accept_outliers: bool = False
+    accept_rejects: bool = False
+    replicates: str | int | None = None
+    replicate_std: str | int | None = None
+    replicate_sem: str | int | None = None
+    repeats: str | None = None
 
 
 @dataclass(frozen=True)

@@ -380,6 +380,8 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
     if given.unused:
         found += f"; {column_words(table.names, *given.unused)} unused: it is not known which target is meant"
+    if given.other is not None:
+        found += f"; {column_words(table.names, given.other)} unused: it holds no relations such as >"
     what = KEYS[key]
     if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
         what = "InChIKeys of the SMILES"
@@ -484,6 +486,7 @@ class _Given:
     notations: tuple[Notation, ...]
     limits: tuple[Limits, ...] = ()
     unused: tuple[int, ...] = ()  # positions of relations and units that do not say whose they are
+    other: int | None = None  # position of a column that is called as relations are, and holds others
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -573,8 +576,9 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
     usually = {what: place for what, place in there.items() if place is not None}
     several = len(positions) > 1  # then it is not known which is meant
+    other: int | None = None
     if not several and "relations" in usually and not _tells_relations(path, head, usually["relations"]):
-        usually.pop("relations")
+        other = usually.pop("relations")
     more |= {} if several else usually
     notations = _notations(path, head, at, positions, names)
     scales = scales_of(
@@ -590,7 +594,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
-    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused)
+    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused, other)
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:

@@ -116,6 +116,12 @@ def test_rounds_are_taken_back_to_the_byte(kind: str, scores: list[Any], tmp_pat
         assert "3 labels would be taken back, 66 left" in str(told)
         assert "nothing was changed" in str(told)
         assert contents(model) == states[3]
+    for beside in ({"key": "smiles"}, {"library": tmp_path}, {"confirm_direction": True}):
+        with pytest.raises(OptionError, match="go with a model alone"):
+            add(model, undo=True, **beside)
+    with pytest.raises(OptionError, match="options for labels, but no labels"):
+        add(model, direction="minimize", drop_value=0.0)
+    assert contents(model) == states[3]
     report = add(model, undo=True)
     assert "3 labels taken back, 66 left" in str(report)
     assert "as it was after round 3" in str(report)

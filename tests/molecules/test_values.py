@@ -300,6 +300,9 @@ def test_relations_that_nobody_knows_are_refused(column: str, relation: str, tmp
 def test_an_operator_may_be_a_person(tmp_path: Path) -> None:
     (tmp_path / "y.csv").write_text("smiles,operator,pIC50\nCCO,Ann,5\nCCC,Bob,6\nCCN,Ann,4\n")
     assert read_labels(tmp_path / "y.csv", key="structure").y.ravel().tolist() == [5.0, 6.0, 4.0]
+    assert label_words(tmp_path / "y.csv", key="structure").endswith(
+        "; 'operator' unused: it holds no relations such as >"
+    )
 
 
 def test_of_several_targets_words_of_a_qualifier_are_not_looked_at(tmp_path: Path) -> None:
