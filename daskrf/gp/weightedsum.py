@@ -85,9 +85,15 @@ def values_of(y: Array, target: Target) -> Array:
 
 
 def joint_prediction(
-    process: Any, own: int, X: Any, diagonal: npt.NDArray[np.float64] | None = None, rows: Any = None
+    process: Any,
+    own: int,
+    X: Any,
+    diagonal: npt.NDArray[np.float64] | None = None,
+    rows: Any = None,
+    *,
+    of: str = "f",
 ) -> tuple[Array, Array]:
-    """Return mean and joint covariance of the function at some rows, for one target of a process.
+    """Return mean and joint covariance at some rows, for one target of a process.
 
     Parameters
     ----------
@@ -99,6 +105,8 @@ def joint_prediction(
         k(x, x) of each row, for features that do not determine it.
     rows : optional
         The rows of which X holds features, for features that leave out a part of the kernel.
+    of : {"f", "y"}
+        Whether of the function or of new measurements, with noise.
 
     Returns
     -------
@@ -107,7 +115,7 @@ def joint_prediction(
     """
     given = {"diagonal": diagonal, "rows": rows}
     options = {name: values for name, values in given.items() if values is not None}
-    mean, covariance = process.predict(X, return_cov=True, of="f", **options)
+    mean, covariance = process.predict(X, return_cov=True, of=of, **options)
     return (mean[:, own], covariance[:, :, own]) if covariance.ndim == 3 else (mean, covariance)
 
 
@@ -195,12 +203,11 @@ class SummedProcess:
         options: dict[str, Any] = {} if diagonal is None else {"diagonal": np.asarray(diagonal)}
         w = np.array(self.weights)
         if return_cov:
-            joint = [joint_prediction(gp, own, X, rows=rows, **options) for gp, own in self.parts]
+            joint = [joint_prediction(gp, own, X, rows=rows, of=of, **options) for gp, own in self.parts]
             mean = np.asarray(w @ [m for m, _ in joint])
             covariance = np.zeros((len(mean), len(mean)))
             for (_, own), weight in zip(joint, self.weights, strict=True):
                 covariance += weight**2 * own
-            covariance[np.diag_indices(len(mean))] += self.noise_variance_[0] if of == "y" else 0.0
             return mean, covariance
         if not return_std:
             return w @ [gp.predict(X, target=own, **options) for gp, own in self.parts]

@@ -220,6 +220,10 @@ def test_sums_of_targets_and_targets_of_their_own_rows_draw_what_is_left_out() -
         mean, covariance = joint_prediction(own, place, NEW)
         functions = [own.drawn(own.weights_of_draw(seed, place), seed, place) for seed in range(N_DRAWS)]
         check_draws(np.column_stack([f.predict(NEW) for f in functions]), mean, covariance)
+        deviations = own.predict(NEW, True, of="both", target=place)[1:]
+        for of, std in zip(("f", "y"), deviations, strict=True):
+            joint = joint_prediction(own, place, NEW, of=of)[1]
+            np.testing.assert_allclose(np.diag(joint), np.square(std), rtol=1e-6)
 
 
 def test_draws_of_the_intersection_of_real_weights() -> None:
