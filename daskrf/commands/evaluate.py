@@ -447,8 +447,10 @@ class _Evaluate(Job[EvaluationReport]):
             copies = len(groups) - int(groups.max()) - 1
             stay = "stays" if copies == 1 else "stay"
             together = f"; {amount(copies, 'copies')} of other molecules {stay} with them" if copies else ""
-            folds = random_folds(groups, self.n_folds, self.seed)
-            return folds, f"{len(folds)} folds at random{together}"
+            classes = self._classes()
+            folds = random_folds(groups, self.n_folds, self.seed, classes=classes)
+            stratified = ", each with its share of 1" if classes is not None else ""
+            return folds, f"{len(folds)} folds at random{stratified}{together}"
         if self.split != "scaffold":
             folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value(s) of '{self.split}'")
             first = int((folds.block == 0).sum())
@@ -465,6 +467,14 @@ class _Evaluate(Job[EvaluationReport]):
             f"{len(folds)} folds by Murcko scaffold: {amount(len(sizes), 'scaffolds')}, the largest with "
             f"{amount(int(sizes.max()), 'labels')}, none of them in two folds{acyclic}"
         )
+
+    def _classes(self) -> npt.NDArray[np.intp] | None:
+        """Return a number for the classes of each label, of all targets that are 0 and 1; none without."""
+        y = self.fit.joined.y
+        classes = [own for own in y.T if is_class(own[np.isfinite(own)])]
+        if not classes:
+            return None
+        return np.unique(np.nan_to_num(classes, nan=-1.0), axis=1, return_inverse=True)[1].reshape(-1)
 
 
 _KINDS = ("fold", "mean", "std_y", "nearest", "similarity", "probability")
@@ -628,6 +638,12 @@ class _Target:
             notes.append("with --direction the report says how many of the best 1 % are found")
         if self.classes:
             notes.append(_CLASSES)
+        elif len(values := np.unique(self.y)) == 2:
+            low, high = values.tolist()
+            notes.append(
+                f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
+                "judged by AUC and the calibration of probabilities"
+            )
         curve = self._curve(found) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
@@ -694,6 +710,13 @@ class _Target:
 
         parts = [of(own) for _, own in self.rows]
         whole = of(np.concatenate([own for _, own in self.rows]))
+        if self.classes and ranks:
+            # Of pairs in a fold: what each fold has learned has a mean of its own, by which a fold with more
+            # labels of 1 would be ranked below others.
+            pairs = np.array([(self.y[own] > 0.5).sum() * (self.y[own] <= 0.5).sum() for _, own in self.rows])
+            aucs = np.array([part["auc"] for part in parts])
+            there = np.isfinite(aucs)
+            whole["auc"] = float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
         return {name: Figure.of(value, [part[name] for part in parts]) for name, value in whole.items()}
 
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:

@@ -201,8 +201,9 @@ def judged_coverage(
 
 
 def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[float, float]:
-    """Return a and b of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
+    """Return a and b >= 0 of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
 
+    b is 0 if larger means do not go with more labels of 1: then all have the share of 1 as probability.
     Labels are taken as nearly 1 and nearly 0, as if each class had been seen once more, so that a and b are
     finite where the means part the classes.
 
@@ -239,6 +240,9 @@ def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[floa
         return float(value.sum()), np.array([error.sum(), error @ z])
 
     a, b = minimize(loss, np.zeros(2), jac=True, method="BFGS").x.tolist()
+    if b < 0:
+        share = float(wanted.mean())
+        return math.log(share / (1 - share)), 0.0
     return a - b * centre / scale, b / scale
 
 

@@ -76,10 +76,18 @@ def equal_rows(X: Any) -> Numbers:
     return found
 
 
-def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str = "molecule(s)") -> Folds:
+def random_folds(
+    groups: npt.ArrayLike,
+    n_folds: int,
+    seed: int = 0,
+    what: str = "molecule(s)",
+    classes: npt.ArrayLike | None = None,
+) -> Folds:
     """Return folds of about the same size; rows of one group are in the same fold.
 
     The largest groups are dealt first, each to the smallest fold so far; groups of one size in random order.
+    With classes, each goes to the fold with the fewest rows of its most frequent class, so that all folds
+    have about the same share of each (stratified).
 
     Parameters
     ----------
@@ -89,6 +97,8 @@ def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str =
     seed : int
     what : str
         What a group is called in messages, with "(s)" for its plural.
+    classes : array of int, shape (n,), optional
+        The class of each row.
 
     Raises
     ------
@@ -99,15 +109,23 @@ def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str =
     --------
     >>> random_folds([0, 0, 0, 1, 2, 3], 2).block.tolist()
     [0, 0, 0, 1, 1, 1]
+    >>> random_folds(range(6), 2, classes=[0, 0, 0, 0, 1, 1]).block[4:].tolist()
+    [1, 0]
     """
     _, groups = np.unique(np.asarray(groups), return_inverse=True)
     sizes = np.bincount(groups)
     _check(n_folds, len(sizes), what)
     shuffled = np.argsort(seeds.words(seed, "gp/folds", len(sizes)), kind="stable")
-    fold_of, held = np.empty(len(sizes), dtype=np.int64), np.zeros(n_folds, dtype=np.int64)
+    _, kinds = np.unique(
+        np.zeros(len(groups)) if classes is None else np.asarray(classes), return_inverse=True
+    )
+    counts = np.zeros((len(sizes), int(kinds.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (groups, kinds), 1)
+    fold_of = np.empty(len(sizes), dtype=np.int64)
+    held = np.zeros((n_folds, counts.shape[1]), dtype=np.int64)
     for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
-        fold_of[group] = np.argmin(held)
-        held[fold_of[group]] += sizes[group]
+        fold_of[group] = np.lexsort((held.sum(axis=1), held[:, counts[group].argmax()]))[0]
+        held[fold_of[group]] += counts[group]
     return Folds(fold_of[groups], n_folds)
 
 

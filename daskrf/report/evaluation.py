@@ -122,7 +122,7 @@ class TargetEvaluation:
     def verdict(self) -> str:
         """The answer to "is it good?", in two sentences."""
         if self.reliability is not None:
-            return verdict_on_classes(self.figures, self.reliability, self.n_positive / self.n_predicted)
+            return verdict_on_classes(self.figures, self.reliability, self.n_positive, self.n_predicted)
         return verdict(self.figures, self.n_predicted)
 
     @property
@@ -280,7 +280,7 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
 
 
 def verdict_on_classes(
-    figures: Mapping[str, Mapping[str, Figure]], reliability: Reliability, share: float
+    figures: Mapping[str, Mapping[str, Figure]], reliability: Reliability, n_positive: int, n: int
 ) -> str:
     """Return the answer to "is it good?" for labels that are 0 and 1: ranking, and probabilities.
 
@@ -290,16 +290,26 @@ def verdict_on_classes(
         As of `verdict`; errors are Brier scores.
     reliability : Reliability
         Of the probabilities.
-    share : float
-        Of the labels that are 1.
+    n_positive, n : int
+        How many labels are 1, of how many.
     """
-    own = figures[MODEL]
+    own, share = figures[MODEL], n_positive / n
     brier, usual = own["brier"], figures[MEAN]["brier"]
     ranked = (
         f"its AUC is {own['auc'].value:.2f} (0.5 is chance) and its average precision "
         f"{own['average_precision'].value:.2f} ({share:.2f} is chance)"
     )
     said = _probabilities(reliability)
+    if math.isnan(own["auc"].value):
+        return f"Is it good? That cannot be said: no fold has labels of both classes. {said}"
+    above, by_chance = own["auc"].value - 0.5, _auc_by_chance(n_positive, n)
+    if not above > _STANDARD_ERRORS * by_chance:
+        start = "That is not shown" if above > 0 else "No"
+        few = amount(min(n_positive, n - n_positive), "labels")
+        return (
+            f"Is it good? {start}: {ranked}; with {few} of one class "
+            f"chance alone gives an AUC of up to {0.5 + _STANDARD_ERRORS * by_chance:.2f}. {said}"
+        )
     if not _better(brier, usual):
         return (
             f"Is it good? No: {ranked}, and the errors of its probabilities (Brier score {brier.value:.3g}) "
@@ -311,6 +321,11 @@ def verdict_on_classes(
     if rivals:
         start, errors = "Only in part", f"{errors}, but no smaller than those of {rivals}"
     return f"Is it good? {start}: {ranked}, and {errors}. {said}"
+
+
+def _auc_by_chance(n_positive: int, n: int) -> float:
+    """Return the standard deviation of the AUC of predictions that know nothing (Mann & Whitney 1947)."""
+    return math.sqrt((n + 1) / (12 * n_positive * (n - n_positive)))
 
 
 def _probabilities(found: Reliability) -> str:

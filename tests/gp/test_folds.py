@@ -44,6 +44,19 @@ def test_groups_are_whole_and_folds_are_even(groups: list[int], n_folds: int, se
     np.testing.assert_array_equal(folds.block, random_folds(groups, n_folds, seed).block)
 
 
+@given(st.lists(st.integers(0, 2), min_size=6, max_size=60), st.integers(2, 6), st.integers(0, 3))
+def test_classes_are_shared_out_evenly(classes: list[int], n_folds: int, seed: int) -> None:
+    folds = random_folds(range(len(classes)), n_folds, seed, classes=classes)
+    check(folds, list(range(len(classes))))
+    for kind in set(classes):
+        sizes = np.bincount(folds.block[np.array(classes) == kind], minlength=n_folds)
+        assert sizes.max() - sizes.min() <= 1
+    total = np.bincount(folds.block, minlength=n_folds)
+    assert total.max() - total.min() <= len(set(classes))
+    one = random_folds(range(len(classes)), n_folds, seed, classes=np.zeros(len(classes)))
+    np.testing.assert_array_equal(one.block, random_folds(range(len(classes)), n_folds, seed).block)
+
+
 def test_another_seed_cuts_otherwise_and_the_order_of_rows_says_nothing() -> None:
     one, other = (random_folds(range(200), 5, seed) for seed in (0, 1))
     assert (one.block != other.block).any()

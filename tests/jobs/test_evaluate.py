@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from rdkit import Chem
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from scipy import sparse
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from daskrf import FingerprintSpec, evaluate, fingerprint, fit
 from daskrf.cli.app import run
@@ -291,7 +291,15 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
     assert np.isnan(expected).any() == (split == "day")
     np.testing.assert_allclose(table.probability, expected, rtol=1e-6)
     there = table.dropna()
+    if split == "random":
+        assert "3 folds at random, each with its share of 1" in report.split
+        shares = table.groupby("fold").active.sum()
+        assert shares.max() - shares.min() <= 1
     figures = target.figures["daskrf"]
+    pairs = [own for _, own in table[table["mean"].notna()].groupby("fold") if own.active.nunique() == 2]
+    aucs = [roc_auc_score(own["active"], own["mean"]) for own in pairs]
+    weights = [own["active"].sum() * (1 - own["active"]).sum() for own in pairs]
+    assert figures["auc"].value == pytest.approx(np.average(aucs, weights=weights))
     assert figures["brier"].value == pytest.approx(((there.active - there.probability) ** 2).mean())
     assert 0.5 < figures["auc"].value <= 1
     judged = table[table["mean"].notna()]
@@ -310,6 +318,26 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
     assert said["figures"]["daskrf"]["brier"]["value"] == pytest.approx(figures["brier"].value)
     assert said["figures"]["daskrf"]["rmse"]["value"] is None
     assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_at_random_are_not_praised(seed: int) -> None:
+    """A fold with more labels of 1 leaves fewer to learn from, by which it could be told from the others."""
+    active = np.zeros(N, int)
+    active[np.random.default_rng(seed).permutation(N)[: N // 3]] = 1
+    labels = pd.DataFrame({"smiles": SMILES, "active": active})
+    report = evaluate(labels, direction="maximize", process="exact", kernel=TanimotoMinMax())
+    table, (target,) = report.to_pandas(), report.targets
+    assert target.verdict.startswith(("Is it good? No", "Is it good? That is not shown"))
+    found = table.groupby("fold").agg({"active": "mean", "probability": "mean"})
+    assert found.probability.std() < 0.05
+
+
+def test_other_classes_are_named_as_such() -> None:
+    active = np.where(np.median(VALUES) < VALUES, 1, -1)
+    labels = pd.DataFrame({"smiles": SMILES, "active": active})
+    report = evaluate(labels, direction="maximize", process="exact", kernel=TanimotoMinMax())
+    assert "all labels are -1 or 1: if these are classes, write them as 0 and 1" in str(report)
 
 
 def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def test_right_and_wrong_probabilities(slope: float, right: bool) -> None:
         own = classes_of(truth, logit, expit(slope * logit))
         usual = {"brier": Figure.of(float(truth.var()), []), "auc": Figure.of(math.nan, [])}
         found = reliability(truth, expit(slope * logit))
-        said.append(verdict_on_classes({MODEL: own, MEAN: usual}, found, float(truth.mean())))
+        said.append(verdict_on_classes({MODEL: own, MEAN: usual}, found, int(truth.sum()), 1000))
     word = "Its probabilities are right" if right else "Do not trust its probabilities"
     assert sum(word in text for text in said) == 20
 
@@ -156,7 +156,7 @@ def test_the_verdict_on_classes() -> None:
     good, constant = classes_of(truth, logit, expit(logit)), np.full(4000, truth.mean())
     usual = {name: Figure.of(v, []) for name, v in measured_classes(truth, constant, constant).items()}
     found = reliability(truth, expit(logit))
-    text = verdict_on_classes({MODEL: good, NEAREST: usual, MEAN: usual}, found, float(truth.mean()))
+    text = verdict_on_classes({MODEL: good, NEAREST: usual, MEAN: usual}, found, int(truth.sum()), 4000)
     assert text.startswith(
         "Is it good? Yes: its AUC is 0.86 (0.5 is chance) and its average precision 0.86 (0.49 "
     )
@@ -164,12 +164,29 @@ def test_the_verdict_on_classes() -> None:
         "errors of its probabilities (Brier score 0.152) are 39 % smaller than those of the nea", text
     )
     assert "Its probabilities are right: in parts with alike ones, they differ" in text
-    text = verdict_on_classes({MODEL: good, NEAREST: good, MEAN: usual}, found, 0.5)
+    text = verdict_on_classes({MODEL: good, NEAREST: good, MEAN: usual}, found, 2000, 4000)
     assert "Only in part" in text
     assert "no smaller than those of the nearest neighbour" in text
     poor = classes_of(truth, logit + 6 * rng.standard_normal(4000), expit(0.2 * logit))
-    assert "A little" in verdict_on_classes({MODEL: poor, MEAN: usual}, found, 0.5)
-    assert "Is it good? No" in verdict_on_classes({MODEL: usual, MEAN: usual}, found, 0.5)
+    assert "A little" in verdict_on_classes({MODEL: poor, MEAN: usual}, found, 2000, 4000)
+    assert "Is it good? No" in verdict_on_classes({MODEL: usual, MEAN: usual}, found, 2000, 4000)
+
+
+def test_a_ranking_that_chance_may_give_is_not_praised() -> None:
+    rng = np.random.default_rng(0)
+    usual = {"brier": Figure.of(0.3, []), "auc": Figure.of(math.nan, [])}
+    praised, ranked = 0, 0
+    for _ in range(400):
+        truth, mean = np.repeat([1.0, 0.0], [10, 30])[rng.permutation(40)], rng.standard_normal(40)
+        found = reliability(truth, np.full(40, 0.25))
+        own = classes_of(truth, mean, np.full(40, 0.25))
+        text = verdict_on_classes({MODEL: own, MEAN: usual}, found, 10, 40)
+        praised += "? No" not in text and "? That is not shown" not in text
+        ranked += own["auc"].value > 0.5 + 2 * math.sqrt(41 / (12 * 10 * 30))
+    assert praised == ranked
+    assert praised <= 20  # 2.3 % of 400 are expected, and more than 20 have a probability below .002
+    none = {name: Figure.of(math.nan, []) for name in own}
+    assert "That cannot be said" in verdict_on_classes({MODEL: none, MEAN: usual}, found, 0, 40)
 
 
 def figures(rmse: list[float], r2: float, *coverage: float) -> dict[str, Figure]:
