@@ -161,10 +161,12 @@ class Earlier:
         with file_errors("read", self.path):
             found = _digests(self.path)
         if found != (self.file["bytes"], self.file["crc32c"]):
-            raise self._unread("it was changed since it was written")
+            raise self._unread("it was changed since it was written", "move it if the changes are yours, or ")
 
-    def _unread(self, how: str) -> StoreError:
-        return StoreError(f"{self.path} cannot be read ({how}); delete it, or give another output path")
+    def _unread(self, how: str, first: str = "") -> StoreError:
+        return StoreError(
+            f"{self.path} cannot be read ({how}); {first}delete it, or give another output path"
+        )
 
     @property
     def is_unchanged(self) -> bool:

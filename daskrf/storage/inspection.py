@@ -66,7 +66,9 @@ _REMEDIES = {
     "model": "delete {} and fit again",
     "rejects": "delete {} and the hits beside it, and run the same command again",
 }
-_REMEDY = "delete {} and run the same command again"  # of other files
+_REMEDY = (
+    "move {} away if changes in it are yours, or delete it, and run the same command again"  # of other files
+)
 _MOST_LISTED = 1_000  # outputs in a folder
 STORES = ("fingerprints", "features", "predictions")  # kinds with partitions
 
@@ -136,6 +138,8 @@ class StoreStatus:
     def __str__(self) -> str:
         running = self.job is not None and self.job.running
         state = "at work" if running else "complete" if self.complete else "unfinished"
+        if self.damaged and self.kind not in STORES:
+            state = "changed since it was written"
         lines = [f"{self.path}: {KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
         if self.kind in STORES and (self.done or self.missing or self.damaged):
@@ -143,7 +147,8 @@ class StoreStatus:
                 f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
                 f"{len(self.damaged):,} damaged"
             )
-        lines += [f"    partition {p}: {reason}" for p, reason in list(self.damaged.items())[:5]]
+        parts = {p: f"  partition {p}: " if self.kind in STORES else "" for p in self.damaged}
+        lines += [f"  {parts[p]}{reason}" for p, reason in list(self.damaged.items())[:5]]
         lines += [f"  {note}" for note in self.notes[:5]]
         lines += self._row_lines()
         if self.provenance:
@@ -400,7 +405,12 @@ def _status(path: PurePath) -> StoreStatus:
         size = backend(path).size(path) or 0
         with believed(path):
             words, notes = hits.words(), tuple(hits.about.get("notes", ()))
-        return StoreStatus(path, hits.kind, words, bytes=size, notes=notes, job=job)
+        known = size if hits.file is None else hits.file["bytes"]
+        changed = {} if size == known else {0: f"{known:,} bytes were written, and there are {size:,}"}
+        done = int(not changed)
+        return StoreStatus(
+            path, hits.kind, words, done=done, damaged=changed, bytes=size, notes=notes, job=job
+        )
     if job is not None and kind_of(path, missing_ok=True) is None:
         return _unplanned_status(path, job)
     return replace(_model_status(path) if kind_of(path) == "model" else _store_status(path), job=job)

@@ -190,6 +190,7 @@ def test_predictions_in_a_file_are_known_again(made: Path, tmp_path: Path) -> No
     with pytest.raises(StoreError, match="it was changed since it was written"):
         predict(made / "model", made / "fp", path)
     assert not verify(path).sound
+    assert "changed since it was written" in str(status(path))
     path.unlink()
     predict(made / "model", made / "fp", path)
     assert path.read_bytes() == before

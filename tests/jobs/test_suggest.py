@@ -480,6 +480,9 @@ def test_a_batch_is_not_written_over(made: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"was changed since daskrf wrote it, and is never replaced"):
         suggest(made / "exact", made / "fp", path, n=3, overwrite=True)
     assert "was changed since it was written" in str(verify(path))
+    assert "a batch of molecules to measure, changed since it was written" in str(found := status(path))
+    assert not found.complete
+    assert f" bytes were written, and there are {path.stat().st_size:,}" in str(found)
 
 
 def test_an_input_is_never_the_output(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
