@@ -6,9 +6,11 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing import forkserver
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import dask
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -18,7 +20,18 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # up is set up once; those of these folders do so all together: they share one SLURM, one S3 server, or a job
 # done undisturbed. Folders are begun in this order, the long ones first, and all others after them.
 TOGETHER = ("cluster", "faults", "objects")
-FIRST = (*TOGETHER, "jobs", "commands", "drivers", "cli")
+FIRST = (*TOGETHER, "jobs", "cli")
+
+# Tests of these folders start Dask workers, again and again.
+WITH_WORKERS = (*TOGETHER, "jobs", "cli", "report")
+PRELOADED = (
+    "distributed",
+    *(
+        f"daskrf.commands.{name}"
+        for name in ("fingerprint", "featurize", "fit", "predict", "screen", "suggest")
+    ),
+    *("tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,15 +74,6 @@ def _in_one_process(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     assert mark.read_text() == process, f"{request.node.nodeid} is in two processes"
 
 
-@pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """Folder of the real data sets: DASKRF_DATA, or ../shared/data beside the repository."""
-    folder = Path(os.environ.get("DASKRF_DATA") or REPOSITORY.parent / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no real data at {folder}: set DASKRF_DATA to the folder that holds guacamol_10k.smiles")
-    return folder
-
-
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """LAPACK rounds by its number of threads: one, in this process and in those that tests start."""
@@ -87,3 +91,29 @@ def _only_new_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _workers_are_forked(request: pytest.FixtureRequest, one_blas_thread: None) -> Iterator[None]:
+    """Fork workers from a server that has imported all they need: they start in one second, not in ten.
+
+    Commands that tests run as processes of their own start them as users' do.
+    """
+    if not any(item.path.parent.name in WITH_WORKERS for item in request.session.items):
+        yield
+        return
+    from distributed.utils import get_mp_context
+
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload([*PRELOADED])
+        forkserver.ensure_running()  # with this environment, whatever tests set
+        yield
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real data sets: DASKRF_DATA, or ../shared/data beside the repository."""
+    folder = Path(os.environ.get("DASKRF_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set DASKRF_DATA to the folder that holds guacamol_10k.smiles")
+    return folder

@@ -8,24 +8,10 @@ from pathlib import Path
 import dask
 import pytest
 from distributed import Client
-from distributed.utils import get_mp_context
 
 from daskrf import local_cluster
 from tests.jobs.conftest import inputs  # noqa: F401  (a fixture)
 from tests.jobs.job import run_job
-
-PRELOADED = [
-    "distributed",
-    *(f"daskrf.commands.{name}" for name in ("fingerprint", "featurize", "fit", "predict", "screen")),
-    *("tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
-]
-
-
-@pytest.fixture(autouse=True, scope="package")
-def _fork_server() -> None:
-    """Workers and drivers are killed often here: fork them from a server that has imported all they need."""
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload(PRELOADED)
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +25,8 @@ def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two worker processes."""
-    settings = {"distributed.worker.multiprocessing-method": "forkserver", "daskrf.wait-for-workers": 60.0}
     with (
-        dask.config.set(settings),
+        dask.config.set({"daskrf.wait-for-workers": 60.0}),
         local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client,
     ):
         yield client

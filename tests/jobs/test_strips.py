@@ -159,7 +159,8 @@ def test_damaged_bits_are_made_again(
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return "spawn_main" in " ".join(process.cmdline()) and not process.children()
+        server = process.parent()  # that of all workers, a copy of which each of them is
+        return server is not None and "forkserver" in " ".join(server.cmdline()) and not process.children()
     except psutil.Error:  # it has ended, and may still be listed
         return False
 
