@@ -163,3 +163,43 @@ def test_truth_values_are_words(tmp_path: Path) -> None:
     path = workbook(tmp_path / "a.xlsx", Sheet=[["id", "active"], ["A", True], ["B", False]])
     assert read_labels(path).y.ravel().tolist() == [1, 0]
     assert label_words(path).endswith("target 'active', 'TRUE' read as 1 and 'FALSE' as 0")
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "text"),
+    [
+        ("General", 57.8, "57.8"),
+        ("0%", 0.66, "66 %"),
+        ("0.00%;[Red]-0.00%", 0.578, "57.8 %"),
+        ("0%", 1, "100 %"),
+        ("0%", 12.0, "1200 %"),
+        ('0.0" uM"', 2.5, "2.5 uM"),
+        ("0.0\\ \\n\\M", 2.5, "2.5 nM"),
+        ('">"0', 50, ">50"),
+        ('"≤ "0.00', 50, "≤50"),
+        ('#,##0.00 "pcs"', 1234.5, "1234.5"),
+        ('_-* #,##0.00_-;\\-* #,##0.00_-;_-* "-"??_-;_-@_-', 7, "7"),
+        ("0.00E+00", 1e-7, "1e-07"),
+        ('"no. "0', 3, "3"),
+        ("@", 3, "3"),
+    ],
+)
+def test_what_a_format_adds_to_a_number_is_read(form: str, value: float, text: str, tmp_path: Path) -> None:
+    path = workbook(tmp_path / "f.xlsx", Data=[["SMILES", "y"], ["CCO", value], ["C", "a%"]])
+    book = openpyxl.load_workbook(path)
+    book["Data"]["B2"].number_format = form
+    book.save(path)
+    with excel._workbook(path) as opened:
+        assert [row[1] for row in excel._cells(opened["Data"])] == ["y", text, "a%"]
+
+
+def test_per_cent_beside_plain_numbers_is_another_unit(tmp_path: Path) -> None:
+    rows = [["SMILES", "% inhibition"], *(["C" * k, 10.5 + k] for k in range(1, 9))]
+    path = workbook(tmp_path / "pct.xlsx", Data=rows)
+    book = openpyxl.load_workbook(path)
+    for k in (3, 5):
+        book["Data"][f"B{k}"].value = 0.66
+        book["Data"][f"B{k}"].number_format = "0%"
+    book.save(path)
+    with pytest.raises(InputError, match="row 3: '% inhibition' holds '66 %', which is in another unit"):
+        read_labels(path, key="structure")

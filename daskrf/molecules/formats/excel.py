@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import PurePath
 from typing import IO, Any
 
@@ -30,6 +32,7 @@ from daskrf.molecules.formats import (
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.spreadsheets import restored
+from daskrf.molecules.units import unit_of_cell
 from daskrf.storage.backend import backend
 
 __all__ = ["ExcelReader"]
@@ -44,10 +47,17 @@ _MOST_TEXT = 1 << 28  # of the texts that its cells share, as XML
 _MOST_ROWS = 1 << 20  # of a sheet, as in Excel
 _LONGEST_CELL = 32_767  # characters, as in Excel
 _TEXTS = "xl/sharedStrings.xml"
+# Of number formats: literal text, quoted or escaped; what is as wide as a character, or fills a cell.
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)', re.DOTALL)
+_SPACES = re.compile(r"[_*].|\[(?!\$)[^\]]*\]")
+_DIGITS = re.compile(r"[0#?]|General")
+_RELATIONS = frozenset(["<", ">", "<=", ">=", "≤", "≥", "=", "~", "≈"])
 
 
 class ExcelReader(Reader):
     """Cells as Excel shows their values: of formulas the last result, numbers to the last bit.
+
+    What a cell's format adds to a number, and changes what it says, is read: per cent, units, < and >.
 
     `Table.delimiter` is the name of the sheet.
     """
@@ -174,13 +184,53 @@ def _sheet(path: PurePath, book: Any, table: Table) -> Any:
 def _cells(sheet: Any, first: int = 1) -> Iterator[list[str]]:
     """Yield the rows of a sheet as text, from row `first`, counted from 1."""
     sheet.reset_dimensions()  # which programs other than Excel write wrongly
-    for number, row in enumerate(sheet.iter_rows(min_row=first, values_only=True), first):
+    formats: dict[int, tuple[str, int, str]] = {}
+    for number, row in enumerate(sheet.iter_rows(min_row=first), first):
         if number > _MOST_ROWS:
             raise _TooLargeError(f"has more than {_MOST_ROWS:,} rows in the sheet {sheet.title!r}")
-        cells = [_text(value) for value in row]
+        cells = [_shown(cell, formats) for cell in row]
         if (longest := max(map(len, cells), default=0)) > _LONGEST_CELL:
             raise _TooLargeError(f"has a cell of {longest:,} characters in row {number:,}")
         yield cells
+
+
+def _shown(cell: Any, formats: dict[int, tuple[str, int, str]]) -> str:
+    """Return a cell as text; `formats` remembers what each style adds to numbers."""
+    value = cell.value
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return _text(value)
+    if (style := cell._style_id) not in formats:
+        formats[style] = added_by(cell.number_format)
+    before, decades, after = formats[style]
+    text = str(Decimal(_text(value)).scaleb(decades).normalize().__format__("f")) if decades else _text(value)
+    return f"{before}{text}{after}"
+
+
+def added_by(form: str) -> tuple[str, int, str]:
+    """Return what a number format writes before a number, by how many decades it multiplies it, and the rest.
+
+    Only what changes the meaning counts: per cent, known units, currencies, and signs of relations.
+
+    Examples
+    --------
+    >>> added_by("0.0%"), added_by('0.0" uM"'), added_by('">"0'), added_by('#,##0.00 "pcs"')
+    (('', 2, ' %'), ('', 0, ' uM'), ('>', 0, ''), ('', 0, ''))
+    """
+    first = _LITERAL.split(_SPACES.sub("", form.partition(";")[0]))
+    # Of a split by two groups: text, quoted, escaped, text, ...
+    parts = [
+        (text, literal or escaped or "")
+        for text, literal, escaped in zip(first[::3], [*first[1::3], ""], [*first[2::3], ""], strict=True)
+    ]
+    before, after, seen, decades = "", "", False, 0
+    for text, literal in parts:
+        seen = seen or bool(_DIGITS.search(text))
+        decades = 2 if "%" in text else decades
+        before, after = (before, after + literal) if seen else (before + literal, after)
+    relation = before.strip() if before.strip() in _RELATIONS else ""
+    if decades:
+        return relation, decades, " %"
+    return relation, 0, f" {after.strip()}" if unit_of_cell(after) is not None else ""
 
 
 def _text(value: Any) -> str:
