@@ -200,8 +200,8 @@ def evaluate(
         Seed of the random cut into folds.
     every_row : bool, optional
         Give each row of the labels its own row in the predictions, in order, also where there is no
-        prediction: numbers are NaN then, empty in text, and a column reason says why. Default: only for
-        labels in memory.
+        prediction: numbers are NaN then, empty in text, and a column reason says why. With `repeats`, all
+        rows of a molecule have the one label that was taken for it. Default: only for labels in memory.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
