@@ -61,7 +61,8 @@ from daskrf.jobs.spacehits import Candidates as Products
 from daskrf.jobs.spaceranking import ranks_itself
 from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import measured_of, names_in
-from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
+from daskrf.jobs.wholefile import smiles_in
+from daskrf.molecules import TableFormat, given_words
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Limit, limits_of
 from daskrf.molecules.fingerprints import equal_fingerprints
@@ -312,7 +313,7 @@ def suggest(
         greedy, and the expected or probable improvement for ei and pi. All molecules get standard deviations
         then, which costs more.
     exclude : path or sequence of paths
-        Files of molecules to leave out, such as earlier batches.
+        Files of molecules to leave out, such as earlier batches, or fingerprint stores. They may hold none.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
         What counts as the same molecule as a labelled one, one of a file to leave out, or a better pick: the
         structure, however its SMILES is written; the parent, its largest fragment without charges, so that
@@ -574,10 +575,12 @@ class SuggestJob(ScreenJob):
         self.smiles, reason = self.measured.known, self.measured.reason
         yield from self._excluded_labelled(run, self.smiles, reason, self.demands.exclude_by)
         for path in self.demands.exclude:
-            found = _molecules_of(path)
+            found, lost = smiles_in(as_path(path), run.progress, accept_rejects=self.files[-1])
             name = given_words(path) or as_path(path).name
             how = LEVEL_WORDS[self.level]
             self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by {how}")
+            if lost:
+                self._note(run, f"not left out: {lost}")
             yield Excluded.of(f"a molecule of {name}", found, run.work, self.level)
 
     @property
@@ -1453,13 +1456,6 @@ def _check_std(std: str, rule: Acquisition, several: bool) -> None:
             f"{rule.name} ranks all molecules without standard deviations; leave out --std all, or take ucb, "
             "ei or pi."
         )
-
-
-def _molecules_of(path: Paths) -> list[str]:
-    """Return the SMILES of a file of molecules."""
-    library = scan_files(lay_out(path, None), None)
-    parts = range(len(library.partitions))
-    return [text for p in parts for batch in read_partition(library, p) for text in batch.smiles]
 
 
 def _words_of(rule: Acquisition) -> str:

@@ -109,8 +109,9 @@ class Excluded:
 @functools.lru_cache(maxsize=8)
 def _structures(path: str, key: str, level: Level) -> KnownStructures:
     arrays = needed_checkpoint(path, key).arrays
-    names = arrays["smiles"].tobytes().decode().split("\n")
-    return KnownStructures(names, level, arrays["graphs"].tolist())
+    graphs = arrays["graphs"].tolist()
+    names = arrays["smiles"].tobytes().decode().split("\n") if graphs else []
+    return KnownStructures(names, level, graphs)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ __all__ = [
     "mol_reader",
     "packed",
     "radical_finder",
+    "refuser",
     "sentence",
     "syntax_checker",
     "unmarker",
@@ -189,6 +190,24 @@ def syntax_checker() -> Callable[[str], bool]:
         return not refusal_of_text(text, "keep") and Chem.MolFromSmiles(text, sanitize=False) is not None
 
     return is_smiles
+
+
+def refuser() -> Callable[[str], str]:
+    """Return a function from a SMILES to the reason why RDKit rejects it, or to "" if it reads it.
+
+    Examples
+    --------
+    >>> refuser()("OCC"), refuser()("CC)")
+    ('', 'RDKit cannot parse: extra close parentheses at position 3')
+    """
+    silence = rdBase.BlockLogs()
+
+    def why(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
+        return refused or ("" if Chem.MolFromSmiles(text) is not None else explain(text))
+
+    return why
 
 
 def radical_finder() -> Callable[[str], bool]:

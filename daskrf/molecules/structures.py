@@ -22,6 +22,7 @@ __all__ = [
     "canonical_smiles",
     "inchikeys",
     "parents",
+    "refusals",
     "same_names",
     "unmarked",
 ]
@@ -67,6 +68,18 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
     texts = list(smiles)
     found = each("daskrf.molecules.counter:canonizer", (), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
+
+
+def refusals(smiles: Sequence[str]) -> list[str]:
+    """Return why RDKit rejects each SMILES, "" for one that it reads.
+
+    Examples
+    --------
+    >>> refusals(["OCC", "C1CC"])
+    ['', 'RDKit cannot parse: unclosed ring']
+    """
+    found = each("daskrf.molecules.counter:refuser", (), smiles)
+    return [f"RDKit {why.reason}" if isinstance(why, Lost) else why for why in found]
 
 
 def unmarked(smiles: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from daskrf import fingerprint, fit, predict, suggest
-from daskrf.errors import OptionError
+from daskrf.errors import InputError, OptionError
 from daskrf.molecules.enumeration import ReactionLibrary
 
 LABELLED = ["Oc1ccccn1", "CC(=O)O", "C[C@H](N)C(=O)Nc1ccccc1", "CCN(CC)CCO", *ReactionLibrary().smiles(0, 40)]
@@ -68,6 +68,55 @@ def test_files_to_leave_out_are_compared_alike(model: Path, tmp_path: Path) -> N
         "deuterated",
         "twin",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("Z123\nZ456\n", r"2 of the first 2 lines of .*unwanted\.csv .* line 1 \('Z123': RDKit cannot parse"),
+        ("CCO\nCCCCCCCCN\nZ1\nZ2\nZ3\n", r"3 of the first 5 lines .* line 3 \('Z1'"),
+        ("smiles,name\n,failed1\n", r"1 of the first 1 lines .* line 2 \(',failed1': no SMILES\)"),
+    ],
+)
+def test_files_to_leave_out_that_hold_no_molecules_are_refused(
+    model: Path, tmp_path: Path, text: str, example: str
+) -> None:
+    unwanted = tmp_path / "unwanted.csv"
+    unwanted.write_text(text)
+    with pytest.raises(InputError, match=example):
+        suggest(model, library(), tmp_path / "b.csv", n=1, exclude=unwanted)
+    report = suggest(model, library(), tmp_path / "b.csv", n=1, exclude=unwanted, accept_rejects=True)
+    assert "not left out: " in str(report)
+
+
+def test_rows_to_leave_out_that_cannot_be_read_are_counted(model: Path, tmp_path: Path) -> None:
+    """One has no syntax of SMILES, and one a carbon with five bonds."""
+    (tmp_path / "unwanted.smi").write_text("CCCCCCCCN\nZ123\nOC1=NNC(C)=C1\nC(C)(C)(C)(C)C\n")
+    report = suggest(model, library(), tmp_path / "b.csv", n=3, exclude=tmp_path / "unwanted.smi")
+    assert {name.rstrip(" 12") for name in report.table["id"].to_pylist()} == {
+        "enantiomer",
+        "deuterated",
+        "twin",
+    }
+    assert "2 molecules of unwanted.smi to leave out by tautomer" in str(report)
+    assert "not left out: 2 rows could not be read as molecules, such as line 2 of " in str(report)
+    assert "unwanted.smi ('Z123': RDKit cannot parse" in str(report)
+
+
+@pytest.mark.parametrize("text", ["smiles,name\n", ""])
+def test_files_to_leave_out_may_be_empty(model: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "failed.csv").write_text(text)
+    free = FREE["tautomer"]
+    report = suggest(model, library(), tmp_path / "b.csv", n=len(free), exclude=tmp_path / "failed.csv")
+    assert report.table.num_rows == len(free)
+    assert "0 molecules of failed.csv to leave out by tautomer" in str(report)
+
+
+def test_stores_are_left_out(model: Path, store: Path, tmp_path: Path) -> None:
+    others = ["CCCCCCCCCCO", *library().smiles]
+    report = suggest(model, others, tmp_path / "b.csv", n=1, exclude=store)
+    assert report.table["smiles"].to_pylist() == ["CCCCCCCCCCO"]
+    assert "13 molecules of fp to leave out by tautomer" in str(report)
 
 
 def test_twins_by_fingerprint_are_all_taken_on_request(model: Path, tmp_path: Path) -> None:
