@@ -316,10 +316,10 @@ def suggest(
         Files of molecules to leave out, such as earlier batches, or fingerprint stores. They may hold none.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
         What counts as the same molecule as a labelled one, one of a file to leave out, or a better pick: the
-        structure, however its SMILES is written; the parent, its largest fragment without charges, so that
-        salts and anions are the same; the tautomer, which is the parent whatever the tautomer; or the
-        skeleton, which is that without stereochemistry and isotopes. Above 200,000 labelled molecules these
-        are compared by structure, and the report says so.
+        structure, however its SMILES is written; the parent, its largest fragment that is no usual
+        counter-ion or solvent, without charges, so that salts and anions are the same; the tautomer, which is
+        the parent whatever the tautomer; or the skeleton, which is that without stereochemistry and isotopes.
+        Above 200,000 labelled molecules these are compared by structure, and the report says so.
     same_fingerprint : bool
         Pick several molecules with the same fingerprint, too, such as stereoisomers that the fingerprint does
         not tell apart. Default: the first of them.

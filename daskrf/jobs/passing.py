@@ -18,7 +18,7 @@ from daskrf.jobs.smiles import SmilesSource
 from daskrf.jobs.sources import Source, StoreSource
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.notation import Notation
-from daskrf.molecules.structures import KnownStructures, Level
+from daskrf.molecules.structures import RULES, KnownStructures, Level
 from daskrf.storage.backend import absolute
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
@@ -93,7 +93,7 @@ class Excluded:
     def of(cls, words: str, smiles: Iterable[str], folder: PurePath, level: Level) -> Excluded:
         """Write the molecules to a file in `folder`."""
         known = KnownStructures.of(dict.fromkeys(smiles), level)
-        key = hash_of([words, known.names, level])
+        key = hash_of([words, known.names, level, RULES])
         path = folder / f"excluded-{key[:16]}"
         graphs = np.array(known.graphs, np.int64)
         arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(known.names), "graphs": graphs}

@@ -61,8 +61,8 @@ def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = Fals
         parts = (store.read_rows(p, ["smiles"])["smiles"] for p in range(store.n_partitions))
         return [text for part in parts for text in part.to_pylist()], ""
     files = lay_out(path)
-    for line in (*table_words(files), *check_first_lines(files, accept=accept_rejects)):
-        progress.note(line)
+    for words in (*table_words(files), *check_first_lines(files, accept=accept_rejects)):
+        progress.note(words)
     library = scan_files(files, empty_ok=True)
     found: list[str] = []
     lost: list[tuple[int, int, str, str]] = []

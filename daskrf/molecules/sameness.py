@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable
 
@@ -10,23 +11,29 @@ from rdkit.Chem import rdMolHash
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from daskrf.molecules.costs import refusal_of_rings, refusal_of_text
+from daskrf.molecules.counterions import COUNTERIONS
 from daskrf.molecules.stereogroups import canonical, written
 
 __all__ = ["parenter", "tautomerizer"]
+
+_CARBON = 6
 
 
 def parenter() -> Callable[[str], tuple[str, int]]:
     """Return a function from a SMILES to that of its parent, and to a number of the graph of its elements.
 
     The parent is the fragment with most atoms, metals cut off, without the charges that hydrogens can
-    neutralize. The number is the same for all tautomers, isotopes and stereoisomers of it; 0 if RDKit cannot
-    read the text, which is its own parent.
+    neutralize. Fragments without carbon, and known counter-ions and solvents, are no parents while another
+    one is there, however large. The number is the same for all tautomers, isotopes and stereoisomers of it; 0
+    if RDKit cannot read the text, which is its own parent.
 
     Examples
     --------
     >>> parent = parenter()
     >>> parent("C[NH3+].[Cl-]")[0], parent("CC(=O)O[Na]")[0], parent("C[N+](C)(C)CC(=O)[O-]")[0]
     ('CN', 'CC(=O)O', 'C[N+](C)(C)CC(=O)O')
+    >>> parent("CN.Cc1ccc(S(=O)(=O)O)cc1")[0], parent("CC(=O)O.Cc1ccc(S(=O)(=O)O)cc1")[0]
+    ('CN', 'Cc1ccc(S(=O)(=O)O)cc1')
     >>> parent("Oc1ccccn1")[1] == parent("O=c1cccc[nH]1")[1]
     True
     """
@@ -40,11 +47,39 @@ def parenter() -> Callable[[str], tuple[str, int]]:
         molecule = None if refused else Chem.MolFromSmiles(text)
         if molecule is None:
             return text, 0
-        bare = charges.uncharge(fragments.choose(metals.Disconnect(molecule)))
+        apart = _without_counterions(metals.Disconnect(molecule), charges)
+        bare = charges.uncharge(fragments.choose(apart))
         molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive all anew
         return canonical(molecule), _graph(molecule)
 
     return parent
+
+
+def _without_counterions(molecule: Chem.Mol, charges: rdMolStandardize.Uncharger) -> Chem.Mol:
+    """Return a molecule without fragments that are counter-ions and solvents, unless all of them are."""
+    places = Chem.GetMolFrags(molecule)
+    if len(places) < 2:
+        return molecule
+    known = _counterions()
+    aside = [
+        not any(atom.GetAtomicNum() == _CARBON for atom in part.GetAtoms())
+        or Chem.MolToSmiles(_plain(charges.uncharge(part))) in known
+        for part in Chem.GetMolFrags(molecule, asMols=True)
+    ]
+    if all(aside) or not any(aside):
+        return molecule
+    left = Chem.RWMol(molecule)
+    left.BeginBatchEdit()
+    for atom in (atom for part, out in zip(places, aside, strict=True) if out for atom in part):
+        left.RemoveAtom(atom)
+    left.CommitBatchEdit()
+    return left.GetMol()
+
+
+@functools.cache
+def _counterions() -> frozenset[str]:
+    """Return the names that counter-ions and solvents have without charges and stereochemistry."""
+    return frozenset(Chem.MolToSmiles(_plain(Chem.MolFromSmiles(text))) for text in COUNTERIONS)
 
 
 def _graph(molecule: Chem.Mol) -> int:

@@ -16,6 +16,7 @@ from daskrf.molecules.library import clean_smiles, has_groups
 __all__ = [
     "LEVELS",
     "LEVEL_WORDS",
+    "RULES",
     "KnownStructures",
     "Level",
     "Molecules",
@@ -34,10 +35,14 @@ LEVELS = get_args(Level)
 - structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
   Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ.
 - parent: so are those of the fragments with most atoms, metals cut off, without charges that hydrogens can
-  neutralize: salts, solvates, anions and cations.
+  neutralize: salts, solvates, anions and cations. Fragments without carbon, and known counter-ions and
+  solvents, count only where there is no other one: see `daskrf.molecules.counterions`.
 - tautomer: so are their canonical tautomers. Stereocentres count, but not at double bonds that move.
 - skeleton: so are these without stereochemistry and isotopes.
 """
+
+RULES = 2
+"""Number of these rules, for keys of what is kept; another one where the same molecules are others."""
 
 LEVEL_WORDS = {
     "structure": "structure",

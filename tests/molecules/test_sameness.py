@@ -7,12 +7,14 @@ import random
 import pytest
 from rdkit import Chem
 
+from daskrf.molecules.counterions import COUNTERIONS
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.fingerprints import FingerprintSpec, equal_fingerprints
 from daskrf.molecules.sameness import parenter
 from daskrf.molecules.structures import LEVELS, KnownStructures, parents, same_names, tautomers
 from tests.molecules.test_orders import UGLY, orders
 
+PAMOIC = "O=C(O)c1cc2ccccc2c(Cc2c(O)c(C(=O)O)cc3ccccc23)c1O"
 PAIRS = {
     "structure": [("OCC", "C(O)C"), ("c1ccccc1O", "OC1=CC=CC=C1"), ("C[C@H](N)O", "O[C@@H](N)C")],
     "parent": [
@@ -24,6 +26,16 @@ PAIRS = {
         ("C[C@H](N)C(=O)O", "C[C@H]([NH3+])C(=O)[O-]"),
         ("C[N+](C)(C)CC(=O)[O-]", "C[N+](C)(C)CC(=O)O.[Cl-]"),
         ("NCc1ccccc1", "[NH3+]Cc1ccccc1.[O-]S(C)(=O)=O"),
+        ("CN1CCCN=C1/C=C/c1cccs1", f"CN1CCCN=C1/C=C/c1cccs1.{PAMOIC}"),
+        ("CN1CCCN=C1/C=C/c1cccc(O)c1", f"CN1CCCN=C1/C=C/c1cccc(O)c1.{PAMOIC}"),
+        ("CN", "CN.OS(=O)(=O)c1ccc(C)cc1"),
+        ("CN", "C[NH3+].[O-]C(=O)/C=C/C(=O)O"),
+        ("CCN", "CCN.O[C@@H]([C@H](O)C(=O)O)C(=O)[O-].[Na+]"),
+        ("CCN", "CCN.O[C@H]([C@@H](O)C(=O)O)C(=O)O"),
+        ("CCn1cc[n+](C)c1", "CCn1cc[n+](C)c1.F[P-](F)(F)(F)(F)F"),
+        ("C[C@H](F)N", "C[C@H](F)N.OS(=O)(=O)O.CS(C)=O"),
+        ("OC(=O)c1ccccc1", "[Na+].[O-]C(=O)c1ccccc1.O"),
+        ("OC(=O)c1ccccc1", "OC(=O)c1ccccc1.NCCO"),
     ],
     "tautomer": [
         ("Oc1ccccn1", "O=c1cccc[nH]1"),
@@ -54,6 +66,8 @@ OTHERS = [
     ("Cn1cnc2ccccc21", "Cc1nc2ccccc2[nH]1"),
     ("CC(C)O", "CCCO"),
     ("[Na+].[Cl-]", "[K+].[Br-]"),
+    (f"CN1CCCN=C1/C=C/c1cccs1.{PAMOIC}", f"CN1CCCN=C1/C=C/c1cccc(O)c1.{PAMOIC}"),
+    ("CN.OS(=O)(=O)c1ccc(C)cc1", "CCN.OS(=O)(=O)c1ccc(C)cc1"),
 ]
 CASES = [(level, *pair) for level, pairs in PAIRS.items() for pair in pairs]
 
@@ -117,6 +131,20 @@ def test_a_text_that_is_no_molecule_is_only_itself() -> None:
         assert same_names(["Qq", "C1CC", ""], level) == ["Qq", "C1CC", ""]
         assert KnownStructures.of(["Qq"], level).among(["Qq", "q", "C1CC"]) == [True, False, False]
         assert KnownStructures([], level).among(["CC", ""]) == [False, False]
+
+
+def test_racemates_stay_such_without_their_counterions() -> None:
+    parent = parenter()
+    assert parent("OC(=O)C(=O)O.N[C@H]1CCOC1 |&1:7|")[0] == "N[C@H]1CCOC1 |&1:1|"
+    assert parent("OC(=O)C(=O)O.N[C@H]1CCOC1")[0] == "N[C@H]1CCOC1"
+
+
+def test_counterions_are_known_in_all_forms_and_once() -> None:
+    """Each is set aside beside an amine, and none is a fragment of two."""
+    names = [Chem.CanonSmiles(text) for text in COUNTERIONS]
+    assert len(set(names)) == len(names)
+    assert {parenter()(f"CCCN.{text}")[0] for text in COUNTERIONS} == {"CCCN"}
+    assert not [text for text in COUNTERIONS if "." in text or "@" in text or "/" in text]
 
 
 def test_graphs_of_elements_are_those_of_all_tautomers_and_stereoisomers() -> None:
