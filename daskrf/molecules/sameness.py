@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Callable
 
 from rdkit import Chem, rdBase
@@ -16,16 +17,19 @@ from daskrf.molecules.stereogroups import canonical, written
 
 __all__ = ["parenter", "tautomerizer"]
 
-_CARBON = 6
+_CARBON, _NITROGEN = 6, 7
+_POSITIVE = (15, 16, 33, 34, 52)  # P, S, As, Se, Te, which have room for a further bond
+_NEGATIVE = (8, 7, 16, 34, 6)  # O, N, S, Se, C: the first gets the bond where there are several
 
 
 def parenter() -> Callable[[str], tuple[str, int]]:
     """Return a function from a SMILES to that of its parent, and to a number of the graph of its elements.
 
-    The parent is the fragment with most atoms, metals cut off, without the charges that hydrogens can
-    neutralize. Fragments without carbon, and known counter-ions and solvents, are no parents while another
-    one is there, however large. The number is the same for all tautomers, isotopes and stereoisomers of it; 0
-    if RDKit cannot read the text, which is its own parent.
+    The parent is the fragment with most atoms, metals cut off, without the charges that hydrogens, or double
+    bonds of phosphorus, sulfur and their like, can neutralize. Fragments without carbon, and known
+    counter-ions and solvents, are no parents while another one is there, however large. The number is the
+    same for all tautomers, isotopes and stereoisomers of it; 0 if RDKit cannot read the text, which is its
+    own parent.
 
     Examples
     --------
@@ -34,6 +38,8 @@ def parenter() -> Callable[[str], tuple[str, int]]:
     ('CN', 'CC(=O)O', 'C[N+](C)(C)CC(=O)O')
     >>> parent("CN.Cc1ccc(S(=O)(=O)O)cc1")[0], parent("CC(=O)O.Cc1ccc(S(=O)(=O)O)cc1")[0]
     ('CN', 'Cc1ccc(S(=O)(=O)O)cc1')
+    >>> parent("C[S@+]([O-])CC")[0], parent("C[S@](=O)CC")[0], parent("CN=[N+]=[N-]") == parent("C[N-][N+]#N")
+    ('CC[S@](C)=O', 'CC[S@](C)=O', True)
     >>> parent("Oc1ccccn1")[1] == parent("O=c1cccc[nH]1")[1]
     True
     """
@@ -47,12 +53,59 @@ def parenter() -> Callable[[str], tuple[str, int]]:
         molecule = None if refused else Chem.MolFromSmiles(text)
         if molecule is None:
             return text, 0
-        apart = _without_counterions(metals.Disconnect(molecule), charges)
+        apart = _without_counterions(_joined(metals.Disconnect(molecule)), charges)
         bare = charges.uncharge(fragments.choose(apart))
         molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive all anew
         return canonical(molecule), _graph(molecule)
 
     return parent
+
+
+def _joined(molecule: Chem.Mol) -> Chem.Mol:
+    """Return a molecule with double bonds in place of opposite charges side by side.
+
+    These are sulfoxides, sulfones, phosphine oxides, ylides and the like; azides and diazo compounds become
+    N=[N+]=[N-] and C=[N+]=[N-].
+    """
+    if not any(atom.GetFormalCharge() > 0 for atom in molecule.GetAtoms()):
+        return molecule
+    ranks = list(Chem.CanonicalRankAtoms(molecule))
+    pairs = [
+        (_NEGATIVE.index(anion.GetAtomicNum()), ranks[anion.GetIdx()], cation.GetIdx(), anion.GetIdx())
+        for bond in molecule.GetBonds()
+        if bond.GetBondType() == Chem.BondType.SINGLE
+        for cation, anion in itertools.permutations((bond.GetBeginAtom(), bond.GetEndAtom()))
+        if cation.GetFormalCharge() > 0 > anion.GetFormalCharge() and anion.GetAtomicNum() in _NEGATIVE
+        if cation.GetAtomicNum() in _POSITIVE or _end_of_diazo(cation) is not None
+    ]
+    if not pairs:
+        return molecule
+    joined = Chem.RWMol(molecule)
+    Chem.Kekulize(joined, clearAromaticFlags=True)
+    for *_, cation, anion in sorted(pairs):
+        one, other = joined.GetAtomWithIdx(cation), joined.GetAtomWithIdx(anion)
+        if one.GetFormalCharge() < 1:
+            continue
+        end = _end_of_diazo(one)
+        joined.GetBondBetweenAtoms(cation, anion).SetBondType(Chem.BondType.DOUBLE)
+        other.SetFormalCharge(other.GetFormalCharge() + 1)
+        if end is None:
+            one.SetFormalCharge(one.GetFormalCharge() - 1)
+        else:
+            joined.GetBondBetweenAtoms(cation, end.GetIdx()).SetBondType(Chem.BondType.DOUBLE)
+            end.SetFormalCharge(-1)
+    fits = Chem.SanitizeMol(joined, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
+    return joined.GetMol() if fits else molecule
+
+
+def _end_of_diazo(atom: Chem.Atom) -> Chem.Atom | None:
+    """Return the last atom of X-[N+]#N, of which the middle one is given; None if it is none."""
+    for bond in atom.GetBonds() if atom.GetAtomicNum() == _NITROGEN else ():
+        end = bond.GetOtherAtom(atom)
+        triple = bond.GetBondType() == Chem.BondType.TRIPLE
+        if triple and end.GetAtomicNum() == _NITROGEN and end.GetFormalCharge() == 0:
+            return end
+    return None
 
 
 def _without_counterions(molecule: Chem.Mol, charges: rdMolStandardize.Uncharger) -> Chem.Mol:

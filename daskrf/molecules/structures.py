@@ -33,10 +33,12 @@ LEVELS = get_args(Level)
 """What counts as the same molecule, each level with all that the one before it takes for the same.
 
 - structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
-  Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ.
+  Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ, and so do sulfoxides drawn
+  with charges, S+ and O-, and with a double bond.
 - parent: so are those of the fragments with most atoms, metals cut off, without charges that hydrogens can
-  neutralize: salts, solvates, anions and cations. Fragments without carbon, and known counter-ions and
-  solvents, count only where there is no other one: see `daskrf.molecules.counterions`.
+  neutralize, or double bonds in sulfoxides, phosphine oxides and ylides: salts, solvates, anions and cations.
+  Fragments without carbon, and known counter-ions and solvents, count only where there is no other one: see
+  `daskrf.molecules.counterions`.
 - tautomer: so are their canonical tautomers. Stereocentres count, but not at double bonds that move.
 - skeleton: so are these without stereochemistry and isotopes.
 """
