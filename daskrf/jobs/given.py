@@ -340,8 +340,8 @@ def _items(given: Any, what: str) -> list[Any]:
     if not isinstance(items, list):
         raise InputError(_refusal(given, what))
     for item in items:
-        # A molecule that could not be read is None, or NaN in a column of pandas.
-        if not (_is_item(item) or item is None or isinstance(item, float)):
+        # A molecule that could not be read is None, or NaN or NA in a column of pandas.
+        if not (_is_item(item) or isinstance(item, float) or type(item).__name__ in ("NoneType", "NAType")):
             raise InputError(_refusal(item, f"an element of {what}"))
     if not items:
         raise InputError(f"{what} is empty; give at least one molecule or file.")

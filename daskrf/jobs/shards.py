@@ -58,7 +58,8 @@ class Shard:
         """Return the shard named by a text i/n; a `Shard` is returned as is."""
         if isinstance(shard, Shard):
             return shard
-        found = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard)
+        given = isinstance(shard, str)
+        found = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard) if given else None
         if found is None:
             raise _refusal(shard)
         return cls(int(found[1]), int(found[2]))
@@ -71,7 +72,7 @@ class Shard:
         return f"{self.index}/{self.count}"
 
 
-def _refusal(text: str) -> InputError:
+def _refusal(text: object) -> InputError:
     return InputError(
         f"A shard is i/n with i from 0 to n - 1, such as 0/64 for the first and 63/64 for the last of 64, "
         f"not {text!r}."

@@ -169,7 +169,9 @@ def _is_utf8(text: str) -> bool:
 
 
 def as_list(given: Any) -> list[Any]:
-    """Return one or several paths as a list."""
+    """Return one or several paths, or none, as a list."""
+    if given is None:
+        return []
     return [given] if isinstance(given, (str, os.PathLike)) else list(given)
 
 

@@ -125,6 +125,20 @@ def test_predictions_and_hits_of_what_is_in_memory(model: Path, tmp_path: Path) 
         daskrf.predict(model, FRAME[:10], tmp_path / "frame")
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_molecules_of_a_list_are_rows(model: Path, missing: Any) -> None:
+    rows = daskrf.predict(model, ["CCO", missing, "c1ccccc1"]).to_pandas()
+    assert rows["mean"].isna().tolist() == [False, True, False]
+    assert rows["reason"].tolist()[1] == "no SMILES"
+
+
+def test_nothing_to_leave_out_may_be_none(model: Path, tmp_path: Path) -> None:
+    none = daskrf.suggest(model, ["CCO", "CCN"], tmp_path / "b.csv", n=2, maximize=True, exclude=None)
+    assert sorted(none.table["smiles"].to_pylist()) == ["CCN", "CCO"]
+    with pytest.raises(InputError, match="no input files are given; name at least one"):
+        daskrf.predict(model, None)
+
+
 def test_every_command_takes_data(model: Path, tmp_path: Path) -> None:
     others = list(ReactionLibrary().smiles(N, 2 * N))
     batch = daskrf.suggest(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -26,8 +27,8 @@ from daskrf.storage.lock import StoreLock
 from tests.jobs.job import N_MOLECULES, data_digests
 
 
-@pytest.mark.parametrize("text", ["3/3", "0/0", "a/b", "1", "-1/3", "1/2/3", "", "1.0/3", "٣/٤"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["3/3", "0/0", "a/b", "1", "-1/3", "1/2/3", "", "1.0/3", "٣/٤", (0, 2), 1])
+def test_what_is_no_shard_is_refused(text: Any) -> None:
     with pytest.raises(InputError, match="A shard is i/n"):
         Shard.of(text)
 
