@@ -24,8 +24,8 @@ from daskrf.jobs.models import Model, open_model, read_model, score_seconds, tar
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
-from daskrf.molecules import TableFormat
-from daskrf.molecules.frames import InputIndex
+from daskrf.molecules import TableFormat, lay_out
+from daskrf.molecules.frames import INDEX, InputIndex
 from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
@@ -261,9 +261,10 @@ class _Predict(Job[PredictReport]):
         if self.in_file:
             refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        self.features = source_for(
-            *(run, self.model, *self.files), keep_columns=self.in_file, empty_ok=is_given(self.files[0])
-        )
+        given = is_given(self.files[0])
+        if given and not self.in_file and not self.prints:
+            self.files = _with_index(*self.files)
+        self.features = source_for(*(run, self.model, *self.files), keep_columns=self.in_file, empty_ok=given)
         rows = sum(self.features.partition_rows)
         if self.prints and rows > MOST_PRINTED and not is_given(self.files[0]):
             raise InputError(
@@ -381,6 +382,17 @@ class _Predict(Job[PredictReport]):
             *(rejects if about["rejected"] else None, notes),
             scales=self.model.scales_of(self.model.targets),
         )
+
+
+def _with_index(
+    source: Paths | Sequence[Paths], format: TableFormat | None, fragments: str | None, accept_rejects: bool
+) -> tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]:
+    """Return files of what was given in memory, of which the columns with the index of its rows are kept."""
+    format = format or TableFormat()
+    names = [layout.names or () for _, layout in lay_out(source, format)]
+    own = [name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)]
+    kept = tuple(dict.fromkeys((*format.extra, *own)))
+    return source, replace(format, extra=kept), fragments, accept_rejects
 
 
 def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:

@@ -158,6 +158,19 @@ def test_predictions_have_the_index_of_what_is_given(name: str, model: Path) -> 
         assert {k: text for k, text in enumerate(found["reason"]) if isinstance(text, str)} == REASONS
 
 
+def test_a_folder_of_predictions_holds_the_index(model: Path, tmp_path: Path) -> None:
+    frame = FRAME.set_axis(INDICES["unsorted"]).assign(price="1")
+    daskrf.predict(model, frame, tmp_path / "p.csv")
+    for name in ("folder", "folder"):  # goes on with the same
+        daskrf.predict(model, frame, tmp_path / name)
+    found = PredictionStore.open(tmp_path / "folder").read(0).to_pandas()
+    assert pd.read_csv(tmp_path / "p.csv")["input_index"].tolist() == frame.index.tolist()
+    assert found["input_index"].tolist() == [str(label) for label in frame.index]  # as all columns of files
+    assert "price" not in found
+    daskrf.predict(model, frame["smiles"].tolist(), tmp_path / "list")
+    assert "input_index" not in PredictionStore.open(tmp_path / "list").read(0).column_names
+
+
 def test_several_data_are_predicted_in_their_order(model: Path, tmp_path: Path) -> None:
     one, other = FRAME[:3].set_axis([5, 5, 6]), FRAME[3:].set_axis(list("vwxyz"))
     found = daskrf.predict(model, [one, "CCO", other["smiles"], one]).to_pandas()
