@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, printable
+from daskrf.molecules.beside import UNIT_NAMES, columns_beside, is_limit, named, no_relation
 from daskrf.molecules.columns import (
     counts_rows,
     is_header,
@@ -51,7 +52,6 @@ from daskrf.molecules.notation import (
     EMPTY,
     HUGE,
     LOGARITHM,
-    MISSING,
     NUMBER,
     OTHERWISE,
     RELATIONS,
@@ -103,8 +103,6 @@ KEYS = {
 BY_SMILES = ("smiles", *LEVELS, "inchikey")
 _INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
 CENSORED_AS = ("drop", "value")
-UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
-RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
@@ -378,12 +376,11 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
         if column in given.more:
             found += f", {column_words(table.names, given.more[column])} {said}"
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
-    if given.unused:
-        found += f"; {column_words(table.names, *given.unused)} unused: it is not known which target is meant"
-    if given.other is not None:
-        found += f"; {column_words(table.names, given.other)} unused: it holds no relations such as >"
+    for why in dict.fromkeys(given.unused.values()):
+        places = [place for place, own in given.unused.items() if own == why]
+        found += f"; {column_words(table.names, *places)} unused: {why}"
     what = KEYS[key]
-    if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
+    if key == "inchikey" and given.key_position != named(given.names, _INCHIKEY_NAMES, ()):
         what = "InChIKeys of the SMILES"
     where = f"{what} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
@@ -482,11 +479,12 @@ class _Given:
     key_position: int
     targets: list[int]
     scales: tuple[Scale, ...]
-    more: Mapping[str, int]  # positions of further columns: relations, units, replicates and their deviations
+    more: Mapping[
+        str, int
+    ]  # positions of further columns: relations, flags, units, replicates, their deviations
     notations: tuple[Notation, ...]
     limits: tuple[Limits, ...] = ()
-    unused: tuple[int, ...] = ()  # positions of relations and units that do not say whose they are
-    other: int | None = None  # position of a column that is called as relations are, and holds others
+    unused: Mapping[int, str] = field(default_factory=dict)  # why further columns are not: see `beside`
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -572,14 +570,14 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     _check_names(path, [names[position] for position in positions])
     if more and len(positions) > 1:
         raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
-    usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
-    there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
-    usually = {what: place for what, place in there.items() if place is not None}
+    units = named(names, UNIT_NAMES, (*taken, *positions)) if reading.unit is None else None
+    beside, unused = columns_beside(path, head, positions, taken)
     several = len(positions) > 1  # then it is not known which is meant
-    other: int | None = None
-    if not several and "relations" in usually and not _tells_relations(path, head, usually["relations"]):
-        other = usually.pop("relations")
-    more |= {} if several else usually
+    if units is not None and several:
+        unused[units] = "it is not known which target is meant"
+    elif units is not None:
+        beside["units"] = units
+    more |= beside
     notations = _notations(path, head, at, positions, names)
     scales = scales_of(
         [names[position] for position in positions],
@@ -590,11 +588,10 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     )
     if not scales[0].units:
         more.pop("units", None)
-    unused = tuple(usually.values()) if several else ()
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
-    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused, other)
+    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused)
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:
@@ -604,27 +601,6 @@ def _check_names(path: PurePath, targets: Sequence[str]) -> None:
             f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
             "name; rename one of them"
         )
-
-
-def _tells_relations(path: PurePath, head: Head, place: int) -> bool:
-    """Return whether a column with a usual name holds relations; refuse one that tells them unknown words.
-
-    That of an operator, a prefix or a modifier may be of other things, such as the person who measured.
-    """
-    texts = [text for text in head.values(place) if text.strip().lower() not in MISSING]
-    if not texts or any(sign_of(text) is not None for text in texts):
-        return True
-    name = head.names[place]
-    if normalised(name) not in ("operator", "prefix", "modifier"):
-        raise InputError(f"{path}: {_no_relation(name, texts[0])}")
-    return False
-
-
-def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
-    """Return the position of the column with one of the usual names, the best first, or None."""
-    plain = [normalised(name) for name in names]
-    found = (plain.index(name) for name in usual if name in plain)
-    return next((position for position in found if position not in taken), None)
 
 
 def _notations(
@@ -650,8 +626,8 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, head.values, title=head.title)
-    if key == "inchikey" and (named := _named(names, _INCHIKEY_NAMES, ())) is not None:
-        return named
+    if key == "inchikey" and (place := named(names, _INCHIKEY_NAMES, ())) is not None:
+        return place
     if key in BY_SMILES:
         return smiles_position(head)
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
@@ -667,6 +643,7 @@ def _read_parts(
     times: list[np.ndarray] = []
     parts, n_read, unusual = [], 0, _Unusual(given)
     for block in _blocks(given, unusual.reject):
+        _check_flags(given, block)
         shape = len(block.lines), len(block.columns)
         y, kinds = np.empty(shape), np.empty(shape, np.uint8)
         for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
@@ -929,18 +906,24 @@ def _with_relations(given: _Given, block: _Block, texts: list[str]) -> list[str]
     if None in signs.values():
         at = next(at for at, relation in enumerate(relations) if signs[relation] is None)
         name = given.names[given.more["relations"]]
-        raise InputError(f"{given.place(block.lines[at])}: {_no_relation(name, relations[at])}")
+        raise InputError(f"{given.place(block.lines[at])}: {no_relation(name, relations[at])}")
     return [
         f"{sign}{text}" if (sign := signs[relation]) and (is_number(text) or _is_bare(text)) else text
         for relation, text in zip(relations, texts, strict=True)
     ]
 
 
-def _no_relation(name: str, text: str) -> str:
-    return (
-        f"'{printable(name, 60)}' holds {text.strip()!r}, which is no known relation of a label, such as "
-        "<, > or =; correct it, or name the column otherwise"
-    )
+def _check_flags(given: _Given, block: _Block) -> None:
+    """Refuse a label that a flag calls a limit, and does not say of which side."""
+    name = given.names[given.more["flags"]] if "flags" in given.more else ""
+    for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
+        if is_limit(name, flag):
+            raise InputError(
+                f"{given.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which is no known "
+                "relation: it does not say whether the label is an upper or a lower limit; write the "
+                "relations, such as < and >, in its place, or leave the column out to take all labels as "
+                "measured"
+            )
 
 
 def _is_bare(text: str) -> bool:

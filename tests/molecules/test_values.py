@@ -309,3 +309,83 @@ def test_of_several_targets_words_of_a_qualifier_are_not_looked_at(tmp_path: Pat
     (tmp_path / "y.csv").write_text("smiles,qualifier,a,b\nCCO,good,5,1\nCCC,poor,6,2\nCCN,good,4,3\n")
     labels = read_labels(tmp_path / "y.csv", key="structure", targets=["a", "b"])
     assert labels.y.tolist() == [[5.0, 1.0], [6.0, 2.0], [4.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("IC50_relation", "IC50 qualifier", "IC50_operator", "Activity Relation", "Sign", "relationship"),
+        *("IC50_mod", "inequality", "IC50 Prefix", "value_qualifier", "op", "relation (IC50)"),
+        *("standard_relation.1", "Relation type", "censored", "is_censored"),
+    ],
+)
+def test_relations_are_found_by_content(name: str, tmp_path: Path) -> None:
+    rows = f"smiles,{name},IC50 (nM),note\nCCO,=,5,a\nCCC,,6,b\nCCN,>,10000,c\nCCF,less than,1,d\n"
+    path = write(tmp_path, rows)
+    assert f"'{name}' tells censored values" in label_words(path, key="structure")
+    with pytest.raises(InputError, match=r"line 4: 'IC50 \(nM\)' holds '>10000', which is a limit"):
+        read_labels(path, key="structure")
+    labels = read_labels(path, key="structure", censored="drop")
+    assert labels.y.ravel().tolist() == [5.0, 6.0]
+    assert counts(labels) == {LEFT_OUT[3]: 2}
+
+
+def test_relations_in_tags_of_an_sd_file(tmp_path: Path) -> None:
+    block = (
+        "\n  x\n\n  1  0  0  0  0  0            999 V2000\n    0.0000    0.0000    0.0000 C   0  0\nM  END\n"
+    )
+    pairs = [("=", 5), (">", 10000), ("=", 7)]
+    tags = [f">  <IC50 qualifier>\n{sign}\n\n>  <IC50>\n{value}\n\n$$$$\n" for sign, value in pairs]
+    path = write(tmp_path, "".join(block + tag for tag in tags), "a.sdf")
+    labels = read_labels(path, key="structure", censored="drop")
+    assert labels.y.ravel().tolist() == [5.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("IC50,IC50_op,Ki,Ki_op", [5.0]),  # each has its own
+        ("IC50,relation,Ki,Ki_op", [5.0]),  # a usual name comes first
+        ("IC50,side,Ki,hand", [5.0, 6.0, 7.0]),  # none holds relations
+        ("IC50,note,Ki,Ki_op", [5.0, 6.0, 7.0]),  # that of the other one is not taken
+    ],
+)
+def test_of_several_columns_of_relations_that_of_the_target_is_taken(
+    columns: str, expected: list[float], tmp_path: Path
+) -> None:
+    first = ["left", "right", "left"] if "side" in columns else ["", "x", "y"] if "note" in columns else "=<>"
+    second = ["right", "left", "left"] if "side" in columns else ">=="
+    cells = zip("CNO", "567", first, "123", second, strict=True)
+    rows = "".join(f"{smiles},{y},{a},{z},{b}\n" for smiles, y, a, z, b in cells)
+    path = write(tmp_path, f"smiles,{columns}\n{rows}")
+    options = {"key": "structure", "targets": ["IC50"]}
+    assert read_labels(path, censored="drop", **options).y.ravel().tolist() == expected
+    unused = "'Ki_op' unused: by its name it tells of 'Ki'"
+    assert (unused in label_words(path, **options)) is ("note" in columns)
+
+
+def test_two_columns_of_relations_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,IC50,op,rel\nA,5,=,<\nB,6,<,=\n")
+    with pytest.raises(InputError, match=r"'op', 'rel' hold relations, and it is not known which of them"):
+        read_labels(path, censored="drop")
+
+
+@pytest.mark.parametrize(
+    ("name", "no", "yes"),
+    [
+        *(("censored", "0", "1"), ("is_censored", "False", "True"), ("IC50_censor", "no", "yes")),
+        *(("censor", "0", "1"), ("uncensored", "1", "0")),
+    ],
+)
+def test_flags_of_limits_without_a_side_are_refused(name: str, no: str, yes: str, tmp_path: Path) -> None:
+    """If one is set, wherever it stands: the first rows have none."""
+    rows = f"id,IC50,{name}\n" + "".join(f"m{k},{k},{no}\n" for k in range(1, 40))
+    options = {"targets": ["IC50"], "censored": "drop"}
+    assert len(read_labels(write(tmp_path, rows), **options)) == 39
+    path = write(tmp_path, f"{rows}last,10000,{yes}\n")
+    with pytest.raises(
+        InputError, match=rf"line 41: '{name}' holds '{yes}', .*write the relations, such as <"
+    ):
+        read_labels(path, **options)
+    rows = f"id,IC50,{name},op\nA,5,{no},=\nB,6,{yes},<\nC,7,{no},=\n"  # the side stands there
+    assert read_labels(write(tmp_path, rows), **options).y.ravel().tolist() == [5.0, 7.0]
