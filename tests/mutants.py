@@ -133,6 +133,7 @@ TESTS = {
     "molecules/lingo": "lingo fingerprints",
     "molecules/formats/excel": "excel",
     "molecules/frames": "../jobs/test_given",
+    "molecules/beside": "values",
     "molecules/measurements": "values ../storage/test_labels ../jobs/test_wronglabels",
     "molecules/values": "values ../jobs/test_replicates",
     "molecules/names": "names enumeration",

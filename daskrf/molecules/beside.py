@@ -29,9 +29,9 @@ def columns_beside(
 ) -> tuple[dict[str, int], dict[int, str]]:
     """Return the columns that tell of a target, by what they tell, and why others are unused.
 
-    They are "relations", and "flags" of limits where there are no relations. A usual name counts first, then
-    the content: all cells are relations. Of several columns, it is the one with the name of the target in
-    its own. With several targets, it is not known which is meant.
+    They are "relations", "flags" of limits where there are no relations, and "units". A usual name counts
+    first, then the content: all cells are relations. Of several columns, it is the one with the
+    name of the target in its own. With several targets, it is not known which is meant.
 
     Raises
     ------
@@ -77,6 +77,8 @@ def columns_beside(
     found = {"relations": chosen(usual, lambda name, texts: _are_relations(name, texts, own), "relations")}
     if found["relations"] is None:
         found["flags"] = chosen(None, _are_flags, "flags of limits")
+    usual = named(names, UNIT_NAMES, (*taken, *targets))
+    found["units"] = chosen(usual, lambda name, texts: False, "units")
     return {what: place for what, place in found.items() if place is not None}, unused
 
 

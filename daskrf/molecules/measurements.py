@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.beside import UNIT_NAMES, columns_beside, is_limit, named, no_relation
+from daskrf.molecules.beside import columns_beside, is_limit, named, no_relation
 from daskrf.molecules.columns import (
     counts_rows,
     is_header,
@@ -52,6 +52,7 @@ from daskrf.molecules.notation import (
     EMPTY,
     HUGE,
     LOGARITHM,
+    MISSING,
     NUMBER,
     OTHERWISE,
     RELATIONS,
@@ -483,6 +484,7 @@ class _Given:
         str, int
     ]  # positions of further columns: relations, flags, units, replicates, their deviations
     notations: tuple[Notation, ...]
+    usual: tuple[str, ...]  # the unit of the values of each target that have none beside them; "" if unknown
     limits: tuple[Limits, ...] = ()
     unused: Mapping[int, str] = field(default_factory=dict)  # why further columns are not: see `beside`
 
@@ -570,13 +572,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     _check_names(path, [names[position] for position in positions])
     if more and len(positions) > 1:
         raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
-    units = named(names, UNIT_NAMES, (*taken, *positions)) if reading.unit is None else None
     beside, unused = columns_beside(path, head, positions, taken)
-    several = len(positions) > 1  # then it is not known which is meant
-    if units is not None and several:
-        unused[units] = "it is not known which target is meant"
-    elif units is not None:
-        beside["units"] = units
     more |= beside
     notations = _notations(path, head, at, positions, names)
     scales = scales_of(
@@ -586,12 +582,15 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         (names[more["units"]], head.values(more["units"])) if "units" in more else None,
         [notation.unit for notation in notations],
     )
-    if not scales[0].units:
-        more.pop("units", None)
+    asked = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
+    usual = tuple(
+        "" if (scale.units and not asked.get(scale.column)) or scale.found == BY_CELLS else scale.unit
+        for scale in scales
+    )
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
-    return _Given(path, head, names, reading, at, positions, scales, more, notations, limits, unused)
+    return _Given(path, head, names, reading, at, positions, scales, more, notations, usual, limits, unused)
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:
@@ -649,7 +648,7 @@ def _read_parts(
         for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
             texts = _with_relations(given, block, texts)
             values, kinds[:, t], beside = given.notations[t].read(texts)
-            units = _units(scale, len(texts), block.more.get("units"), beside)
+            units = _units(scale, given.usual[t], len(texts), block.more.get("units"), beside)
             y[:, t], lost = scale.apply(values, units)
             values = scale.in_its_unit(values, units)
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
@@ -745,7 +744,8 @@ class _Suspects:
                     line = f"{self._given.place_in(int(lines[own[0]]))}: {values[own[0]]:g}"
                     words = _suspicion_words(each.kind, values[own], values[clean], line)
                     option = _leaving_out(values[own], values[clean], prefix)
-                    unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.found == BY_CELLS else ""
+                    usual = self._given.usual[t]
+                    unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
                     text = f"{len(own):,} of {len(y):,} labels of '{name}'{unit} {words}"
                     (wrong if each.certain else said).append((text, option))
         if wrong and not self._given.reading.accept_outliers:
@@ -821,7 +821,7 @@ class _Unusual:
             i, t = divmod(at, kinds.shape[1])
             sign = relations[i].strip() if relations and kinds[i, t] == CENSORED else ""
             unit = f" {units[i].strip()}" if units and kinds[i, t] == UNIT else ""
-            return f"{sign}{columns[t][i].strip()}{unit}"
+            return f"{sign}{columns[t][i].strip()}{unit}".rstrip()
 
         if refused.any():
             at = int(np.argmax(refused))
@@ -887,13 +887,14 @@ def _blocks(given: _Given, reject: Callable[[Fault], None]) -> Iterator[_Block]:
 
 
 def _units(
-    scale: Scale, n: int, column: Sequence[str] | None, beside: Sequence[str] | None
+    scale: Scale, usual: str, n: int, column: Sequence[str] | None, beside: Sequence[str] | None
 ) -> Sequence[str] | None:
-    """Return the unit of each of `n` values: that beside it, or in a column of units, or of all values."""
-    if beside is None and scale.found != BY_CELLS:
-        return column
-    usual = "" if scale.found == BY_CELLS else scale.unit
-    others = [usual] * n if column is None else column
+    """Return the unit of each of `n` values: that beside it, or in a column of units, or the usual one."""
+    if column is None and beside is None and usual == scale.unit:
+        return None
+    others = [usual] * n
+    if column is not None:
+        others = [usual if text.strip().lower() in MISSING else text for text in column]
     return [own or other for own, other in zip(beside or [""] * n, others, strict=True)]
 
 

@@ -374,7 +374,8 @@ def scales_of(
     transform, unit : str, or dict of str to str, optional
         For all columns, or for each by name; see `daskrf.fit`.
     units : (str, sequence of str), optional
-        Name and first values of the column of units, if there is one.
+        Name and first values of the column of units, if there is one. Values are converted from these units
+        to the one that is given.
     beside : sequence of str, optional
         The unit that stands beside the numbers of each column, or "".
 
@@ -417,7 +418,7 @@ def _scale(
             f"{form} is made of concentrations, and {asked!r} is none; choose one of {', '.join(DECADES)}."
         )
     if asked:
-        return Scale(column, name, form, concentration_unit(asked) or asked)
+        return Scale(column, name, form, plain_unit(asked), units="" if units is None else units[0])
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
         return Scale(column, name, form, max(common, key=common.__getitem__), units=units[0])
     if (inside := unit_in_name(column, sure=not is_p)) is not None:

@@ -126,7 +126,9 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
     assert values(found) == pytest.approx({"CHEMBL1": 12.0, "CHEMBL3": 1200.0})
     assert found.scales[0].words().startswith("'Standard Value' in nM (converted")
     found = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"], unit="pM")
-    assert values(found) == {"CHEMBL1": 12.0, "CHEMBL3": 1.2}  # what the user says counts
+    assert values(found) == pytest.approx({"CHEMBL1": 12_000.0, "CHEMBL3": 1_200_000.0})
+    words = label_words(path, targets=["Standard Value"], unit="pM")
+    assert words.endswith("'Standard Value' in pM (converted from the units in 'Standard Units')")
 
 
 @pytest.mark.parametrize(
@@ -389,3 +391,26 @@ def test_flags_of_limits_without_a_side_are_refused(name: str, no: str, yes: str
         read_labels(path, **options)
     rows = f"id,IC50,{name},op\nA,5,{no},=\nB,6,{yes},<\nC,7,{no},=\n"  # the side stands there
     assert read_labels(write(tmp_path, rows), **options).y.ravel().tolist() == [5.0, 7.0]
+
+
+def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:
+    """Rows with units of their own are converted to it; it is the unit of rows that have none."""
+    path = write(tmp_path, "id,IC50,units\nA,500,nM\nB,0.57,uM\nC,3,\nD,4 pM,nM\n")
+    for unit, scale in (("nM", 1.0), ("uM", 1e-3)):
+        expected = {"A": 500 * scale, "B": 570 * scale, "C": 3.0, "D": 0.004 * scale}
+        assert values(read_labels(path, unit=unit)) == pytest.approx(expected)
+    found = values(read_labels(path, unit="uM", transform="pIC50"))
+    assert found == pytest.approx({"A": 6.301029995663981, "B": 6.244125144327509, "C": 5.522878745280337,
+                                   "D": 11.397940008672037})  # fmt: skip
+    with pytest.raises(InputError, match=r"line 4: 'IC50' holds '3', which is in another unit"):
+        read_labels(path)
+    with pytest.raises(InputError, match=r"line 2: 'IC50' holds '500 nM', which is in another unit; convert"):
+        read_labels(path, unit="%")
+
+
+def test_units_far_down_count(tmp_path: Path) -> None:
+    rows = "".join(f"m{k},{k},\n" for k in range(1, 40))
+    path = write(tmp_path, f"id,IC50,units\n{rows}last,1,uM\n")
+    with pytest.raises(InputError, match=r"line 41: 'IC50' holds '1 uM', which is in another unit"):
+        read_labels(path)
+    assert values(read_labels(path, unit="nM"))["last"] == 1000.0
