@@ -8,8 +8,10 @@ from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
 from daskrf.molecules.formats import Head
-from daskrf.molecules.names import listed, normalised
+from daskrf.molecules.names import is_number, listed, normalised
 from daskrf.molecules.notation import MISSING, is_value, sign_of
+from daskrf.molecules.units import is_sure_unit, unit_of_cell
+from daskrf.molecules.values import is_logarithm
 
 __all__ = ["columns_beside", "is_limit", "named", "no_relation"]
 
@@ -21,6 +23,7 @@ _SURE_WORDS = ("lt", "lte", "gt", "gte")  # other words without spaces, such as 
 _TRUE, _FALSE = {"1", "1.0", "-1", "-1.0", "true", "t", "yes", "y"}, {"0", "0.0", "false", "f", "no", "n"}
 _NOT_CENSORED = re.compile(r"(?:un|non?|not)censor")
 _UNIT_AT_END = re.compile(r"[(\[].*|[\s_,.][munpf]?(?:M|mol/?[lL])$")
+_OF_UNITS = re.compile(r"(?<!sub)(?<!comm)unit|uom")
 _FEW = 2  # different values of a column that may be a class, and has no relations of its own
 
 
@@ -30,7 +33,7 @@ def columns_beside(
     """Return the columns that tell of a target, by what they tell, and why others are unused.
 
     They are "relations", "flags" of limits where there are no relations, and "units". A usual name counts
-    first, then the content: all cells are relations. Of several columns, it is the one with the
+    first, then the content: all cells are relations, or units. Of several columns, it is the one with the
     name of the target in its own. With several targets, it is not known which is meant.
 
     Raises
@@ -78,7 +81,10 @@ def columns_beside(
     if found["relations"] is None:
         found["flags"] = chosen(None, _are_flags, "flags of limits")
     usual = named(names, UNIT_NAMES, (*taken, *targets))
-    found["units"] = chosen(usual, lambda name, texts: False, "units")
+    found["units"] = chosen(usual, lambda name, texts: _are_units(name, texts, own), "units")
+    if found["units"] is not None and is_logarithm(names[targets[0]]):
+        unused[found["units"]] = f"'{printable(names[targets[0]], 60)}' is a logarithm by its name"
+        found["units"] = None
     return {what: place for what, place in found.items() if place is not None}, unused
 
 
@@ -144,6 +150,18 @@ def _are_flags(name: str, texts: Sequence[str]) -> bool:
     """Return whether a column says by its name and cells which values are limits, and not of which side."""
     plain = {text.strip().lower() for text in texts}
     return "censor" in normalised(name) and bool(plain) and plain <= _TRUE | _FALSE
+
+
+def _are_units(name: str, texts: Sequence[str], own: str) -> bool:
+    """Return whether some cells are units: one that is known is enough where the name says so.
+
+    Without such a name all must be units that are written as nothing else is, unlike M, K and min. `own` is
+    the name of the target; a name that contains it and tells of units is enough, whatever the cells.
+    """
+    plain = normalised(name)
+    if _OF_UNITS.search(plain) and not all(map(is_number, texts)):
+        return bool(own and own in plain) or any(unit_of_cell(text) is not None for text in texts)
+    return bool(texts) and all(map(is_sure_unit, texts))
 
 
 def _are_values(texts: Sequence[str]) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CURRENCIES", "DECADES", "concentration_unit", "plain_unit", "unit_in_name", "unit_of_cell"]
+__all__ = [
+    "CURRENCIES",
+    "DECADES",
+    "concentration_unit",
+    "is_sure_unit",
+    "plain_unit",
+    "unit_in_name",
+    "unit_of_cell",
+]
 
 DECADES = {"M": 0, "mM": 3, "uM": 6, "nM": 9, "pM": 12, "fM": 15}
 """By how many decades each unit of concentration is smaller than mol/L."""
@@ -68,6 +76,19 @@ def unit_of_cell(text: str) -> str | None:
     if (concentration := concentration_unit(plain)) is not None:
         return concentration
     return _ascii(plain) if _ascii(plain) in _OTHERS else None
+
+
+def is_sure_unit(text: str) -> bool:
+    """Return whether a cell is a unit of concentration or a quotient of units, and can be nothing else.
+
+    Examples
+    --------
+    >>> [is_sure_unit(text) for text in ("nM", "kcal/mol", "M", "PM", "min")]
+    [True, True, False, False, False]
+    """
+    plain = text.strip().strip("'\"")
+    spelled = "/" in plain or "mol" in plain.lower() or (len(plain) > 1 and _ascii(plain) in DECADES)
+    return spelled and unit_of_cell(plain) is not None
 
 
 def unit_in_name(column: str, *, sure: bool) -> str | None:

@@ -25,6 +25,7 @@ __all__ = [
     "Scale",
     "as_measured",
     "is_concentration",
+    "is_logarithm",
     "limits_in",
     "limits_of",
     "scales_in",
@@ -102,6 +103,17 @@ def is_concentration(name: str, unit: str) -> bool:
     (True, False, True)
     """
     return _CONCENTRATION.search(name) is not None or concentration_unit(unit) is not None
+
+
+def is_logarithm(name: str) -> bool:
+    """Return whether values are logarithms by their name, which have no unit of concentration.
+
+    Examples
+    --------
+    >>> is_logarithm("pIC50"), is_logarithm("logD"), is_logarithm("IC50")
+    (True, True, False)
+    """
+    return normalised(name).startswith(("log", "pic50", "pki", "pkd", "pec50", "pchembl"))
 
 
 @dataclass(frozen=True)
@@ -446,5 +458,5 @@ def _check_transform(column: str, form: str) -> None:
     if form and form not in LOGARITHMS and not _P.fullmatch(form):
         known = ", ".join(LOGARITHMS)
         raise InputError(f"{form!r} is no transform; choose {known}, or a name such as pIC50, pKi or pEC50.")
-    if form and normalised(column).startswith((normalised(form), "log", "pic50", "pki", "pkd", "pec50")):
+    if form and (is_logarithm(column) or normalised(column).startswith(normalised(form))):
         raise InputError(f"'{column}' is a logarithm by its name; leave out the transform, or rename it.")

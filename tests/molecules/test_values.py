@@ -393,6 +393,45 @@ def test_flags_of_limits_without_a_side_are_refused(name: str, no: str, yes: str
     assert read_labels(write(tmp_path, rows), **options).y.ravel().tolist() == [5.0, 7.0]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("IC50_units", "IC50 unit", "Unit of measurement", "UOM", "concentration_unit", "activity unit"),
+        *("unit_IC50", "Units (IC50)", "note"),
+    ],
+)
+def test_units_are_found_by_name_and_content(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"id,IC50,{name}\nA,500,nM\nB,7,uM\nC,30,nmol/L\n")
+    assert label_words(path).endswith(f"'IC50' in nM (converted from the units in '{name}')")
+    assert values(read_labels(path)) == pytest.approx({"A": 500.0, "B": 7000.0, "C": 30.0})
+    found = values(read_labels(path, transform="pIC50"))
+    assert found == pytest.approx({"A": 6.301029995663981, "B": 5.154901959985743, "C": 7.522878745280337})
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("sex", "MMM"), ("sex", "MFM"), ("chain", "KLM"), ("time", ["PM", "PM", "PM"]), ("subunit", "KLM"),
+     ("statistic", ["min"] * 3), ("business unit", ["x", "y", "x"]), ("currency", ["EUR"] * 3)],
+)  # fmt: skip
+def test_letters_are_no_units(name: str, cells: list[str], tmp_path: Path) -> None:
+    rows = "".join(f"m{k},{k + 1},{cell}\n" for k, cell in enumerate(cells))
+    path = write(tmp_path, f"id,IC50,{name}\n{rows}")
+    assert label_words(path).endswith("IDs in 'id', target 'IC50'")
+    assert values(read_labels(path)) == {"m0": 1.0, "m1": 2.0, "m2": 3.0}
+
+
+def test_units_of_another_column_and_of_logarithms_are_not_taken(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "id,pIC50,IC50,dose,dose_unit,units\nA,6,1,5,mg/kg,uM\nB,9,1,6,mg/L,nM\nC,5,10,7,g/L,uM\n"
+    )
+    assert values(read_labels(path, targets=["pIC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
+    said = "'units' unused: 'pIC50' is a logarithm by its name"
+    assert label_words(path, targets=["pIC50"]).endswith(said)
+    path = write(tmp_path, "id,IC50,dose,dose_unit\nA,6,5,mg/kg\nB,9,6,mg/L\nC,5,7,g/L\n")
+    assert values(read_labels(path, targets=["IC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
+    assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: by its name it tells of 'dose'")
+
+
 def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:
     """Rows with units of their own are converted to it; it is the unit of rows that have none."""
     path = write(tmp_path, "id,IC50,units\nA,500,nM\nB,0.57,uM\nC,3,\nD,4 pM,nM\n")
