@@ -42,7 +42,7 @@ from daskrf.molecules.measurements import Labels, Reading, label_table, label_wo
 from daskrf.molecules.names import listed, position_of
 from daskrf.molecules.repeats import Repeats, notes_on_repeats, one_of_each
 from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, same_names
-from daskrf.molecules.values import Scale, limits_in, scales_in
+from daskrf.molecules.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
@@ -228,7 +228,8 @@ def add(
         transform and the unit of the fit apply. Of several targets, the file may have labels of some only;
         the others stay as they are.
     unit : str, or dict of str to str, optional
-        As in `fit`, if the values have another unit than those of the fit, or it is not known which.
+        As in `fit`, if the values have another unit than those of the fit, to which they are converted, or it
+        is not known which.
     censored : {"drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
@@ -438,7 +439,6 @@ class _Add(Job[AddReport]):
         check_toolkit(self.old, note=run.progress.note)
         (known,) = self.old.arrays("labels")
         given = read_labels(path, reading, known=known[:, self.given])
-        self._check_units(path, given)
         if key == "id":
             joined = join_labels(given, store := self._library())
             texts = smiles_of_rows(store, joined.row)
@@ -492,7 +492,11 @@ class _Add(Job[AddReport]):
         pairs = self._columns(path, columns, scales)
         self.given = [scales.index(scale) for _, scale in pairs]
         transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
-        unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
+        unit = {
+            name: own.unit
+            for name, own in pairs
+            if name == own.column and own.unit and not own.units and own.found != BY_CELLS
+        }
         given, asked, limits = self.asked.unit, self.asked, limits_in(self.old.metadata)
         if given is not None:
             unit |= given if isinstance(given, Mapping) else {name: given for name, _ in pairs}
@@ -507,6 +511,7 @@ class _Add(Job[AddReport]):
             drop_outside=asked.drop_outside,
             drop_value=asked.drop_value,
             accept_outliers=asked.accept_outliers,
+            scales=[scale for _, scale in pairs],
             limits=[limits[scales.index(scale)] for _, scale in pairs] if limits else None,
             replicates=asked.replicates,
             replicate_std=asked.replicate_std,
@@ -547,16 +552,6 @@ class _Add(Job[AddReport]):
         values = np.full((len(y), len(self.old.targets)), math.nan)
         values[:, self.given] = y
         return values
-
-    def _check_units(self, path: PurePath, given: Labels) -> None:
-        """Refuse values in other units than those of the model, where no transform converts them."""
-        scales = scales_in(self.old.metadata)
-        for old, new in zip([scales[t] for t in self.given] if scales else [], given.scales, strict=False):
-            if not old.transform and old.unit and new.unit and old.unit != new.unit:
-                raise InputError(
-                    f"{path}: '{new.column}' is in {new.unit}, and the model's '{old.name}' in {old.unit}; "
-                    "convert the values."
-                )
 
     def _library(self) -> Any:
         """Return the library that IDs are looked up in."""

@@ -202,6 +202,8 @@ class Reading:
         See `daskrf.fit`.
     limits : sequence of Limits, optional
         Further labels to leave out, for each target.
+    scales : sequence of Scale, optional
+        The scale of labels that there are already, of each target, to whose unit values are converted.
     accept_rejects : bool
         Leave out rows that cannot be read, such as broken records of an SD file; they are counted.
     repeats : {"all", "best", "mean", "median"}
@@ -224,6 +226,7 @@ class Reading:
     drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
     accept_outliers: bool = False
     limits: Sequence[Limits] | None = None
+    scales: Sequence[Scale] | None = None
     accept_rejects: bool = False
     repeats: str = "all"
     best: str | Mapping[str, str] | None = None
@@ -587,10 +590,20 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         "" if (scale.units and not asked.get(scale.column)) or scale.found == BY_CELLS else scale.unit
         for scale in scales
     )
+    if reading.scales is not None:
+        scales = tuple(_in_unit_of(path, new, old) for new, old in zip(scales, reading.scales, strict=True))
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
     return _Given(path, head, names, reading, at, positions, scales, more, notations, usual, limits, unused)
+
+
+def _in_unit_of(path: PurePath, new: Scale, old: Scale) -> Scale:
+    """Return a scale of the file in the unit of labels that there are already."""
+    try:
+        return new.to(old)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:

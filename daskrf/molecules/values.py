@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -50,8 +50,8 @@ LEFT_OUT: Final = {
 """Why a cell has no value, in words."""
 
 AS_VALUES = "censored, and taken as if they were measured"
-BY_CELLS = " (by its cells)"
-"""How a unit is known that stands beside the numbers; see `Scale.found`."""
+BY_CELLS, BY_NAME = " (by its cells)", " (by its name)"
+"""How a unit is known that stands beside the numbers, or in the name of their column; see `Scale.found`."""
 
 _CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
 _P = re.compile(r"p[A-Z]\w*")
@@ -211,6 +211,39 @@ class Scale:
         if concentration is None:  # the same unit, whatever it is, needs no conversion
             return 0.0 if not self.is_p and plain_unit(unit) == self.unit else math.nan
         return float(DECADES[concentration]) if self.is_p or self.unit in DECADES else math.nan
+
+    def to(self, old: Scale) -> Scale:
+        """Return this scale of new labels in the unit of those that there are already, on the scale `old`.
+
+        Raises
+        ------
+        InputError
+            If it is not known that both units are the same, and values cannot be converted.
+
+        Examples
+        --------
+        >>> print(Scale("IC50", "IC50", "", "uM").to(Scale("IC50", "IC50", "", "nM")).words())
+        'IC50' in nM (converted from uM)
+        """
+        if old.is_p or old.transform != self.transform or self.unit == old.unit:
+            return self  # in mol/L, or on the scale already
+        if {self.unit, old.unit} <= DECADES.keys():
+            found = self.found if self.units else f" (converted from {self.unit})"
+            return replace(self, unit=old.unit, found=found)
+        new, model = f"'{printable(self.column, 60)}'", f"the model's '{printable(old.name, 60)}'"
+        if not self.unit:
+            raise InputError(
+                f"the unit of {new} is not known, and {model} is in {old.unit}; give it, for example --unit "
+                f"{old.unit}"
+            )
+        if old.unit:
+            raise InputError(f"{new} is in {self.unit}, and {model} in {old.unit}; convert the values")
+        if self.column == old.column and self.found == BY_NAME:
+            return self
+        raise InputError(
+            f"{new} is in {self.unit}, and the unit of {model} is not known; fit the model again with "
+            "--unit, or give the values in the unit of the fit, in a column without units"
+        )
 
     def words(self) -> str:
         """Return what the scale is, in words."""
@@ -434,7 +467,7 @@ def _scale(
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
         return Scale(column, name, form, max(common, key=common.__getitem__), units=units[0])
     if (inside := unit_in_name(column, sure=not is_p)) is not None:
-        return Scale(column, name, form, inside, " (by its name)")
+        return Scale(column, name, form, inside, BY_NAME)
     if beside and not (is_p and concentration_unit(beside) is None):
         return Scale(column, name, form, beside, BY_CELLS)
     if is_p:

@@ -81,3 +81,66 @@ def test_added_labels_may_have_a_unit_of_their_own(tmp_path: Path) -> None:
         add(model, new, target="IC50")
     add(model, new, target="IC50", unit="uM")
     assert load_model(model).arrays["labels"][-2:, 0].tolist() == [6.0, 7.0]
+
+
+def added(folder: Path, header: str, rows: list[str]) -> Path:
+    smiles = ReactionLibrary().smiles(40, 40 + len(rows))
+    text = "".join(f"{molecule},{row}\n" for molecule, row in zip(smiles, rows, strict=True))
+    (folder / "new.csv").write_text(f"smiles,{header}\n{text}")
+    return folder / "new.csv"
+
+
+@pytest.mark.parametrize(
+    ("fitted", "header", "row", "options", "message"),
+    [
+        ("IC50", "IC50,units", "0.57,uM", {}, "'IC50' is in uM, and the unit of the model's 'IC50' is not"),
+        ("IC50", "IC50", "0.57 uM", {}, "'IC50' is in uM, and the unit of the model's 'IC50' is not known"),
+        ("IC50", "IC50 (uM)", "0.57", {"target": "IC50 (uM)"}, "'IC50 .uM.' is in uM, and the unit of the"),
+        ("IC50", "IC50", "0.57", {"unit": "uM"}, "'IC50' is in uM, .*; fit the model again with --unit"),
+        ("IC50 (nM)", "IC50", "57", {"target": "IC50"}, "the unit of 'IC50' is not known, .*; .*--unit nM"),
+        ("IC50 (nM)", "IC50", "57", {"target": "IC50", "unit": "%"}, "'IC50' is in %, and .* nM; convert"),
+        ("IC50 (nM)", "IC50 (nM),units", "5,%", {}, "line 2: 'IC50 .nM.' holds '5 %', .*; convert"),
+        ("dG (kcal/mol)", "dG (kcal/mol),units", "7,kJ/mol", {}, "'dG .*' is in kJ/mol, and .* is not known"),
+    ],
+)  # fmt: skip
+def test_labels_that_are_not_said_to_be_in_the_unit_of_the_model_are_refused(
+    fitted: str, header: str, row: str, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path, model = labels(tmp_path, fitted, [repr(10.0 + 5 * k) for k in range(40)]), tmp_path / "model"
+    fit(path, output=model, **GIVEN)
+    with pytest.raises(InputError, match=f"new.csv[:,] {message}"):
+        add(model, added(tmp_path, header, [row, row]), **options)
+
+
+@pytest.mark.parametrize("transform", ["none", "log10"])
+@pytest.mark.parametrize(
+    ("header", "row", "options"),
+    [
+        ("IC50 (nM)", "57", {}),
+        ("IC50 (nM),units", "0.057,uM", {}),
+        ("IC50 (nM)", "0.057 uM", {}),
+        ("IC50 (uM)", "0.057", {"target": "IC50 (uM)"}),
+        ("IC50", "0.057", {"target": "IC50", "unit": "uM"}),
+        ("IC50 (nM)", "0.057", {"unit": "uM"}),
+    ],
+)
+def test_labels_are_converted_to_the_unit_of_the_model(
+    transform: str, header: str, row: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = labels(tmp_path, "IC50 (nM)", [repr(10.0 + 5 * k) for k in range(40)])
+    model = tmp_path / "model"
+    fit(path, output=model, transform=transform, **GIVEN)
+    report = add(model, added(tmp_path, header, [row, row]), **options)
+    expected = 57.0 if transform == "none" else 1.7558748556724915
+    assert load_model(model).arrays["labels"][-2:, 0].tolist() == pytest.approx([expected] * 2)
+    assert "in nM" in report.inputs[0]
+
+
+def test_cells_without_a_unit_are_not_taken_for_those_of_a_model_of_cells_with_one(tmp_path: Path) -> None:
+    path, model = labels(tmp_path, "IC50", [f"{10 + 5 * k} nM" for k in range(40)]), tmp_path / "model"
+    fit(path, output=model, **GIVEN)
+    with pytest.raises(InputError, match=r"the unit of 'IC50' is not known.*--unit nM"):
+        add(model, added(tmp_path, "IC50", ["57"]))
+    add(model, added(tmp_path, "IC50", ["57"]), unit="nM")
+    add(model, added(tmp_path, "IC50", ["0.058 uM"]))
+    assert load_model(model).arrays["labels"][-2:, 0].tolist() == pytest.approx([57.0, 58.0])
