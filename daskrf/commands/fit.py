@@ -707,9 +707,10 @@ class _Fit(Job[FitReport]):
                 for note in found.joined.notes:
                     run.progress.note(f"{note}.")
                 self.cautions += found.joined.notes
-                if key == "id" and len(keys) > 1:
-                    by_text = replace(self.reading, key="smiles", key_column=keys[1][1])
-                    if caution := other_molecules(path, by_text, found.joined, store):
+                if key == "id":
+                    sure = not self.any_key
+                    if caution := other_molecules(path, self.reading, found.joined, store, sure=sure):
+                        run.progress.note(f"{caution}.")
                         self.cautions.append(caution)
                 return found
             except NoMatchError:

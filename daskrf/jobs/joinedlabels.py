@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError, printable
 from daskrf.jobs.directions import directions_of, largest_best
-from daskrf.jobs.labelled import labelled_batches
-from daskrf.molecules.measurements import Reading, label_table, read_labels
-from daskrf.molecules.structures import Molecules
+from daskrf.jobs.labelled import labelled_tables
+from daskrf.molecules.measurements import Reading, keys_of, label_table, read_column, read_labels
+from daskrf.molecules.structures import others
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Limits, Scale
 from daskrf.storage.backend import as_path, backend, is_file
@@ -29,7 +29,9 @@ from daskrf.storage.store import hash_of
 __all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
-_COMPARED, _MOST_LABELS = 500, 200_000  # molecules that are compared, if there are not more labels
+_MOST_LABELS = 200_000  # whose molecules are compared
+_COMPARED, _MOST_ROWS = 500, 100_000_000  # molecules that are compared, if more rows would have to be read
+_FEW, _FEW_OF = 2, 0.05  # labels, and share of them, that may have the IDs of other molecules
 _ADVICE = "run the same command again, which makes it anew"
 
 
@@ -116,25 +118,47 @@ def labels_of(
 
 
 def other_molecules(
-    path: str | os.PathLike[str], reading: Reading, joined: JoinedLabels, store: RowStore
+    path: str | os.PathLike[str], reading: Reading, joined: JoinedLabels, store: RowStore, *, sure: bool
 ) -> str:
-    """Return a caution if labels that are joined by ID have the structures of other molecules, or nothing.
+    """Return a caution if labels that are joined by ID have the SMILES of other molecules, or nothing.
 
-    `reading` reads the structures of the labels. Some hundred molecules are compared.
+    Each is compared with the molecule of its row, or some hundred, if too much would have to be read. Salts,
+    tautomers and stereoisomers are no other molecules. `sure` is whether the user has said to join by ID.
+
+    Raises
+    ------
+    InputError
+        If more than a few are other molecules, and the user has not said so.
     """
+    position = next((column for key, column in keys_of(path) if key == "structure"), None)
+    if position is None:
+        return ""
     if joined.matched > _MOST_LABELS:
+        return f"the SMILES of more than {_MOST_LABELS:,} labels were not compared with those of the library"
+    rows, columns = np.unique(joined.row), ("id", "smiles")
+    n_rows, tables = labelled_tables(store, rows, columns)
+    if n_rows > _MOST_ROWS:
+        _, tables = labelled_tables(store, rows[:: -(-len(rows) // _COMPARED)], columns)
+    known: dict[str, str] = {}
+    for table in tables:
+        known.update(zip(table["id"].to_pylist(), table["smiles"].to_pylist(), strict=True))
+    given, texts = read_column(path, position, reading)
+    ids = [str(key) for key in given.keys.take(pa.array(given.index)).to_pylist()]
+    both = [(key, text, known[key]) for key, text in zip(ids, texts, strict=True) if text and key in known]
+    other = np.flatnonzero(others([text for _, text, _ in both], [text for _, _, text in both]))
+    if not len(other):
         return ""
-    rows = np.unique(joined.row)
-    _, batches = labelled_batches(store, rows[:: -(-len(rows) // _COMPARED)])
-    known = [text for batch in batches for text in batch]
-    molecules = Molecules(known)
-    molecules.look(read_labels(path, reading).keys.to_pylist())
-    if molecules.exhausted or 2 * molecules.n_found() >= len(known):
-        return ""
-    return (
-        f"{len(known) - molecules.n_found():,} of {len(known):,} labelled molecules of the library are not "
-        "among the SMILES of the labels, though their IDs are: see that the IDs mean the same molecules, or "
-        "join by structure with --key structure"
+    key, own, theirs = (printable(text, 100) for text in both[other[0]])
+    what = (
+        f"{len(other):,} of {len(both):,} labels that are joined by ID have the SMILES of another molecule "
+        f"than the library has by that ID, such as '{key}': {own} in the labels, {theirs} in the library"
+    )
+    few = len(other) < len(both) and len(other) <= max(_FEW, _FEW_OF * len(both))
+    if few or sure:
+        return f"{what}; see that the IDs mean the same molecules, or join by structure with --key structure"
+    raise InputError(
+        f"{path}: {what}. Join by structure with --key structure (key='structure'), or, if the IDs are "
+        "right, say so with --key id (key='id')"
     )
 
 

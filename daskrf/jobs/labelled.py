@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.models import Model
@@ -22,6 +23,7 @@ __all__ = [
     "labelled_batches",
     "labelled_smiles",
     "labelled_structures",
+    "labelled_tables",
     "library_of_model",
     "smiles_array",
     "smiles_of_rows",
@@ -122,14 +124,22 @@ def library_of_model(
 
 def labelled_batches(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
     """Return how many rows must be read for the SMILES of the labelled rows, and these by partition."""
+    n_rows, tables = labelled_tables(store, labelled, ("smiles",))
+    return n_rows, (table["smiles"].to_pylist() for table in tables)
+
+
+def labelled_tables(
+    store: RowStore, labelled: npt.NDArray[np.int64], columns: Sequence[str]
+) -> tuple[int, Iterator[pa.Table]]:
+    """Return how many rows must be read for some columns of the labelled rows, and these by partition."""
     sizes = np.array(planned_rows(store))
     ends = np.searchsorted(labelled, store.row_bounds)
     touched = np.flatnonzero(np.diff(ends))
 
-    def batches() -> Iterator[list[str]]:
+    def tables() -> Iterator[pa.Table]:
         for p in touched.tolist():
-            table = store.read_rows(p, ["row", "smiles"])
+            table = store.read_rows(p, ["row", *columns])
             chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
-            yield table["smiles"].take(chosen).to_pylist()
+            yield table.take(chosen)
 
-    return int(sizes[touched].sum()), batches()
+    return int(sizes[touched].sum()), tables()

@@ -22,6 +22,7 @@ __all__ = [
     "Molecules",
     "canonical_smiles",
     "inchikeys",
+    "others",
     "parents",
     "refusals",
     "same_names",
@@ -187,6 +188,40 @@ def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
         for name, tautomer in zip(several, tautomers(several, plain=level == "skeleton"), strict=True)
     }
     return [same.get(name, name) for name in names]
+
+
+def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return whether each of some SMILES is for certain another molecule than that at its place in `two`.
+
+    Parents whose elements are bonded alike are not, whatever their tautomers and stereochemistry, nor is what
+    RDKit cannot read.
+
+    Examples
+    --------
+    >>> others(["OCC", "Oc1ccccn1", "CCO", "?"], ["CCO.Cl", "O=c1cccc[nH]1", "CCN", "CC"]).tolist()
+    [False, False, True, False]
+    """
+    pairs = [(clean_smiles(a), clean_smiles(b)) for a, b in zip(one, two, strict=True)]
+    texts = sorted({text for a, b in pairs if a != b for text in (a, b)})
+    read = {
+        text
+        for text, valid in zip(texts, each("daskrf.molecules.counter:syntax_checker", (), texts), strict=True)
+        if valid is True
+    }
+    asked = [at for at, (a, b) in enumerate(pairs) if a != b and a in read and b in read]
+    found = np.zeros(len(pairs), bool)
+    for at in asked:  # most of those that differ do so by their elements or rings
+        a, b = pairs[at]
+        found[at] = not (_SALT.search(a) or _SALT.search(b)) and composition(a) != composition(b)
+    asked = [at for at in asked if not found[at]]
+    names = [
+        [max(name.split("."), key=len) for name in canonical_smiles([pairs[at][side] for at in asked])]
+        for side in (0, 1)
+    ]
+    differ = [i for i, (a, b) in enumerate(zip(*names, strict=True)) if a != b]
+    graphs = [parents([own[i] for i in differ])[1] for own in names]
+    found[[asked[i] for i in differ]] = (graphs[0] != graphs[1]) & (graphs[0] > 0) & (graphs[1] > 0)
+    return found
 
 
 class KnownStructures:

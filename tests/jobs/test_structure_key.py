@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from daskrf import TanimotoMinMaxFeatures, fingerprint, fit
+from daskrf import TanimotoMinMaxFeatures, evaluate, fingerprint, fit
 from daskrf.errors import InputError
 from daskrf.jobs.progress import Progress
 from daskrf.molecules.enumeration import ReactionLibrary
@@ -126,22 +127,77 @@ def test_the_key_is_found(header: str, ids: bool, keys: list[str], said: str, tm
     assert "joined by structure" in report.inputs[0]
 
 
+def library_of(folder: Path, smiles: list[str]) -> Path:
+    (folder / "lib.smi").write_text("".join(f"{text} m{k}\n" for k, text in enumerate(smiles)))
+    fingerprint(folder / "lib.smi", folder / "store")
+    return folder / "store"
+
+
+def labelled(folder: Path, smiles: list[str], ids: list[int]) -> Path:
+    rows = "".join(f"{text},m{k},{at}\n" for at, (text, k) in enumerate(zip(smiles, ids, strict=True)))
+    (folder / "labels.csv").write_text(f"smiles,id,y\n{rows}")
+    return folder / "labels.csv"
+
+
 def test_ids_that_match_go_before_structures(tmp_path: Path) -> None:
     library = list(ReactionLibrary().smiles(0, 30))
-    (tmp_path / "lib.smi").write_text("".join(f"{smiles} m{k}\n" for k, smiles in enumerate(library)))
-    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
-    rows = "".join(f"{smiles},m{29 - k},{k}\n" for k, smiles in enumerate(library))
-    (tmp_path / "labels.csv").write_text(f"smiles,id,y\n{rows}")
-    report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", **GIVEN)
+    store = library_of(tmp_path, library)
+    written = [Chem.MolToSmiles(Chem.MolFromSmiles(smiles), doRandom=True) for smiles in library[::-1]]
+    labels = labelled(tmp_path, written, list(range(29, -1, -1)))
+    report = fit(store, labels, tmp_path / "model", **GIVEN)
     assert report.labels.y.ravel().tolist() == list(range(29, -1, -1))
-    assert "see that the IDs mean the same molecules" not in str(report)
-    rows = "".join(f"{smiles},m{k},{k}\n" for k, smiles in enumerate(ReactionLibrary().smiles(1000, 1030)))
-    (tmp_path / "wrong.csv").write_text(f"smiles,id,y\n{rows}")
-    report = fit(tmp_path / "store", tmp_path / "wrong.csv", tmp_path / "wrong", **GIVEN)
-    assert "30 of 30 labelled molecules of the library are not among the SMILES of the labels" in str(report)
+    assert "IDs mean the same molecules" not in str(report)
     (tmp_path / "none.csv").write_text("code,y\nX1,1\nX2,2\n")
     with pytest.raises(InputError, match=r"none of the 2 labels .* there is no id 'X1'"):
-        fit(tmp_path / "store", tmp_path / "none.csv", tmp_path / "other", **GIVEN)
+        fit(store, tmp_path / "none.csv", tmp_path / "other", **GIVEN)
+
+
+@pytest.mark.parametrize("how", ["reversed", "shifted", "half shifted", "another library"])
+@pytest.mark.parametrize("command", [fit, evaluate])
+def test_ids_of_other_molecules_are_refused(command: Any, how: str, tmp_path: Path) -> None:
+    """All of them are looked at, each beside the molecule of its row."""
+    library = [f"{'C' * (k + 1)}O" for k in range(40)]
+    numbers = list(range(40))
+    smiles, ids, n = {
+        "reversed": (library, numbers[::-1], 40),
+        "shifted": (library, [*numbers[1:], 0], 40),
+        "half shifted": (library, [*numbers[:20], *numbers[21:], 20], 20),
+        "another library": (list(ReactionLibrary().smiles(1000, 1040)), numbers, 40),
+    }[how]
+    store, labels = library_of(tmp_path, library), labelled(tmp_path, smiles, ids)
+    at = 40 - n
+    said = (
+        rf"{n} of 40 labels that are joined by ID have the SMILES of another molecule than the library "
+        rf"has by that ID, such as 'm{ids[at]}': {re.escape(smiles[at])} in the labels, {library[ids[at]]} "
+        r"in the library\. Join by structure with --key structure .*, or, if the IDs are right, say so with "
+        r"--key id"
+    )
+    given = {**GIVEN, "output": tmp_path / "model"} if command is fit else {}
+    with pytest.raises(InputError, match=said):
+        command(store, labels, **given)
+    if command is fit:
+        report = fit(store, labels, tmp_path / "sure", key="id", **GIVEN)
+        assert f"{n} of 40 labels that are joined by ID have the SMILES of another" in str(report)
+
+
+def test_few_ids_of_other_molecules_are_said(tmp_path: Path) -> None:
+    library = [f"{'C' * (k + 1)}O" for k in range(60)]
+    labels = labelled(tmp_path, library, [1, 0, *range(2, 60)])
+    report = fit(library_of(tmp_path, library), labels, tmp_path / "model", **GIVEN)
+    assert (
+        "2 of 60 labels that are joined by ID have the SMILES of another molecule than the library has by "
+        "that ID, such as 'm1': CO in the labels, CCO in the library; see that the IDs mean"
+    ) in str(report)
+    labels = labelled(tmp_path, library, [1, 2, 0, 4, *range(4, 60)])
+    with pytest.raises(InputError, match="4 of 60 labels that are joined by ID"):
+        fit(tmp_path / "store", labels, tmp_path / "other", **GIVEN)
+
+
+def test_salts_tautomers_and_stereoisomers_are_no_other_molecules(tmp_path: Path) -> None:
+    store = library_of(tmp_path, ["Oc1ccccn1", "CC(N)C(=O)O", "CN", "C[C@H](F)Cl", "CCO", "CCCO"])
+    smiles = ["O=c1cccc[nH]1", "C[C@H](N)C(=O)[O-].[Na+]", "C[NH3+].[Cl-]", "C[C@@H](F)Cl", "?", ""]
+    report = fit(store, labelled(tmp_path, smiles, list(range(6))), tmp_path / "model", **GIVEN)
+    assert (report.labels.matched, "SMILES of another" in str(report)) == (6, False)
 
 
 def test_measurements_of_one_structure_are_repeats(tmp_path: Path) -> None:
