@@ -53,7 +53,15 @@ AS_VALUES = "censored, and taken as if they were measured"
 BY_CELLS, BY_NAME = " (by its cells)", " (by its name)"
 """How a unit is known that stands beside the numbers, or in the name of their column; see `Scale.found`."""
 
-_CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
+_CONCENTRATION = re.compile(
+    r"(?<![A-Za-z])(?:[IEDALX]C_?50|[IE]C_?(?:[1-9][05]|99)|K_?[idD](?:_?app)?|GI_?50|MIC)"
+    r"(?:[munpfMUNPF]M)?(?![A-Za-z])"
+)
+_LOGARITHM = re.compile(
+    r"(?<![a-z])(?:log|l[ng])(?:10|2)?(?![a-z\d]|-\d)|"  # LN-229 is a line of cells
+    r"(?<![a-z])(?:neg|minus)?(?:log|l[ng])(?:10|2)?[\W_]*(?:[a-z]{2}[\W_]*[59]0|k[\W_]*[idb](?![a-z])|mic(?![a-z]))|"
+    r"(?<![a-z])p(?:ic50|ec50|k[id])(?![a-z\d])"
+)
 _P = re.compile(r"p[A-Z]\w*")
 LOGARITHMS = {"log10": np.log10, "ln": np.log, "log2": np.log2}
 
@@ -113,7 +121,8 @@ def is_logarithm(name: str) -> bool:
     >>> is_logarithm("pIC50"), is_logarithm("logD"), is_logarithm("IC50")
     (True, True, False)
     """
-    return normalised(name).startswith(("log", "pic50", "pki", "pkd", "pec50", "pchembl"))
+    known = ("log", "pic50", "pki", "pkd", "pec50", "pchembl")
+    return normalised(name).startswith(known) or _LOGARITHM.search(name.lower()) is not None
 
 
 @dataclass(frozen=True)

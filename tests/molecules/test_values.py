@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.molecules.measurements import Labels, label_words, read_labels
-from daskrf.molecules.values import AS_VALUES, LEFT_OUT, scales_of
+from daskrf.molecules.values import AS_VALUES, LEFT_OUT, is_concentration, scales_of
 from tests.naive.values import IN_MOL, value_of
 
 WHY = {"empty": 1, "word": 2, "censored": 3, "unit": 4, "logarithm": 5}
@@ -184,6 +184,14 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
         ),
         (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm by its name"),
         (["logD"], {"transform": "log10"}, "'logD' is a logarithm by its name"),
+        *(
+            ([name], {"transform": form, "unit": "nM"}, "is a logarithm by its name; leave out the transform")
+            for form in ("pIC50", "ln")
+            for name in [
+                *("Ln IC50 (nM)", "lnIC50", "lgIC50 (nM)", "lg(IC50)", "IC50_log_nM", "IC50 log(M)"),
+                *("log IC50 (nM)", "-log IC50 (M)", "logKi_nM", "Ki_ln", "minuslogKi", "mean pIC50"),
+            ]
+        ),
         (
             ["a", "b"],
             {"transform": {"c": "log10"}},
@@ -195,6 +203,25 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
 def test_scales_that_are_none(columns: list[str], options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         scales_of(columns, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("analog IC50 (nM)", "catalog_Ki_nM", "LN-229 IC50 (nM)", "LN229 IC50 (nM)", "LNCaP IC50 (nM)"),
+        *("IC50 (nM)", "Kids (nM)", "inhibition lag (nM)", "plasma Ki (nM)"),
+    ],
+)
+def test_names_of_no_logarithms(name: str) -> None:
+    (scale,) = scales_of([name], "pIC50")
+    assert (scale.transform, scale.unit) == ("pIC50", "nM")
+
+
+def test_names_of_concentrations() -> None:
+    for name in ["IC50", "IC50nM", "IC50_uM", "KiNM", "IC80", "EC20 (nM)", "Kdapp", "Ki_app"]:
+        assert is_concentration(name, "")
+    for name in ["Kids", "kinase", "pIC50", "KiosM", "EC1"]:
+        assert not is_concentration(name, "")
 
 
 def test_names_of_scales() -> None:
