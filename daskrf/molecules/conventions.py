@@ -38,17 +38,28 @@ _LEARNED: Final = Convention("maximize", "large values mean likely or tight bind
 
 # Of these both directions are usual: what kills cells, or binds where it should not.
 _EITHER = re.compile(r"herg|\bcyp|tox|\b(p|log)? ?[clt][cd] ?50|off ?target|counter|selectiv|solub|perme")
-_NAME = r"(?:(?:ic|ec|ac|xc|gi|ed|sc|dc) ?[59]0|k ?[idb]|mic(?: ?[59]0)?|inhibition constant)"
+_NAME = (
+    r"(?:(?:ic|ec|ac|xc|gi|ed|sc|dc) ?[59]0|[ie]c(?:[1-9][05]|99)|k ?[idb](?: ?app)?|mic(?: ?[59]0)?|"
+    r"inhibition constant)"
+)
 _P = re.compile(rf"\b(?:p ?{_NAME}|pa2|p ?chembl|p ?(?:activity|affinity|potency))\b")
 _MINUS_LOG = re.compile(rf"(?:neg|minus|-) ?log(?: ?10)? ?{_NAME}\b")
-_POTENCY = re.compile(rf"\b(?:log(?: ?(?:10|2))? ?|ln ?)?{_NAME}\b")
-_REST = re.compile(r"(?:residual|remaining) activity")
-_INHIBITED = re.compile(r"(?:%|\bpct|\bpercent(?:age)?|\bperc) ?inh\b|\binh ?%|\binhibition\b")
+_INVERSE = re.compile(rf"(?<!\d)1 ?/ ?{_NAME}\b|\bk ?inact ?(?:/|over|per)? ?k ?i\b")
+# A unit may be glued to it, but a quotient is another quantity.
+_POTENCY = re.compile(
+    rf"(?<!/)(?<!/ )\b(?:log(?: ?(?:10|2))? ?|l[ng] ?)?{_NAME}(?:[munp]m)?\b(?! ?/(?! ?[munpf]?m(?:ol|\b)))"
+)
+_REST = re.compile(r"(?:residual|remaining) activity|activity (?:residual|remaining)")
+_PERCENT = r"(?:pct|percent(?:age)?|perc)\b"
+_INHIBITED = re.compile(
+    rf"(?:%|\b{_PERCENT}) ?inh(?:ib)?\b|\binh(?:ib)? ?(?:%|{_PERCENT})|\binhibition\b|"
+    r"\b(?:pct|perc)inh(?:ib)?\b"
+)
 _CNN = re.compile(r"\bcnn ?(?:score|affinity|vs)(?! variance)")
 _DOCKING = re.compile(
     r"vina|smina|glide|\bxp\b|g ?score|docking|\bdock ?scores?\b|chemgauss|autodock|affinity|"
     r"binding (?:free )?energy|free energy of binding|grid score|score inter|"
-    r"\b(?:delta|d) ?g\b|\bmm ?(?:gb|pb) ?sa\b|\bk(?:cal|j) ?(?:/ ?)?mol\b"
+    r"\b(?:delta|d|δ) ?g\b|\bmm ?(?:gb|pb) ?sa\b|\bk(?:cal|j) ?(?:/ ?)?mol\b"
 )
 _GENERIC = re.compile(
     r"(?:standard|published|measured|exp|mean)? ?(?:values?|activity|results?|score|y|labels?)"
@@ -87,6 +98,8 @@ def convention_of(scale: Scale, middle: float, file: str = "") -> Convention | N
         return None
     if scale.is_p:
         return _POTENT if _P.search(form) else None
+    if _INVERSE.search(told):
+        return None if re.search(r"(?:neg|minus|-)[\s_]*log", scale.column.lower()) else _POTENT
     if _P.search(told) or _MINUS_LOG.search(scale.column.lower().replace("_", " ").replace("(", "")):
         return _POTENT
     if (score := known_score(scale.column)) is not None:
@@ -100,7 +113,7 @@ def convention_of(scale: Scale, middle: float, file: str = "") -> Convention | N
     if _INHIBITED.search(told):
         return _INHIBITION
     unit = concentration_unit(scale.unit or (last[0] if last else ""))
-    if unit in ("nM", "pM", "fM") and _POTENCIES.fullmatch(bare):
+    if (unit in ("nM", "pM", "fM") and _POTENCIES.fullmatch(bare)) or (unit and bare == "potency"):
         return _CONCENTRATION
     if middle < 0 and (_DOCKING.search(told) or _DOCKING.search(_words(scale.unit))):
         return _ENERGY
@@ -109,5 +122,5 @@ def convention_of(scale: Scale, middle: float, file: str = "") -> Convention | N
 
 def _words(text: str) -> str:
     """Return lower-case words of a name: without punctuation, and cut where small letters meet capitals."""
-    cut = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text)
+    cut = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text.replace("\N{INCREMENT}", "Δ"))
     return re.sub(r"\s+", " ", re.sub(r"[^\w%/]|_", " ", cut.lower())).strip()
