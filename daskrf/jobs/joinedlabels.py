@@ -30,7 +30,7 @@ __all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
 _MOST_LABELS = 200_000  # whose molecules are compared
-_COMPARED, _MOST_ROWS = 500, 100_000_000  # molecules that are compared, if more rows would have to be read
+_COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules that are compared, if more rows would have to be read
 _FEW, _FEW_OF = 2, 0.05  # labels, and share of them, that may have the IDs of other molecules
 _ADVICE = "run the same command again, which makes it anew"
 

@@ -17,7 +17,8 @@ Kind = Literal["far", "spike", "sign", "limit", "beyond"]
 
 _FEWEST: Final = 10  # labels, and...
 _VALUES: Final = 8  # ...different values, of which some may be judged by the others
-_SHARE: Final = 10  # at most a tenth of the labels lie far outside of the others
+_SHARE: Final = 10  # at most a tenth of the labels lie far outside of the others, if they are not equal
+_SHARED: Final = 20  # a value that more than a twentieth of them share is judged as one
 _SURE, _SURE_OF_SIGN, _GAP = 5.0, 2.0, 1.0  # gaps, as multiples of the range of the others; ...
 _GAP_OF_FEW: Final = 2.0  # ...of few of them
 _PLAIN: Final = 20.0  # the same for positive values, which might have a long tail
@@ -71,7 +72,7 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
     Values that are positive and have a long tail are compared as logarithms. Robust limits take the spread
     of each side of the median from its own quantiles, so that skewed labels are not suspicious. Classes,
     counts and rounded scores have ties of their own; only values that are much more frequent than their
-    neighbours are spikes.
+    neighbours are spikes. A concentration of 0 is always suspicious.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
     """
     order = np.argsort(y, kind="stable")
     if len(np.unique(y)) < _VALUES or len(y) < _FEWEST:
-        return []
+        return [Suspicion("far", np.flatnonzero(y == 0))] if wide and (y == 0).any() else []
     values = y[order]
     start, stop = 0, len(y)
     found: list[Suspicion] = []
@@ -95,6 +96,9 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
             found.append(Suspicion("far", order[start : start + n], certain))
             start += n
     inner, own = values[start:stop], order[start:stop]
+    if wide and (zero := inner == 0).any():
+        found.append(Suspicion("far", own[zero]))
+        inner, own = inner[~zero], own[~zero]
     taken = np.zeros(len(inner), bool)
     for kind, members in (
         *_ties(inner),
@@ -110,14 +114,16 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
 def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -> int:
     """Return how many of the largest of ascending values are, or are for certain, far outside of the others.
 
-    `turned` values are minus the labels: signs and logarithms are those of the labels.
+    `turned` values are minus the labels: signs and logarithms are those of the labels. Of a value that many
+    share, but less than half, one is judged for all.
     """
+    least = _GAP if len(values) >= _MANY else _GAP_OF_FEW
+    every, values = values, _thinned(values)
     n = len(values)
     most = max(2, n // _SHARE)
     first = n - most - 1
     if first < _VALUES - 1:
         return 0
-    least = _GAP if n >= _MANY else _GAP_OF_FEW
     base = values[n // _SHARE]
     for i in range(first, n - 1):
         inside, gap = values[i] - base, values[i + 1] - values[i]
@@ -134,8 +140,16 @@ def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -
             elif ratio < _PLAIN or len(labels) < _MANY:
                 ratio = min(ratio, max(in_decades, least))
         if ratio >= ((_SURE_OF_SIGN if other_sign else _SURE) if certain else least):
-            return n - 1 - i
+            return int(np.count_nonzero(every > values[i]))
     return 0
+
+
+def _thinned(values: Floats) -> Floats:
+    """Return ascending values with one of each that more than a twentieth, but less than half, share."""
+    n = len(values)
+    distinct, counts = np.unique(values, return_counts=True)
+    many = (counts > max(2, n // _SHARED)) & (2 * counts < n)
+    return np.repeat(distinct, np.where(many, 1, counts))
 
 
 def _log_ratio(inner: float, end: float, out: float) -> float:

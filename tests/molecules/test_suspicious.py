@@ -63,6 +63,40 @@ def test_what_is_wrong_is_found(name: str, seed: int) -> None:
     assert apart == (expected if name != "zeros of logP" else [("far", [0.0], False)])
 
 
+def pic50(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    return np.round(np.clip(rng.normal(6.5, 0.8, n), 4.1, 9), 2)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.15, 0.4])
+@pytest.mark.parametrize("wrong", [[-999.0], [999.0], [-999.0, 999.0], [9999.0], [999.0, 9999.0], [-1e4]])
+def test_a_wrong_value_is_found_however_many_share_it(wrong: list[float], share: float) -> None:
+    for n in (60, 400):
+        shared = np.repeat(wrong, max(1, int(share * n / len(wrong))))
+        y = np.r_[pic50(np.random.default_rng(n), n - len(shared)), shared]
+        seen = found(y)
+        assert {v for _, values, certain in seen if certain for v in values} == set(wrong), seen
+        assert sum(len(each.members) for each in suspicions(y) if each.certain) == len(shared)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.3, 0.45])
+def test_a_limit_of_detection_is_a_note(share: float) -> None:
+    for n in (60, 400):
+        n_tied = int(share * n)
+        y = np.r_[pic50(np.random.default_rng(n), n - n_tied), np.full(n_tied, 4.0)]
+        assert [(values, certain) for _, values, certain in found(y)] == [([4.0], False)]
+        raw = np.where(y == 4.0, 1e5, 10 ** (9 - y))
+        assert not any(certain for wide in (True, False) for _, _, certain in found(raw, wide=wide))
+
+
+@pytest.mark.parametrize("n_zeros", [1, 3, 20, 80])
+@pytest.mark.parametrize("n", [6, 100])
+def test_concentrations_of_zero_are_found(n: int, n_zeros: int) -> None:
+    values = np.r_[10 ** np.random.default_rng(0).normal(2, 1, n), np.zeros(n_zeros)]
+    assert found(values, wide=True) == [("far", [0.0], False)]
+    (zeros,) = suspicions(values, wide=True)
+    assert zeros.members.tolist() == list(range(n, n + n_zeros))
+
+
 @pytest.mark.parametrize("scale", [1 / 64, 64.0])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_suspected_does_not_depend_on_the_unit(seed: int, scale: float) -> None:
@@ -190,6 +224,24 @@ def test_limits_are_of_the_values_in_the_file(tmp_path: Path) -> None:
     (limits,) = labels.limits
     assert (limits.high, limits.plain) == (8.0, (0.0,))
     np.testing.assert_allclose(limits.low, 9 - np.log10(2000))
+
+
+def test_what_many_share_is_refused_by_its_value(tmp_path: Path) -> None:
+    values = [5 + k / 20 for k in range(51)]
+    said = (
+        r"9 of 60 labels of 'pIC50' are exactly -999, far from all others \(5 to 7\.5\), such as line 53: "
+        r"-999\. Leave them out with --drop-value -999"
+    )
+    with pytest.raises(InputError, match=said):
+        read(tmp_path, "pIC50", [*values, *[-999] * 9])
+
+
+def test_zeros_of_concentrations_are_said(tmp_path: Path) -> None:
+    (note,) = read(tmp_path, "IC50_nM", [*(10 * k for k in range(1, 98)), 0, 0, 0]).notes
+    assert note == (
+        "3 of 100 labels of 'IC50_nM' are exactly 0, far from all others (10 to 970), such as line 99: 0; "
+        "--drop-value 0 leaves them out"
+    )
 
 
 @pytest.mark.parametrize("huge", ["1e300", "-1e300", "1e101"])
