@@ -45,6 +45,10 @@ _ROW_NAMES = frozenset(
 )
 _LETTERS = re.compile(r"(?:Cl|Br|[BCNOPSFIbcnops*]|\[[^\[\]\s]+\]|[-=#$:~<>/\\.()%\d])+")
 _UNNAMED = re.compile(r"unnamed\d*(?:level\d+)?")
+_DATE = re.compile(r"(?:19|20)\d\d(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?")
+_SEVERAL = 3  # values that can be told to be dates
+_FEW_WORDS = 5  # different words, such as n.d. and inactive, in a column of numbers, ...
+_FAIR_SHARE = 0.05  # ...and the share of numbers in it, at least
 _LONG_ENOUGH = 2  # characters of the longest of some texts that are SMILES, not IDs such as B and C
 
 
@@ -126,6 +130,20 @@ def _are_numbers(values: Sequence[str]) -> bool:
     return bool(there) and 2 * sum(map(is_value, there)) >= len(there)
 
 
+def _are_partly_numbers(values: Sequence[str]) -> bool:
+    """Return whether a fair share of the values that are there are numbers, and all others a few words."""
+    there = [text for text in values if text.lower() not in MISSING]
+    words = [text for text in there if not is_value(text)]
+    plain = not any(map(str.isdigit, "".join(words)))
+    return plain and len(set(words)) <= _FEW_WORDS and len(there) - len(words) > _FAIR_SHARE * len(there)
+
+
+def _are_dates(values: Sequence[str]) -> bool:
+    """Return whether there are several values, all of them dates such as 20240105, or years."""
+    there = [text for text in values if text]
+    return len(there) >= _SEVERAL and all(_DATE.fullmatch(text) for text in there)
+
+
 def smiles_by_content(head: Head, taken: Collection[int | None] = ()) -> int | None:
     """Return the position of the column with the most valid SMILES, the longest of several, or None.
 
@@ -185,8 +203,9 @@ def smiles_column(path: PurePath, head: Head, position: int | None = None) -> in
 def only_target(path: PurePath, head: Head, taken: Collection[int]) -> int:
     """Return the position of the only numeric column besides some that are taken.
 
-    Columns without a value are none, nor are those that count rows or poses. If no column has numbers, one of
-    truth values is taken. Of several, it is the score of a docking program, if nothing else may be meant.
+    Columns without a value are none, nor are those that count rows or poses. Numbers may stand beside words
+    such as n.d., even if these are more. If no column has numbers, one of truth values is taken. Of several,
+    it is the score of a docking program, if nothing else may be meant. Dates alone are not taken.
 
     Raises
     ------
@@ -195,10 +214,15 @@ def only_target(path: PurePath, head: Head, taken: Collection[int]) -> int:
     """
     names, known = head.names, {*ID_NAMES, *SMILES_NAMES}
     others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in known]
-    columns = dict(zip(others, head.columns(others), strict=True))
-    found = [k for k, texts in columns.items() if _are_numbers(list(map(str.strip, texts)))]
+    columns = {k: list(map(str.strip, texts)) for k, texts in zip(others, head.columns(others), strict=True)}
+    found = [k for k, texts in columns.items() if _are_numbers(texts) or _are_partly_numbers(texts)]
     found = [k for k in found if not _counts(names[k] if head.table.names else None, columns[k])]
     found = found or [k for k, texts in columns.items() if is_truth(texts)]
+    if len(found) == 1 and _are_dates(columns[found[0]]):
+        raise InputError(
+            f"{path} has no numeric column in its first {head.n_rows:,} rows but '{names[found[0]]}', which "
+            f"holds dates or years; name the target columns (its columns are {listed(names)})"
+        )
     if len(found) == 1:
         return found[0]
     if (chosen := chosen_score(names, found)) is not None:

@@ -119,6 +119,42 @@ def test_libraries_and_labels_have_the_same_columns(
         assert smiles_position(head) == layout.smiles
 
 
+@pytest.mark.parametrize("words", [["n.d."], ["ND", "NT", "inactive"]])
+def test_numbers_among_words_may_be_the_target(words: list[str], tmp_path: Path) -> None:
+    """They were overlooked, so that the weight was learned without a word."""
+    cells = [f"{5 + k / 10}" if k % 3 == 0 else words[k % len(words)] for k in range(60)]
+    rows = [f"{'C' * (k + 1)},{cell}" for k, cell in enumerate(cells)]
+    path = put(tmp_path, "smiles,pIC50,MW\n" + "".join(f"{row},{300 + k}\n" for k, row in enumerate(rows)))
+    with pytest.raises(InputError, match=r"several numeric columns \(pIC50, MW\); name the target columns"):
+        read_labels(path, key="smiles", drop_non_numbers=True)
+    path = put(tmp_path, "smiles,pIC50\n" + "".join(f"{row}\n" for row in rows))
+    found = read_labels(path, key="smiles", drop_non_numbers=True)
+    assert (found.names, len(found), found.dropped) == (("pIC50",), 20, 40)
+
+
+@pytest.mark.parametrize("other", ["R", "A12", "high", "24h"])
+def test_classes_and_codes_beside_numbers_are_no_targets(other: str, tmp_path: Path) -> None:
+    texts = [other if k % 2 else f"X{k}" for k in range(30)]
+    rows = "".join(f"{'C' * (k + 1)},{text},{k / 7}\n" for k, text in enumerate(texts))
+    assert read_labels(put(tmp_path, f"smiles,which,y\n{rows}"), key="smiles").names == ("y",)
+    rows = "".join(f"{'C' * (k + 1)},{'RS'[k % 2]},{k / 7}\n" for k in range(30))
+    assert read_labels(put(tmp_path, f"smiles,which,y\n{rows}"), key="smiles").names == ("y",)
+
+
+@pytest.mark.parametrize("date", ["20240105", "2024"])
+def test_dates_alone_are_no_target(date: str, tmp_path: Path) -> None:
+    rows = [f"{'C' * (k + 1)},{date},{'' if k < 30 else 5 + k / 10}\n" for k in range(60)]
+    path = put(tmp_path, "smiles,date,pIC50\n" + "".join(rows))
+    said = r"no numeric column in its first 25 rows but 'date', which holds dates or years; name the target"
+    with pytest.raises(InputError, match=said):
+        read_labels(path, key="smiles", drop_non_numbers=True)
+    found = read_labels(path, key="smiles", targets=["pIC50"], drop_non_numbers=True)
+    assert (len(found), found.y[0].tolist()) == (30, [8.0])
+    assert read_labels(path, key="smiles", targets=["date"]).y[0].tolist() == [float(date)]
+    path = put(tmp_path, "smiles,y\nCC,2000\nCO,20240105\nCN,2001.5\n")
+    assert read_labels(path, key="smiles").names == ("y",)
+
+
 def test_labels_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
     path = put(tmp_path, "id,score\nA,1.5\nB,2,3\nC,2.5\n")
     with pytest.raises(InputError, match=r"line 3 cannot be read .* leave out such lines with --accept-rej"):
