@@ -444,7 +444,8 @@ def _job_of(
         )
     within, _, rough, rough_components = of_space
     of_screen = path, space, output, n, "none", 0, screened_rule(rule), maximize, target, overwrite
-    screen = space_screen(of_screen, files, shortlist, within, None, rough, rough_components)
+    read = (*files[:-1], files[-1] and not chosen["demands"].exclude)  # or it is asked of files to leave out
+    screen = space_screen(of_screen, read, shortlist, within, None, rough, rough_components)
     return SpaceSuggestJob(*own, **chosen, screen=screen)
 
 

@@ -165,6 +165,21 @@ def test_limits_and_files_to_leave_out(made: Path, tmp_path: Path) -> None:
     assert report.left_out["a labelled molecule, or of a file to leave out"] > 0
 
 
+def test_a_file_of_other_rows_to_leave_out_is_refused_and_goes_on_as_advised(
+    made: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ids.txt").write_text("Z123\nZ456\nCCO\n")
+    given = made / "fourier", made / "space", tmp_path / "b.csv"
+    options: dict[str, Any] = {"n": 3, "acquisition": "greedy", "exclude": tmp_path / "ids.txt"}
+    with pytest.raises(InputError, match=r"ids\.txt.*accept_rejects"):
+        suggest(*given, **options)
+    report = suggest(*given, **options, accept_rejects=True)
+    assert "1 molecule of ids.txt to leave out by tautomer" in str(report)
+    assert "not left out: 2 rows could not be read as molecules" in str(report)
+    with pytest.raises(OptionError, match="accept"):  # without a file, it says nothing of a space
+        suggest(made / "fourier", made / "space", tmp_path / "c.csv", n=3, accept_rejects=True)
+
+
 @pytest.mark.parametrize("model", ["exact", "fourier"])
 def test_looks_deeper_until_there_are_enough(
     model: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
