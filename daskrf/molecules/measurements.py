@@ -483,9 +483,7 @@ class _Given:
     key_position: int
     targets: list[int]
     scales: tuple[Scale, ...]
-    more: Mapping[
-        str, int
-    ]  # positions of further columns: relations, flags, units, replicates, their deviations
+    more: Mapping[str, int]  # positions of further columns: relations, flags, units, replicates and so on
     notations: tuple[Notation, ...]
     usual: tuple[str, ...]  # the unit of the values of each target that have none beside them; "" if unknown
     limits: tuple[Limits, ...] = ()
