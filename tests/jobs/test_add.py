@@ -326,7 +326,7 @@ def test_the_kernel_is_chosen_again_when_labels_have_doubled(
 
 
 def test_the_transform_and_the_unit_of_the_fit_apply(made: Path, tmp_path: Path) -> None:
-    """New labels in nM go to the model of pIC50; in uM, too, if their column says so; other units do not."""
+    """New labels in nM go to the model of pIC50, and so do those in uM, if their column says so."""
     labels = pd.read_csv(made / "all.csv")
     labels["IC50 (nM)"] = 10.0 ** (9 + labels.score.clip(-9, 0))
     labels["IC50 (uM)"], labels["pIC50"] = labels["IC50 (nM)"] / 1000, -labels.score.clip(-9, 0)
@@ -345,8 +345,9 @@ def test_the_transform_and_the_unit_of_the_fit_apply(made: Path, tmp_path: Path)
 
     fit(tmp_path / "first.csv", output=tmp_path / "plain", quick=True)
     labels[150:][["smiles", "IC50 (uM)"]].to_csv(tmp_path / "new.csv", index=False)
-    with pytest.raises(InputError, match=r"is in uM, and the model's .* in nM; convert"):
-        add(tmp_path / "plain", tmp_path / "new.csv", target="IC50 (uM)")
+    add(tmp_path / "plain", tmp_path / "new.csv", target="IC50 (uM)")
+    y = storage.load_model(tmp_path / "plain", ["labels"]).arrays["labels"]
+    np.testing.assert_allclose(y[150:, 0], labels["IC50 (nM)"][150:])
 
 
 def test_a_data_frame(made: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 
+import dask
 import pytest
 
 from tests.objects.remote import Remote, remote
@@ -39,7 +40,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert server.poll() is None, said.read_text()
             time.sleep(0.1)
         url = found[1]
-        with pytest.MonkeyPatch.context() as patch:
+        # Workers that are forked would not find it, since their server is older.
+        started = dask.config.set({"distributed.worker.multiprocessing-method": "spawn"})
+        with started, pytest.MonkeyPatch.context() as patch:
             for name in [name for name in os.environ if name.startswith("AWS_")]:
                 patch.delenv(name)
             patch.setenv("AWS_ENDPOINT_URL", url)
