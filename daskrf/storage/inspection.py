@@ -66,9 +66,8 @@ _REMEDIES = {
     "model": "delete {} and fit again",
     "rejects": "delete {} and the hits beside it, and run the same command again",
 }
-_REMEDY = (
-    "move {} away if changes in it are yours, or delete it, and run the same command again"  # of other files
-)
+# Of other files.
+_REMEDY = "delete {} and run the same command again; move it away instead if changes in it are yours"
 _MOST_LISTED = 1_000  # outputs in a folder
 STORES = ("fingerprints", "features", "predictions")  # kinds with partitions
 
