@@ -49,6 +49,7 @@ _DATE = re.compile(r"(?:19|20)\d\d(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?"
 _SEVERAL = 3  # values that can be told to be dates
 _FEW_WORDS = 5  # different words, such as n.d. and inactive, in a column of numbers, ...
 _FAIR_SHARE = 0.05  # ...and the share of numbers in it, at least
+_LONGEST_WORD = 20  # characters, of "not determined" and the like; remarks are longer, or of several lines
 _LONG_ENOUGH = 2  # characters of the longest of some texts that are SMILES, not IDs such as B and C
 
 
@@ -134,7 +135,9 @@ def _are_partly_numbers(values: Sequence[str]) -> bool:
     """Return whether a fair share of the values that are there are numbers, and all others a few words."""
     there = [text for text in values if text.lower() not in MISSING]
     words = [text for text in there if not is_value(text)]
-    plain = not any(map(str.isdigit, "".join(words)))
+    plain = not any(
+        any(map(str.isdigit, text)) or "\n" in text or len(text) > _LONGEST_WORD for text in words
+    )
     return plain and len(set(words)) <= _FEW_WORDS and len(there) - len(words) > _FAIR_SHARE * len(there)
 
 
