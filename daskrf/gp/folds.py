@@ -109,8 +109,8 @@ def random_folds(
     --------
     >>> random_folds([0, 0, 0, 1, 2, 3], 2).block.tolist()
     [0, 0, 0, 1, 1, 1]
-    >>> random_folds(range(6), 2, classes=[0, 0, 0, 0, 1, 1]).block[4:].tolist()
-    [1, 0]
+    >>> random_folds(range(6), 2, classes=[0, 0, 0, 0, 1, 1]).block.tolist()
+    [0, 0, 1, 1, 0, 1]
     """
     _, groups = np.unique(np.asarray(groups), return_inverse=True)
     sizes = np.bincount(groups)
