@@ -50,6 +50,11 @@ def _note(path: str) -> str:
     return "noted"
 
 
+def _note_and_sleep(path: str) -> None:
+    _note(path)
+    time.sleep(100)
+
+
 def _note_and_crash(path: str) -> None:
     _note(path)
     os.abort()
@@ -77,5 +82,6 @@ _DEEDS: dict[str, Callable[[str], object]] = {
     "kill-once": _kill_once,
     "note": _note,
     "note-and-crash": _note_and_crash,
+    "note-and-sleep": _note_and_sleep,
     "print": _print,
 }

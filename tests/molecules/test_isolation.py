@@ -216,12 +216,13 @@ def test_a_program_that_ends_takes_its_helper_along() -> None:
     assert not psutil.pid_exists(int(out))
 
 
-def test_ctrl_c_is_for_the_parent() -> None:
+def test_ctrl_c_is_for_the_parent(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
     parent = start(
-        """
+        f"""
         print(do("pid")[0], flush=True)
         try:
-            do("sleep 100")
+            do("note-and-sleep {mark}")
         except KeyboardInterrupt:
             print(do("a")[0])
         """,
@@ -230,7 +231,8 @@ def test_ctrl_c_is_for_the_parent() -> None:
     with parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        while psutil.Process(parent.pid).status() == psutil.STATUS_RUNNING:
+        while not mark.exists():  # or the helper might not be at work yet
+            assert parent.poll() is None
             time.sleep(0.01)
         os.killpg(parent.pid, signal.SIGINT)
         out, err = parent.communicate(timeout=LONG)
