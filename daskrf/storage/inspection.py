@@ -138,7 +138,7 @@ class StoreStatus:
         running = self.job is not None and self.job.running
         state = "at work" if running else "complete" if self.complete else "unfinished"
         if self.damaged and self.kind not in STORES:
-            state = "changed since it was written"
+            state = "changed since it was written, or damaged"
         lines = [f"{self.path}: {KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
         if self.kind in STORES and (self.done or self.missing or self.damaged):
@@ -405,10 +405,12 @@ def _status(path: PurePath) -> StoreStatus:
         with believed(path):
             words, notes = hits.words(), tuple(hits.about.get("notes", ()))
         known = size if hits.file is None else hits.file["bytes"]
-        changed = {} if size == known else {0: f"{known:,} bytes were written, and there are {size:,}"}
-        done = int(not changed)
+        why = f"{known:,} bytes were written, and there are {size:,}"
+        if known < 0:
+            why = f"its record, {record_of(path).name}, is damaged"
+        changed = {} if size == known else {0: why}
         return StoreStatus(
-            path, hits.kind, words, done=done, damaged=changed, bytes=size, notes=notes, job=job
+            path, hits.kind, words, done=int(not changed), damaged=changed, bytes=size, notes=notes, job=job
         )
     if job is not None and kind_of(path, missing_ok=True) is None:
         return _unplanned_status(path, job)

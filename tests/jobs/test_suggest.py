@@ -30,6 +30,7 @@ from daskrf.jobs.passing import Passing
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.hits import record_of
 from daskrf.storage.inspection import status, verify
 from tests.jobs.job import FEATURES
 from tests.naive import suggest as naive
@@ -483,6 +484,10 @@ def test_a_batch_is_not_written_over(made: Path, tmp_path: Path) -> None:
     assert "a batch of molecules to measure, changed since it was written" in str(found := status(path))
     assert not found.complete
     assert f" bytes were written, and there are {path.stat().st_size:,}" in str(found)
+    record = pq.read_table(record_of(path))
+    damaged = record.schema.metadata | {b"daskrf.file": b"{}"}
+    pq.write_table(record.replace_schema_metadata(damaged), record_of(path))
+    assert f"its record, {record_of(path).name}, is damaged" in str(status(path))
 
 
 def test_an_input_is_never_the_output(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
