@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
-import threading
+import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +16,8 @@ from distributed import Client
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, plan, predict, screen
 from daskrf.errors import InputError
+from daskrf.molecules import isolation
 from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.isolation import end_idle
 from daskrf.molecules.spec import FRAGMENTS, KINDS
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
@@ -137,33 +137,28 @@ def test_a_molecule_that_takes_too_long_is_rejected(
     assert (screened.rows, screened.rejected) == (100, 1)
 
 
-def test_helpers_that_are_killed_lose_no_molecule(tmp_path: Path) -> None:
+def test_helpers_that_are_killed_lose_no_molecule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "library.smi"
     path.write_text("\n".join(ReactionLibrary().smiles(0, 600)) + "\n")
-    done, killed = threading.Event(), 0
+    wait, requests, killed = isolation._Helper._wait, itertools.count(), []
 
-    def strike() -> None:
-        nonlocal killed
-        while not done.wait(0.05):
-            for process in psutil.Process().children():
-                if "forkserver" in " ".join(process.cmdline()):
-                    continue  # which workers are forked from
-                if killed < 3 and process.cpu_times().user > 0.3:  # which is not while it starts
-                    process.kill()
-                    killed += 1
+    def struck(helper: isolation._Helper) -> bool:
+        """Kill the process of each other request when it has begun a text, not while it starts."""
+        if next(requests) % 2 == 0 and len(killed) < 3:
+            while helper._begun() == isolation._NONE and helper._process.poll() is None:
+                time.sleep(0.001)
+            helper._process.kill()
+            killed.append(helper._begun())
+        return wait(helper)
 
-    end_idle()
-    thread = threading.Thread(target=strike)
-    thread.start()
-    try:
-        spec = FingerprintSpec("rdkit")
-        report = fingerprint(path, tmp_path / "fp", spec=spec, rows_per_partition=400)
-    finally:
-        done.set()
-        thread.join()
-    assert killed
+    isolation.end_idle()
+    monkeypatch.setattr(isolation._Helper, "_wait", struck)
+    spec = FingerprintSpec("rdkit")
+    report = fingerprint(path, tmp_path / "fp", spec=spec, rows_per_partition=400)
+    assert len(killed) == 3
+    assert isolation._NONE not in killed
     assert report.kept == 600
-    fingerprint(path, tmp_path / "again", spec=FingerprintSpec("rdkit"), rows_per_partition=400)
+    fingerprint(path, tmp_path / "again", spec=spec, rows_per_partition=400)
     assert data_digests(tmp_path / "fp" / "data") == data_digests(tmp_path / "again" / "data")
 
 
