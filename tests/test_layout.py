@@ -22,7 +22,7 @@ LAYERS = [
     "quantities",
     "parameters",
     "sizes",
-    "backend",
+    "files",
     "arrays",
     "seeds",
     "blas",
@@ -50,7 +50,7 @@ ONLY = {
     "matplotlib": {"report"},
     "numba": {"engine"},
     "llvmlite": {"engine"},
-    "obstore": {"backend"},
+    "obstore": {"files"},
     "openpyxl": {"molecules"},
     "pyarrow": {"molecules", "storage", "jobs", "commands", "report"},
     "click": {"cli"},
@@ -77,12 +77,8 @@ def relative(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
 
-BACKEND = ("storage/backend.py", "storage/files.py")  # they read inputs too, and stand before the rest
-
-
 def part_of(path: Path) -> str:
-    inside = path.relative_to(PACKAGE)
-    return "backend" if inside.as_posix() in BACKEND else inside.parts[0].removesuffix(".py")
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
@@ -110,8 +106,7 @@ def layer_faults(part: str, source: str) -> list[str]:
     for name, type_only in imported(ast.parse(source)):
         top, *rest = name.split(".")
         if top == "daskrf":
-            inside = f"{'/'.join(rest[:2])}.py"
-            target = "backend" if inside in BACKEND else rest[0] if rest else ""
+            target = rest[0] if rest else ""
             if target not in [*LAYERS, "__version__"]:
                 faults.append(f"{name} is imported from where it is not at home")
             elif target == "engine" and part != "engine" and rest[1:2] and rest[1] in ENGINES:
@@ -154,11 +149,11 @@ def asks_for_a_backend(source: str) -> bool:
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_the_kind_of_a_backend_is_known_to_it_alone(path):
-    own = path.relative_to(PACKAGE).as_posix() == "storage/backend.py"
+    own = path.relative_to(PACKAGE).as_posix() == "files/backend.py"
     assert asks_for_a_backend(path.read_text()) == own
 
 
-@pytest.mark.parametrize("code", ["isinstance(p, Path)", "from daskrf.storage.backend import Url", "b.Url"])
+@pytest.mark.parametrize("code", ["isinstance(p, Path)", "from daskrf.files.backend import Url", "b.Url"])
 def test_asking_for_a_backend_is_seen(code):
     assert asks_for_a_backend(code)
 

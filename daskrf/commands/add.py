@@ -19,6 +19,7 @@ from sklearn.base import clone
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction, need_of_solve
 from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.files.backend import as_path
 from daskrf.gp.agreement import Agreement, agreement, impossible
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
@@ -46,7 +47,6 @@ from daskrf.molecules.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
-from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds

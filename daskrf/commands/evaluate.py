@@ -32,6 +32,8 @@ from daskrf.commands.fit import (
 )
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
+from daskrf.files.backend import as_path
+from daskrf.files.disk import work_folder
 from daskrf.gp.baselines import nearest_neighbour, random_forest
 from daskrf.gp.calibration import probability_link
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
@@ -75,8 +77,6 @@ from daskrf.report.merit import (
     top_found,
 )
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
-from daskrf.storage.backend import as_path
-from daskrf.storage.files import work_folder
 from daskrf.storage.hits import write_hits, write_recorded
 from daskrf.storage.inspection import kind_of, kinds_words
 from daskrf.storage.labels import match_labels

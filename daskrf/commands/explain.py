@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import OptionError, check_type
+from daskrf.files.backend import as_path
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.separate import process_of
 from daskrf.jobs.directions import target_of
@@ -26,7 +27,6 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import shorten, text_table
-from daskrf.storage.backend import as_path
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded, refuse_others
 

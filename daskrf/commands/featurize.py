@@ -17,6 +17,7 @@ from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map, feature_bytes
+from daskrf.files.backend import absolute, as_path
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
@@ -36,7 +37,6 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command
 from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
-from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output

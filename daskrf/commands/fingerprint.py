@@ -15,6 +15,8 @@ from scipy import sparse
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError, check_type
+from daskrf.files.backend import absolute, as_path
+from daskrf.files.disk import work_folder
 from daskrf.jobs import memory
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import library_of, tables_of
@@ -36,9 +38,7 @@ from daskrf.molecules.toolkit import Toolkit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
-from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.integrity import believed

@@ -20,6 +20,8 @@ from daskrf.commands.fingerprint import FingerprintReport, fingerprint
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, map_key, undecided
+from daskrf.files.backend import absolute, as_path, backend
+from daskrf.files.disk import work_folder
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
@@ -78,9 +80,7 @@ from daskrf.molecules.values import Scale, is_concentration
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
-from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError

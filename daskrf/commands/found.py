@@ -21,6 +21,7 @@ from daskrf.commands import READING
 from daskrf.commands.screen import ScreenJob, Search, check_library_options, one_target, space_screen
 from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screened_rule
 from daskrf.errors import InputError, OptionError, printable
+from daskrf.files.backend import as_path
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.posterior import normal_of
 from daskrf.gp.process import FeatureSpaceGP
@@ -51,7 +52,6 @@ from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import as_path
 
 __all__ = ["FoundReport", "found"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError
+from daskrf.files.backend import as_path, backend
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.wholefile import molecules_in
@@ -22,7 +23,6 @@ from daskrf.report.annotation import Known
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, MOST
-from daskrf.storage.backend import as_path, backend
 from daskrf.storage.hits import hits_at, write_recorded
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.outputs import guarded, refuse_others

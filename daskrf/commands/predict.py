@@ -16,6 +16,8 @@ from distributed import Client
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.files.backend import absolute, as_list, as_path
+from daskrf.files.disk import work_folder
 from daskrf.jobs.given import Data, is_given
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
@@ -32,8 +34,6 @@ from daskrf.parameters import Command
 from daskrf.quantities import amount
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
-from daskrf.storage.backend import absolute, as_list, as_path
-from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.inspection import check_output
 from daskrf.storage.outputs import earlier_output

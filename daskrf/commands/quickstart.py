@@ -25,6 +25,7 @@ from daskrf.commands.predict import predict
 from daskrf.commands.screen import ScreenReport, screen
 from daskrf.errors import InputError
 from daskrf.features import default_map
+from daskrf.files.backend import as_path
 from daskrf.gp import Calibration, calibration_report
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
@@ -35,7 +36,6 @@ from daskrf.report.notebook import Shown
 from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.tabulation import shorten, text_table
-from daskrf.storage.backend import as_path
 from daskrf.storage.differences import differences
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import write_recorded

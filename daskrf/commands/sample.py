@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError
+from daskrf.files.backend import as_path
 from daskrf.jobs.cutspaces import cut_once, left_out, no_products, without_differing
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.spacehits import product_columns
@@ -27,7 +28,6 @@ from daskrf.spaces import CutSpace, read_space
 from daskrf.spaces.families import decoded, starts_of
 from daskrf.spaces.limits import Range, ranges_of, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
-from daskrf.storage.backend import as_path
 from daskrf.storage.hits import write_hits
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending

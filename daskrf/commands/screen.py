@@ -20,6 +20,8 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
+from daskrf.files.backend import absolute, as_path
+from daskrf.files.disk import work_folder
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.gp.weightedsum import Target, WeightedSum, targets_in
 from daskrf.jobs.directions import maximizes, words
@@ -51,8 +53,6 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import absolute, as_path
-from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.store import hash_of

@@ -42,6 +42,8 @@ from daskrf.commands.screen import (
     tested_words,
 )
 from daskrf.errors import InputError, OptionError, printable
+from daskrf.files.backend import as_list, as_path, backend
+from daskrf.files.disk import file_errors
 from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
 from daskrf.jobs.directions import maximizes, target_of, words
@@ -78,8 +80,6 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import as_list, as_path, backend
-from daskrf.storage.files import file_errors
 from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules

@@ -13,6 +13,7 @@ from distributed import Client
 from daskrf.commands.featurize import FeaturizeStage
 from daskrf.commands.fingerprint import FingerprintStage
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import absolute, as_path, backend, is_file
 from daskrf.jobs.job import Job, Run, run
 from daskrf.jobs.mapreference import rebuild
 from daskrf.jobs.models import read_model
@@ -23,7 +24,6 @@ from daskrf.molecules import Library
 from daskrf.parameters import Command
 from daskrf.report.notebook import Shown
 from daskrf.storage import inspection
-from daskrf.storage.backend import absolute, as_path, backend, is_file
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_path, backend
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
 from daskrf.spaces.families import Family, Side, families
 from daskrf.spaces.synthons import Reach
-from daskrf.storage.backend import as_path, backend
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 
 __all__ = [

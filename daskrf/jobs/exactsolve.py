@@ -22,6 +22,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.blas import ONE_BLAS_THREAD, processors
+from daskrf.files.backend import absolute, as_path, backend, remove_quietly
+from daskrf.files.disk import crc32c_of
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice, choose_kernel
 from daskrf.gp.kernelmatrix import KernelMatrix, Terms
@@ -35,8 +37,6 @@ from daskrf.jobs.progress import Within
 from daskrf.jobs.tree import Reduction, parents
 from daskrf.kernels import Kernel
 from daskrf.quantities import format_bytes
-from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
-from daskrf.storage.files import crc32c_of
 from daskrf.storage.model import (
     find_checkpoint,
     made_once,

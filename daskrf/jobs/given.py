@@ -22,18 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import DaskrfError, InputError, printable
-from daskrf.molecules import given_words, lay_out, read_partition, scan_files
-from daskrf.molecules.frames import (
-    InputIndex,
-    index_of,
-    is_molecule,
-    is_table,
-    molecule_table,
-    table_of,
-)
-from daskrf.molecules.isolation import each
-from daskrf.parameters import parameters_of
-from daskrf.storage.backend import (
+from daskrf.files.backend import (
     absent_parents,
     absolute,
     as_list,
@@ -45,7 +34,18 @@ from daskrf.storage.backend import (
     remove_empty,
     remove_quietly,
 )
-from daskrf.storage.files import file_errors, private_folder
+from daskrf.files.disk import file_errors, private_folder
+from daskrf.molecules import given_words, lay_out, read_partition, scan_files
+from daskrf.molecules.frames import (
+    InputIndex,
+    index_of,
+    is_molecule,
+    is_table,
+    molecule_table,
+    table_of,
+)
+from daskrf.molecules.isolation import each
+from daskrf.parameters import parameters_of
 from daskrf.storage.hits import rejects_of
 from daskrf.storage.rowstore import write_parquet
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_list, as_path, size_of
 from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of
 from daskrf.jobs.progress import Progress
@@ -27,7 +28,6 @@ from daskrf.molecules import (
     usual_rows,
 )
 from daskrf.molecules.formats import EVERY
-from daskrf.storage.backend import as_list, as_path, size_of
 from daskrf.storage.differences import differences
 from daskrf.storage.inspection import kind_of
 

@@ -19,14 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from distributed import Client
 
 from daskrf.errors import InputError, MemoryLimitError, OtherPlanError, StoreError
-from daskrf.jobs import memory
-from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.memory import MemoryNeed
-from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress, Recorded
-from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
-from daskrf.quantities import format_bytes
-from daskrf.storage.backend import (
+from daskrf.files.backend import (
     absent_parents,
     as_path,
     backend,
@@ -36,7 +29,14 @@ from daskrf.storage.backend import (
     remove_empty,
     remove_quietly,
 )
-from daskrf.storage.files import file_errors, is_work_folder, work_folder
+from daskrf.files.disk import file_errors, is_work_folder, work_folder
+from daskrf.jobs import memory
+from daskrf.jobs.clusters import worker_memory
+from daskrf.jobs.memory import MemoryNeed
+from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.progress import Progress, Recorded
+from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
+from daskrf.quantities import format_bytes
 from daskrf.storage.lock import LOCK_FILE
 from daskrf.storage.runlog import RunLog, first_sentence, seconds_of
 from daskrf.storage.store import Store

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, StoreError, printable
+from daskrf.files.backend import as_path, backend, is_file
 from daskrf.jobs.directions import directions_of, largest_best
 from daskrf.jobs.labelled import labelled_tables
 from daskrf.molecules.measurements import Reading, keys_of, label_table, read_column, read_labels
 from daskrf.molecules.structures import others
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Limits, Scale
-from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.rowstore import RowStore

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_path
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source, StoreSource, planned_rows, positions
 from daskrf.molecules.structures import KnownStructures, Level
-from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.rowstore import RowStore

@@ -25,6 +25,7 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import check_feature_map
+from daskrf.files.backend import absolute
 from daskrf.jobs import memory
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
@@ -33,7 +34,6 @@ from daskrf.jobs.mapreference import MapReference, agrees
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
-from daskrf.storage.backend import absolute
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore

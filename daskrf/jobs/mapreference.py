@@ -15,7 +15,7 @@ from typing import Any
 
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import map_key
-from daskrf.storage.backend import absolute, as_path
+from daskrf.files.backend import absolute, as_path
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import made_once, needed_checkpoint
 

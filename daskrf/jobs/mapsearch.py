@@ -20,6 +20,7 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import resized
+from daskrf.files.backend import absolute
 from daskrf.gp.kernelchoice import FEWEST_LABELS
 from daskrf.gp.lengthscale import (
     LengthScaleSearch,
@@ -38,7 +39,6 @@ from daskrf.jobs.learner import need_of_map
 from daskrf.jobs.memory import peak
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.sources import most_nonzeros, planned_rows, positions, row_numbers
-from daskrf.storage.backend import absolute
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import made_once

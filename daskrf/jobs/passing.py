@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, printable
+from daskrf.files.backend import absolute
 from daskrf.jobs.labelled import smiles_array
 from daskrf.jobs.smiles import SmilesSource
 from daskrf.jobs.sources import Source, StoreSource
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.notation import Notation
 from daskrf.molecules.structures import RULES, KnownStructures, Level
-from daskrf.storage.backend import absolute
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
 

@@ -15,14 +15,14 @@ from distributed import Client
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import StoreError, WorkerError
+from daskrf.files.backend import absolute
+from daskrf.files.disk import crc32c_of
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.clusters import worker_threads
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.quantities import amount
-from daskrf.storage.backend import absolute
-from daskrf.storage.files import crc32c_of
 from daskrf.storage.store import CommitRecord, Store, hash_of
 
 __all__ = [

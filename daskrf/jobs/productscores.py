@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError
+from daskrf.files.backend import absolute
 from daskrf.gp.weightedsum import Target
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.draws import drawn_function, drawn_values
@@ -29,7 +30,6 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product
-from daskrf.storage.backend import absolute
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
 

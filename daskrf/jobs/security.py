@@ -18,7 +18,7 @@ import dask
 from distributed.security import Security
 
 from daskrf.errors import InputError
-from daskrf.storage.files import private_folder
+from daskrf.files.disk import private_folder
 
 __all__ = [
     "Certificates",

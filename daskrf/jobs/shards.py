@@ -19,7 +19,7 @@ from typing import Any
 from distributed import Client
 
 from daskrf.errors import InputError, StoreError
-from daskrf.storage.backend import backend, is_file
+from daskrf.files.backend import backend, is_file
 from daskrf.storage.differences import differences
 from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
+from daskrf.files.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
 from daskrf.jobs.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
@@ -32,7 +33,6 @@ from daskrf.molecules import (
     read_partition,
 )
 from daskrf.molecules.library import has_groups
-from daskrf.storage.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of

@@ -26,6 +26,7 @@ from daskrf.errors import ROW, InputError, OptionError
 from daskrf.features import FeatureMap, FoldedFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.features.meanfeatures import map_on_first
+from daskrf.files.backend import absolute, as_path
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
@@ -36,7 +37,6 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.library import GROUPS, GROUPS_COUNT
 from daskrf.quantities import amount
-from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
 from daskrf.storage.inspection import kind_of, map_words

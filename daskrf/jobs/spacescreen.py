@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
+from daskrf.files.backend import absolute
+from daskrf.files.disk import work_folder
 from daskrf.gp.shapes import SumsShape
 from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.cutspaces import cut_once, families_once, left_out, no_products, without_differing
@@ -56,8 +58,6 @@ from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
-from daskrf.storage.backend import absolute
-from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, write_hits
 from daskrf.storage.model import made_once
 from daskrf.storage.outputs import earlier_output

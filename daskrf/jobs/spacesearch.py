@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.features.fourier import FourierFeatures
+from daskrf.files.backend import as_path
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.cutspaces import search_tables
 from daskrf.jobs.mapreference import MapReference
@@ -30,7 +31,6 @@ from daskrf.spaces.ranking import (
     score_piece,
 )
 from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
-from daskrf.storage.backend import as_path
 from daskrf.storage.model import needed_checkpoint
 
 __all__ = ["Ranked", "SpacePieces", "SpaceSearch"]

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.files.backend import as_path
 from daskrf.gp.sums import GramStrip, Summation, assemble
 from daskrf.jobs.joinedlabels import kept_arrays
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.sources import Block, Source, gathered
 from daskrf.jobs.tree import Reduction
-from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
 

@@ -27,11 +27,11 @@ from dask.delayed import Delayed
 from distributed import Client
 
 from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.files.backend import absolute, backend
 from daskrf.jobs.execution import Task
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
-from daskrf.storage.backend import absolute, backend
 from daskrf.storage.model import find_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
 

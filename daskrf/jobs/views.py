@@ -18,6 +18,7 @@ from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
 from daskrf.errors import InputError, RejectWarning, StoreError, printable
+from daskrf.files.backend import absolute, backend, readable
 from daskrf.jobs.countarray import CountArray
 from daskrf.jobs.given import molecules_given
 from daskrf.jobs.models import Model, feature_map_of, read_model
@@ -26,7 +27,6 @@ from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.jobs.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
-from daskrf.storage.backend import absolute, backend, readable
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.rowstore import RowStore

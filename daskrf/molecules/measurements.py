@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, printable
+from daskrf.files.backend import as_path
 from daskrf.molecules.beside import columns_beside, is_limit, named, no_relation
 from daskrf.molecules.columns import (
     counts_rows,
@@ -78,7 +79,6 @@ from daskrf.molecules.values import (
     scales_of,
 )
 from daskrf.quantities import amount
-from daskrf.storage.backend import as_path
 
 __all__ = [
     "CENSORED_AS",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from daskrf.errors import InputError
+from daskrf.files.backend import as_path, backend, exists, is_file, staging
 from daskrf.molecules.streams import text_blocks
-from daskrf.storage.backend import as_path, backend, exists, is_file, staging
 
 if TYPE_CHECKING:
     from daskrf.molecules.library import Source

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import zstandard
 
 from daskrf.errors import InputError
-from daskrf.storage.backend import backend
+from daskrf.files.backend import backend
 
 __all__ = [
     "CUT_OFF",

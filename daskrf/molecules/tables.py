@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, check_type
+from daskrf.files.backend import as_list, as_path, matching, size_of
 from daskrf.molecules.formats import (
     EVERY,
     INDEX_STEP,
@@ -37,7 +38,6 @@ from daskrf.molecules.library import (
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import text_blocks
 from daskrf.seeds import generator
-from daskrf.storage.backend import as_list, as_path, matching, size_of
 
 __all__ = [
     "expand",

@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import InputError
+from daskrf.files.backend import as_path, backend
+from daskrf.files.disk import file_errors
 from daskrf.spaces.reagentfolders import has_reagents, read_reagents
 from daskrf.spaces.spacetables import Space, has_tables, read_tables
 from daskrf.spaces.synthontables import is_synthon_table, read_synthons
 from daskrf.spaces.texttable import TextTable
-from daskrf.storage.backend import as_path, backend
-from daskrf.storage.files import file_errors
 
 __all__ = ["is_space", "read_space", "space_among"]
 

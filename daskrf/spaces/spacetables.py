@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.files.backend import backend
+from daskrf.files.disk import file_errors
 from daskrf.molecules.library import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.structures import unmarked
 from daskrf.quantities import amount
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.reactions import Reaction
 from daskrf.spaces.texttable import TextTable, content
-from daskrf.storage.backend import backend
-from daskrf.storage.files import file_errors
 
 __all__ = ["Space", "has_tables", "read_tables"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from daskrf.errors import InputError
+from daskrf.files.backend import backend
+from daskrf.files.disk import file_errors
 from daskrf.quantities import amount
-from daskrf.storage.backend import backend
-from daskrf.storage.files import file_errors
 
 __all__ = ["TextTable", "content", "natural_order"]
 

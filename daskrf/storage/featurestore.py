@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
-from daskrf.storage.backend import absolute
-from daskrf.storage.files import file_errors
+from daskrf.files.backend import absolute
+from daskrf.files.disk import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.rowstore import RowStore, typed, write_parquet

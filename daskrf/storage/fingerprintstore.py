@@ -18,7 +18,7 @@ import pyarrow as pa
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
-from daskrf.storage.backend import absolute
+from daskrf.files.backend import absolute
 from daskrf.storage.rowstore import (
     REJECT_SCHEMA,
     SOURCE_TYPE,

@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import backend, exists, is_file, readable, remove_stale
+from daskrf.files.disk import canonical_json, crc32c_of, digests_of_file, digests_of_stream, file_errors
 from daskrf.quantities import amount
-from daskrf.storage.backend import backend, exists, is_file, readable, remove_stale
 from daskrf.storage.differences import differences
-from daskrf.storage.files import canonical_json, crc32c_of, digests_of_file, digests_of_stream, file_errors
 from daskrf.storage.integrity import DAMAGE, sealed, unsealed
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.tablefiles import PARQUET, ending_of, write_molecules

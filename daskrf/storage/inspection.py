@@ -14,13 +14,13 @@ from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
+from daskrf.files.backend import as_path, backend, is_file
+from daskrf.files.disk import file_errors, work_folder
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.values import scales_in
 from daskrf.quantities import amount, format_bytes
-from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.hits import Earlier, hits_at, record_of
 from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.keptrounds import kept_rounds, problems_of_rounds

@@ -21,8 +21,8 @@ import google_crc32c
 import numpy as np
 
 from daskrf.errors import DaskrfError, StoreError, printable
-from daskrf.storage.backend import atomic_write, backend, local_copy, pairs, sizes_of
-from daskrf.storage.files import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
+from daskrf.files.backend import atomic_write, backend, local_copy, pairs, sizes_of
+from daskrf.files.disk import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
 
 __all__ = [
     "DAMAGE",

@@ -10,8 +10,8 @@ import re
 from pathlib import PurePath
 
 from daskrf.errors import StoreError
-from daskrf.storage.backend import atomic_write, backend, publish, remove_quietly, staging
-from daskrf.storage.files import file_errors
+from daskrf.files.backend import atomic_write, backend, publish, remove_quietly, staging
+from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
 from daskrf.storage.store import ARRAYS_FILE, read_headed
 

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
-from daskrf.storage.backend import Held, as_path, backend, exists
-from daskrf.storage.files import TEMPORARY, file_errors, is_gone, temporary_name
+from daskrf.files.backend import Held, as_path, backend, exists
+from daskrf.files.disk import TEMPORARY, file_errors, is_gone, temporary_name
 from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 
 __all__ = ["StoreLock"]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from daskrf.errors import StoreError
-from daskrf.storage.backend import (
+from daskrf.files.backend import (
     as_path,
     atomic_write,
     backend,
@@ -35,7 +35,7 @@ from daskrf.storage.backend import (
     staging,
     sync,
 )
-from daskrf.storage.files import file_errors
+from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
 from daskrf.storage.keptrounds import kept_groups
 from daskrf.storage.store import (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from daskrf.errors import InputError, StoreError
-from daskrf.storage.backend import backend, exists, is_file
-from daskrf.storage.files import digests_of_file, digests_of_stream, file_errors
+from daskrf.files.backend import backend, exists, is_file
+from daskrf.files.disk import digests_of_file, digests_of_stream, file_errors
 from daskrf.storage.hits import Earlier, hits_at, refuse_foreign
 from daskrf.storage.integrity import read_sealed, write_sealed
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
-from daskrf.storage.files import file_errors
+from daskrf.files.disk import file_errors
 from daskrf.storage.store import REJECTS, CommitRecord, Store
 from daskrf.storage.zarrays import read_errors
 

@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.errors import printable
+from daskrf.files.backend import as_path, backend
+from daskrf.files.disk import is_gone
 from daskrf.quantities import amount, duration
-from daskrf.storage.backend import as_path, backend
-from daskrf.storage.files import is_gone
 from daskrf.storage.integrity import parsed
 
 __all__ = [

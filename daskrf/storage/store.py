@@ -41,7 +41,7 @@ from typing import Any, ClassVar, Self
 
 from daskrf import __version__
 from daskrf.errors import StoreError, printable
-from daskrf.storage.backend import (
+from daskrf.files.backend import (
     as_path,
     atomic_write,
     backend,
@@ -55,8 +55,8 @@ from daskrf.storage.backend import (
     staging,
     sync,
 )
+from daskrf.files.disk import canonical_json, file_errors
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.files import canonical_json, file_errors
 from daskrf.storage.integrity import (
     DAMAGE,
     FileList,

@@ -26,7 +26,7 @@ from numcodecs.zstd import Zstd
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
-from daskrf.storage.files import file_errors, make_folders
+from daskrf.files.disk import file_errors, make_folders
 from daskrf.storage.integrity import DAMAGE, FileList
 
 __all__ = [

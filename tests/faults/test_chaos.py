@@ -17,7 +17,7 @@ import pytest
 
 from daskrf import verify
 from daskrf.errors import StoreError
-from daskrf.storage.files import temporary_name
+from daskrf.files.disk import temporary_name
 from tests.faults.injection import CHECKPOINT, COMMIT, PUBLISH, RECORD, WORK, Crash, Fault, Injector
 from tests.faults.test_drivers import run_in_process
 from tests.faults.test_workers import left_over

@@ -70,7 +70,7 @@ def _failed(injector: Injector) -> list[tuple[str, str]]:
 def test_a_call_that_always_fails_ends_in_one_sentence(
     inputs: tuple[Path, Path], client: Client, tmp_path: Path
 ) -> None:
-    fault = Fault("daskrf.storage.backend:sync_folders", errno.EIO, times=10**6)
+    fault = Fault("daskrf.files.backend:sync_folders", errno.EIO, times=10**6)
     with (
         on_workers(client, tmp_path / "marks", fault) as injector,
         pytest.raises(StoreError, match=r"cannot write .*fp.*: Input/output error; check the disk") as error,
@@ -106,7 +106,7 @@ FULL = {
     "data": (FINGERPRINT, 4),
     "record": (RECORD, 3),
     "features": (FEATURIZE, 3),
-    "labels": ("daskrf.storage.files:np.lib.format.write_array_header_1_0", 1),
+    "labels": ("daskrf.files.disk:np.lib.format.write_array_header_1_0", 1),
     "checkpoint": (CHECKPOINT, 4),
     "last reduction": (CHECKPOINT, 10),
     "model": ("daskrf.commands.fit:save_model", 1),

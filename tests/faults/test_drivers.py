@@ -42,7 +42,7 @@ MOMENTS = [
     (Fault(RECORD, call=2, after=True), None),
     (Fault(FEATURIZE, call=4), FEATURIZE),
     (Fault(COMMIT, call=3), FEATURIZE),
-    (Fault("daskrf.storage.files:np.lib.format.write_array_header_1_0"), None),  # the joined labels
+    (Fault("daskrf.files.disk:np.lib.format.write_array_header_1_0"), None),  # the joined labels
     (Fault(FIT, call=3), FIT),
     (Fault(CHECKPOINT, call=3), FIT),
     (Fault(CHECKPOINT, call=3, after=True), None),

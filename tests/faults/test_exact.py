@@ -10,8 +10,8 @@ import pytest
 from distributed import Client
 
 from daskrf import fingerprint, fit, load
+from daskrf.files.disk import work_folder
 from daskrf.jobs import exactsolve
-from daskrf.storage.files import work_folder
 from tests.faults.injection import Crash, Fault, Injector, on_workers
 from tests.jobs.job import model_arrays
 

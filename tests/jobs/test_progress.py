@@ -11,8 +11,8 @@ import pytest
 from daskrf import fingerprint, fit, predict, screen
 from daskrf.errors import InputError
 from daskrf.features import TanimotoDotProductFeatures
+from daskrf.files.disk import crc32c_of
 from daskrf.jobs.progress import Progress
-from daskrf.storage.files import crc32c_of
 from daskrf.storage.runlog import log_directory, read_log
 from tests.jobs.job import FLAWS, N_LABELS, N_MOLECULES
 

@@ -17,10 +17,10 @@ import pytest
 import zstandard
 
 from daskrf.errors import InputError
+from daskrf.files import disk
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import compression_of, decompressed
-from daskrf.storage import files
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 SMILES = "CC(=O)Nc1ccc(O)cc1"
@@ -83,9 +83,9 @@ def test_an_unfinished_spool_of_a_killed_process_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SpoolWriter(tmp_path):
-        assert files.remove_stale(tmp_path) == 0
-        monkeypatch.setattr(files, "is_gone", lambda host, pid: pid == os.getpid())
-        assert files.remove_stale(tmp_path) == 1
+        assert disk.remove_stale(tmp_path) == 0
+        monkeypatch.setattr(disk, "is_gone", lambda host, pid: pid == os.getpid())
+        assert disk.remove_stale(tmp_path) == 1
 
 
 def test_a_file_name_that_is_not_text_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from daskrf.storage.backend import Url, _Objects, as_path, backend, exists
+from daskrf.files.backend import Url, _Objects, as_path, backend, exists
 
 OBJECTS = backend(Url("s3://bucket"))
 assert isinstance(OBJECTS, _Objects)

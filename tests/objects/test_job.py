@@ -18,8 +18,8 @@ from distributed import Client
 
 from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
+from daskrf.files.backend import _Objects
 from daskrf.storage import lock
-from daskrf.storage.backend import _Objects
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.lock import StoreLock

@@ -14,9 +14,9 @@ import pytest
 
 import daskrf
 from daskrf.errors import InputError, StoreError
+from daskrf.files import backend as module
+from daskrf.files.backend import Url, absolute, as_path, sizes_of
 from daskrf.molecules import expand
-from daskrf.storage import backend as module
-from daskrf.storage.backend import Url, absolute, as_path, sizes_of
 from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.objects.remote import OBJECTS
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
+from daskrf.files.backend import _Objects
 from daskrf.storage import featurestore, inspection
-from daskrf.storage.backend import _Objects
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import load_array, save_array

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage import backend as backend_module
-from daskrf.storage import files
+from daskrf.files import backend as backend_module
+from daskrf.files import disk
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.store import PLAN_FILE
@@ -174,9 +174,9 @@ def test_killed_writers(tmp_path: Path) -> None:
             writer.wait()
         sound_or_pending(store)
         seen.append(store.pending())
-    left = [item.name for item in store.path.rglob(f"{files.TEMPORARY}*")]
+    left = [item.name for item in store.path.rglob(f"{disk.TEMPORARY}*")]
     resumed = new_store(store.path, 3, 200)
-    assert list(store.path.rglob(f"{files.TEMPORARY}*")) == [], f"of {left}"
+    assert list(store.path.rglob(f"{disk.TEMPORARY}*")) == [], f"of {left}"
     for p in resumed.pending():
         fill(resumed, p)
     assert resumed.records() == expected

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.storage.backend import atomic_write
-from daskrf.storage.files import file_errors
+from daskrf.files.backend import atomic_write
+from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import StoredObject
 from tests.storage.strategies import full_store
 

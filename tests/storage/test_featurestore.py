@@ -264,7 +264,7 @@ def test_a_failing_file_system_is_not_a_missing_source(
     def stale(*_: object) -> bytes:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    monkeypatch.setattr("daskrf.storage.backend._Files.read", stale)
+    monkeypatch.setattr("daskrf.files.backend._Files.read", stale)
     with pytest.raises(StoreError, match="cannot read") as caught:
         store.source()
     assert caught.value.errno == errno.ESTALE

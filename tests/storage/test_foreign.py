@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.storage.backend import backend
+from daskrf.files.backend import backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of, status, verify

@@ -389,7 +389,7 @@ def test_nothing_is_locked_where_nobody_can_write(tmp_path: Path, monkeypatch: p
     def read_only(*_: object, **__: object) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("daskrf.storage.backend._create_file", read_only)
+    monkeypatch.setattr("daskrf.files.backend._create_file", read_only)
     with StoreLock(tmp_path):
         assert list(tmp_path.iterdir()) == []
     assert tmp_path.is_dir()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
+from daskrf.files.disk import TEMPORARY, crc32c_of, temporary_name
 from daskrf.storage.differences import differences
 from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.files import TEMPORARY, crc32c_of, temporary_name
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.store import Store
 from tests.storage.strategies import fill, full_store, new_store

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import Url, atomic_write, local_name
+from daskrf.files.disk import TEMPORARY, private_folder, remove, remove_stale, temporary_name
 from daskrf.molecules.spool import SpoolWriter
-from daskrf.storage.backend import Url, atomic_write, local_name
-from daskrf.storage.files import TEMPORARY, private_folder, remove, remove_stale, temporary_name
 from daskrf.storage.model import read_checkpoint, save_model, write_checkpoint
 from tests.storage.strategies import full_store, new_store
 

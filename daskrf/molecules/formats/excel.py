@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from daskrf.errors import InputError, printable
+from daskrf.files.backend import backend
 from daskrf.molecules.formats import (
     BATCH_ROWS,
     EMPTY,
@@ -33,7 +34,6 @@ from daskrf.molecules.formats import (
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.spreadsheets import restored
 from daskrf.molecules.units import unit_of_cell
-from daskrf.storage.backend import backend
 
 __all__ = ["ExcelReader"]
 

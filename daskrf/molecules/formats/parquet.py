@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import InputError
+from daskrf.files.backend import readable
 from daskrf.molecules.formats import (
     BATCH_ROWS,
     HEAD_ROWS,
@@ -27,7 +28,6 @@ from daskrf.molecules.formats import (
 )
 from daskrf.molecules.frames import NOT_ARROW
 from daskrf.molecules.spool import Spool, SpoolWriter
-from daskrf.storage.backend import readable
 
 __all__ = ["ParquetReader"]
 

@@ -27,7 +27,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, ClassVar, cast
 
 from daskrf.errors import InputError, StoreError
-from daskrf.storage.files import (
+from daskrf.files.disk import (
     READ_BYTES,
     ObjectError,
     file_errors,
@@ -38,7 +38,7 @@ from daskrf.storage.files import (
     sync_folders,
     temporary_name,
 )
-from daskrf.storage.files import remove_stale as remove_stale_files
+from daskrf.files.disk import remove_stale as remove_stale_files
 
 __all__ = [
     "Backend",
@@ -359,7 +359,7 @@ def remove_empty(folders: Iterable[PurePath]) -> None:
 
 
 def remove_stale(folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
-    """Delete temporary files of dead writers in a folder; see `daskrf.storage.files.remove_stale`."""
+    """Delete temporary files of dead writers in a folder; see `daskrf.files.disk.remove_stale`."""
     return remove_stale_files(Path(folder), stem, all_writers=all_writers) if backend(folder).is_local else 0
 
 

@@ -1,0 +1,1 @@
+"""Paths, local or in an object store: read, write, sync, rename and list what is there."""
