@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,43 @@ def test_a_wrong_import_is_found(part, source):
 def test_a_type_checking_import_of_a_library_is_no_import():
     source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from distributed import Client"
     assert layer_faults("features", source) == []
+
+
+def dotted(path: Path) -> str:
+    """Return the name under which a file of the package is imported."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Return modules that import each other in a ring, or none, from the code of each by its name.
+
+    Imports inside functions and for the type checker alone count, too.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        graph[module] = set()
+        for name, _ in imported(ast.parse(source)):
+            while name and name not in sources:
+                name = name.rpartition(".")[0]
+            graph[module] |= {name} - {module, ""}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    # The version is the one thing that everybody takes from the top, whose other names come from below.
+    assert circle({dotted(path): path.read_text() for path in MODULES if dotted(path) != "daskrf"}) == []
+
+
+@pytest.mark.parametrize(
+    "late", ["import a.b", "def f():\n    from a.b import c", "if TYPE_CHECKING:\n    from a.b import C"]
+)
+def test_a_circle_of_files_is_found(late: str) -> None:
+    assert len(circle({"a.b": "from a.d import e", "a.d": late, "a.f": "from a import b"})) > 2
+    assert circle({"a.b": "from a.d import e", "a.d": "import numpy", "a.f": late}) == []
 
 
 # How a job is shared, locked and checked is known in jobs/ alone.

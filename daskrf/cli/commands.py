@@ -23,7 +23,7 @@ from daskrf.cli.session import at_work
 from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
-from daskrf.jobs.clusters import client_of
+from daskrf.jobs.clients import client_of
 from daskrf.jobs.given import taking_data
 from daskrf.kernels import Kernel
 from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
@@ -43,6 +43,12 @@ def commands() -> dict[str, FunctionCommand]:
 def command_of(name: str) -> FunctionCommand:
     """Return the command with this name."""
     return FunctionCommand(name)
+
+
+def flags_of_commands() -> set[str]:
+    """Return the options that commands have regardless of the map."""
+    options = [p for command in commands().values() for p in command.params if isinstance(p, click.Option)]
+    return {flag for each in options for flag in (*each.opts, *each.secondary_opts)}
 
 
 class FunctionCommand(Command):
@@ -83,7 +89,7 @@ class FunctionCommand(Command):
         elif name in ("shard", "prepare"):
             yield where_option(_explained(parameter))
         elif parameter.class_below(FeatureMap):
-            self.maps = MapOptions(name, fits=self.has_more)
+            self.maps = MapOptions(name, fits=self.has_more, flags_of_commands=flags_of_commands)
             yield from self.maps.common()
         elif parameter.class_below(Acquisition):
             yield option_of(_explained(parameter), more, choices=rules())
@@ -174,6 +180,7 @@ def _help_of(function: Callable[..., Any]) -> str:
 def _text_of(report: Any) -> str:
     """Return the text of a report to print, without how files were read, which was printed at the start."""
     if isinstance(report, MapTable) and report.named:
-        return map_page(*report.maps)
+        (named,) = report.maps
+        return map_page(named, flags_of_commands())
     told = any(field.name == "inputs" for field in dataclasses.fields(report))
     return shown(replace(report, inputs=()) if told else report)

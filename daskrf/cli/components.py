@@ -147,7 +147,8 @@ class Component:
         given: Callable[[str], str | None],
         path: tuple[str, ...] = (),
         like: Any = None,
-        taken: set[str] | None = None,
+        *,
+        taken: set[str],
     ) -> None:
         self.cls, self.label, self.path, self.given = cls, label, path, given
         own = getattr(cls, "option_defaults", {})
@@ -158,7 +159,6 @@ class Component:
         ]
         self.options: dict[str, Own] = {}
         self.parts: dict[str, Component] = {}
-        taken = _options_of_commands() if taken is None else taken
         common = FeatureMap.common if issubclass(cls, FeatureMap) else ()
         for parameter in self.parameters:
             if parameter.name not in common:
@@ -170,7 +170,7 @@ class Component:
             if components := own.components:
                 part = components.get(given(own.flag) or "", own.default)
                 like, label = own.parameter.default, f"{own.flag} {_name(part)}"
-                self.parts[name] = Component(part, label, given, own.path, like, taken)
+                self.parts[name] = Component(part, label, given, own.path, like, taken=taken)
 
     def __iter__(self) -> Iterator[Own]:
         """Yield the options of this component and its parts."""
@@ -236,10 +236,12 @@ class MapOptions:
         Name of the parameter.
     fits : bool
         Whether the map's Gaussian process has options too.
+    flags_of_commands : callable
+        Returns the options that commands have regardless of the map.
     """
 
-    def __init__(self, name: str, *, fits: bool) -> None:
-        self.name, self.fits = name, fits
+    def __init__(self, name: str, *, fits: bool, flags_of_commands: Callable[[], set[str]]) -> None:
+        self.name, self.fits, self.flags_of_commands = name, fits, flags_of_commands
 
     def common(self) -> list[SectionOption]:
         """Return the options common to all maps."""
@@ -274,7 +276,9 @@ class MapOptions:
         cls = known().get(named or "") or type(default_map())
         if named == AUTO and self.fits:
             return self._parse_auto(ctx, args, parse_args)
-        chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
+        taken = self.flags_of_commands()
+        label = f"--map {cls.facts.name}"
+        chosen = Component(cls, label, lambda flag: _value_of(args, flag), taken=set(taken))
         own = list(chosen)
         have = ", ".join(each.flag for each in [*own, *(process_options([cls]) if self.fits else [])])
         if self.fits:  # also for a feature store, whose map is not named
@@ -287,7 +291,7 @@ class MapOptions:
                 raise
             if (words := chosen.goes_with(flag)) is None:
                 default = "" if named else " (the default)"
-                maps = [cls.facts.name for cls in known_maps() if flag in _flags_of(cls, self.fits)]
+                maps = [cls.facts.name for cls in known_maps() if flag in self._flags_of(cls)]
                 goes = f"goes with {either('--map', maps)}" if maps else "is an option of fit"
                 words = f"{chosen.label}{default} has no option {error.option_name}; it has {have}."
                 words += f" {flag} {goes}." if maps or not self.fits else ""
@@ -301,6 +305,16 @@ class MapOptions:
         ctx.params |= {path[1]: values.pop(path) for path in list(values) if path[0] == _PROCESS}
         ctx.params[self.name] = chosen.make(values) if values or named else None
         return rest
+
+    def _flags_of(self, cls: type[FeatureMap]) -> set[str]:
+        """Return the options of a map, of its possible kernels and, if the command fits, of its process."""
+        whole = Component(cls, "", lambda flag: None, taken=self.flags_of_commands())
+        flags = {own.flag for own in whole.options.values()}
+        for own in whole.options.values():
+            for part in own.components.values():
+                if issubclass(part, Kernel):
+                    flags |= {each.flag for each in _parts(own, part, set(flags))}
+        return flags | ({each.flag for each in process_options([cls])} if self.fits else set())
 
     def _parse_auto(
         self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
@@ -323,13 +337,13 @@ class MapOptions:
         self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
     ) -> list[str]:
         """Parse arguments with the options of an exact process and of its kernel."""
-        taken, parameters = _options_of_commands(), {each.name: each for each in parameters_of(ExactGP)}
+        taken, parameters = self.flags_of_commands(), {each.name: each for each in parameters_of(ExactGP)}
         own = process_options([ExactGP])
         taken |= {each.flag for each in own}
         kernel = Own(("kernel",), replace(parameters["kernel"], default=TanimotoMinMax()), "--kernel")
         cls = kernel.components.get(_value_of(args, "--kernel") or "", kernel.default)
         label = f"--kernel {_name(cls)}"
-        part = Component(cls, label, lambda flag: _value_of(args, flag), ("kernel",), kernel, taken)
+        part = Component(cls, label, lambda flag: _value_of(args, flag), ("kernel",), kernel, taken=taken)
         own += [kernel, *part]
         ctx.meta["own"] = [each.as_click(section=_EXACT) for each in own]
         try:
@@ -338,7 +352,7 @@ class MapOptions:
             if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
             have = ", ".join(each.flag for each in own)
-            maps = [each.facts.name for each in known_maps() if flag in _flags_of(each, self.fits)]
+            maps = [each.facts.name for each in known_maps() if flag in self._flags_of(each)]
             words = f"An exact process with {label} has no option {error.option_name}; it has {have}."
             words += f" {flag} goes with {either('--map', maps)}." if maps else ""
             raise click.UsageError(words, ctx) from None
@@ -415,8 +429,11 @@ def _names() -> dict[str, str]:
     return names | {cls.__name__: cls.facts.name for cls in known_maps()}
 
 
-def map_page(cls: type[FeatureMap]) -> str:
-    """Return the help page of one map: its kernel, costs, options and an example."""
+def map_page(cls: type[FeatureMap], flags_of_commands: set[str]) -> str:
+    """Return the help page of one map: its kernel, costs, options and an example.
+
+    `flags_of_commands` are the options that commands have regardless of the map.
+    """
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     facts, page = cls.facts, click.HelpFormatter(width=width)
     title = f"{facts.name}: {cls.__name__}{', the default' if facts.is_default else ''}"
@@ -425,7 +442,7 @@ def map_page(cls: type[FeatureMap]) -> str:
         told = {"when": facts.use, "kernel": facts.kernel, "input": facts.rows, "features": facts.features}
         told |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
         page.write_dl(list({**told, "learns": facts.learns, "reference": facts.reference}.items()))
-    whole = Component(cls, "", lambda flag: None)
+    whole = Component(cls, "", lambda flag: None, taken=set(flags_of_commands))
     common = ("n_components", "--n-components"), ("random_state", "--random-state")
     by_name = {parameter.name: parameter for parameter in whole.parameters}
     own = [Own((name,), by_name[name], flag) for name, flag in common if name in by_name]
@@ -433,7 +450,7 @@ def map_page(cls: type[FeatureMap]) -> str:
     for option_ in whole.options.values():
         for name, part in option_.components.items():
             if issubclass(part, Kernel):
-                taken = {own.flag for own in whole.options.values()} | _options_of_commands()
+                taken = {own.flag for own in whole.options.values()} | flags_of_commands
                 _write_options(page, f"With {option_.flag} {name}", _parts(option_, part, taken))
     _write_options(page, "Options of fit", process_options([cls]))
     with page.section("Example"):
@@ -478,25 +495,6 @@ def flags_of_any() -> set[str]:
     return {f"--{name.replace('_', '-')}" for name in names} | {o.flag for o in process_options(known_maps())}
 
 
-def _flags_of(cls: type[FeatureMap], fits: bool) -> set[str]:
-    """Return the options of a map, of its possible kernels and, if `fits` is set, of its process."""
-    whole = Component(cls, "", lambda flag: None)
-    flags = {own.flag for own in whole.options.values()}
-    for own in whole.options.values():
-        for part in own.components.values():
-            if issubclass(part, Kernel):
-                flags |= {each.flag for each in _parts(own, part, set(flags))}
-    return flags | ({each.flag for each in process_options([cls])} if fits else set())
-
-
-def _options_of_commands() -> set[str]:
-    """Return the options that commands have regardless of the map."""
-    from daskrf.cli.commands import commands  # imports this module
-
-    options = [p for command in commands().values() for p in command.params if isinstance(p, click.Option)]
-    return {flag for each in options for flag in (*each.opts, *each.secondary_opts)}
-
-
 def _name(component: type) -> str:
     """Return the command-line name of a map or kernel."""
     return component.facts.name if issubclass(component, FeatureMap) else getattr(component, "name", "")
@@ -504,7 +502,7 @@ def _name(component: type) -> str:
 
 def _parts(of: Own, component: type, taken: set[str]) -> list[Own]:
     """Return the options of a kernel that may be the value of a parameter."""
-    return list(Component(component, "", lambda flag: None, of.path, of.parameter.default, set(taken)))
+    return list(Component(component, "", lambda flag: None, of.path, of.parameter.default, taken=set(taken)))
 
 
 def _write_options(page: click.HelpFormatter, title: str, options: Iterable[Own]) -> None:

@@ -15,7 +15,8 @@ import click
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.cli.options import Session
 from daskrf.jobs.calls import stop_within
-from daskrf.jobs.clusters import QueuedClient, client_of, worker_memory, worker_threads
+from daskrf.jobs.clients import client_of
+from daskrf.jobs.clusters import QueuedClient, worker_memory, worker_threads
 from daskrf.quantities import amount, format_bytes
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from daskrf.gp.agreement import Agreement, agreement, impossible
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
+from daskrf.gp.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import SumsShape
+from daskrf.gp.weightedsum import Process
 from daskrf.jobs.directions import check_conventions, directions_of, largest_best
 from daskrf.jobs.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.jobs.given import Data

@@ -31,11 +31,12 @@ from daskrf.gp.metricchoice import MetricChoice
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
+from daskrf.gp.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
+from daskrf.gp.weightedsum import Process
 from daskrf.jobs.directions import check_conventions, direction_of, directions_of
 from daskrf.jobs.exactsolve import (
     Equations,

@@ -11,7 +11,8 @@ from daskrf.errors import InputError, OptionError
 from daskrf.features import default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import FeatureSpaceGP
-from daskrf.gp.separate import Process, SeparateGP
+from daskrf.gp.separate import SeparateGP
+from daskrf.gp.weightedsum import Process
 from daskrf.quantities import either
 
 __all__ = ["gp_for", "model_from_state", "process_named"]

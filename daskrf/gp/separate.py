@@ -9,14 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
-from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum
+from daskrf.gp.process import PER_TARGET
+from daskrf.gp.weightedsum import Process, SummedProcess, Target, WeightedSum
 
-__all__ = ["Process", "SeparateGP", "process_of", "processes_of"]
-
-Process = FeatureSpaceGP | ExactGP
-"""A model of targets that have the same rows."""
+__all__ = ["SeparateGP", "process_of", "processes_of"]
 
 
 class SeparateGP:

@@ -7,17 +7,17 @@ variance that of the variances times the squares of the weights, and a draw of i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-
-if TYPE_CHECKING:
-    from daskrf.gp.separate import Process
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.process import FeatureSpaceGP
 
 __all__ = [
+    "Process",
     "SummedFunction",
     "SummedProcess",
     "Target",
@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.float64]
+
+Process = FeatureSpaceGP | ExactGP
+"""A model of targets that have the same rows."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from daskrf.errors import InputError, StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET
-from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
-from daskrf.gp.weightedsum import Target, WeightedSum
+from daskrf.gp.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.weightedsum import Process, Target, WeightedSum
 from daskrf.jobs.mapreference import rebuild
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.values import scales_in

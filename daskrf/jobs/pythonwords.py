@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from daskrf.jobs.clusters import client_of
+from daskrf.jobs.clients import client_of
 from daskrf.parameters import Option, Parameter, parameters_of
 
 __all__ = ["in_python"]

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from daskrf.molecules.library import clean_smiles as clean_smiles
     from daskrf.molecules.library import file_words as file_words
     from daskrf.molecules.library import given_words as given_words
+    from daskrf.molecules.library import is_spooled as is_spooled
     from daskrf.molecules.library import table_words as table_words
     from daskrf.molecules.lingo import lingo_counts as lingo_counts
     from daskrf.molecules.preview import check_first_lines as check_first_lines
     from daskrf.molecules.spec import FingerprintSpec as FingerprintSpec
-    from daskrf.molecules.spool import is_spooled as is_spooled
     from daskrf.molecules.tables import every_row as every_row
     from daskrf.molecules.tables import expand as expand
     from daskrf.molecules.tables import lay_out as lay_out

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from daskrf.errors import printable
 from daskrf.molecules.formats import Segment, Table, reader_of
 from daskrf.molecules.names import column_words
+from daskrf.molecules.spool import CHUNK_ROWS, Spool
 
 __all__ = [
     "GROUPS",
@@ -32,6 +33,7 @@ __all__ = [
     "file_words",
     "given_words",
     "has_groups",
+    "is_spooled",
     "table_words",
 ]
 
@@ -200,6 +202,14 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
     """Return a dict in the form in which it comes back from JSON, without tuples."""
     plain: dict[str, Any] = json.loads(json.dumps(state))
     return plain
+
+
+def is_spooled(spool: PurePath, source: Source) -> bool:
+    """Return whether all deep rows of `source` are in the folder, or it has none."""
+    if not source.layout.compression or source.rows <= CHUNK_ROWS:
+        return True
+    last = (source.rows - 1) // CHUNK_ROWS  # written last
+    return Spool(spool, source.sha256).blocks(last, last) is not None
 
 
 def _source(state: dict[str, Any]) -> Source:

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import zstandard
 
@@ -14,10 +13,7 @@ from daskrf.errors import InputError
 from daskrf.files.backend import as_path, backend, exists, is_file, staging
 from daskrf.molecules.streams import text_blocks
 
-if TYPE_CHECKING:
-    from daskrf.molecules.library import Source
-
-__all__ = ["CHUNK_ROWS", "Spool", "SpoolWriter", "is_spooled"]
+__all__ = ["CHUNK_ROWS", "Spool", "SpoolWriter"]
 
 CHUNK_ROWS = 50_000
 
@@ -105,14 +101,6 @@ def _content(path: PurePath) -> Iterator[bytes]:
     if not size:
         raise InputError(f"{path} is damaged; delete its folder and run the same command again.")
     return text_blocks(path, "zstd")
-
-
-def is_spooled(spool: PurePath, source: Source) -> bool:
-    """Return whether all deep rows of `source` are in the folder, or it has none."""
-    if not source.layout.compression or source.rows <= CHUNK_ROWS:
-        return True
-    last = (source.rows - 1) // CHUNK_ROWS  # written last
-    return Spool(spool, source.sha256).blocks(last, last) is not None
 
 
 def _chunk_path(folder: PurePath, chunk: int) -> PurePath:

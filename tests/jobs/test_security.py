@@ -26,7 +26,8 @@ from distributed.security import Security
 
 from daskrf.cli.app import run
 from daskrf.errors import InputError, WorkerError
-from daskrf.jobs.clusters import client_of, connect, local_cluster
+from daskrf.jobs.clients import client_of
+from daskrf.jobs.clusters import connect, local_cluster
 from daskrf.jobs.security import certificates, certificates_to_join, private_scratch, written
 
 ONE = {"n_workers": 1, "memory_limit": "1GiB", "dashboard": False}
