@@ -1,13 +1,28 @@
-"""Sizes, durations, counts and choices in words, the same everywhere; and the largest count there is."""
+"""Sizes, durations, counts, choices and lists in words, the same everywhere; and what columns may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["MAX_COUNT", "amount", "duration", "either", "features_words", "format_bytes"]
+from daskrf.errors import printable
 
+__all__ = [
+    "DESCRIPTORS",
+    "MAX_COUNT",
+    "amount",
+    "duration",
+    "either",
+    "features_words",
+    "format_bytes",
+    "is_number",
+    "listed",
+]
+
+DESCRIPTORS = "descriptors"
+"""Name of the columns that hold numbers of any size, not counts: a kernel of their own is for them."""
 MAX_COUNT = 65_535
 """Largest count in one column: counts are stored as uint16."""
+_LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each
 
 
 def format_bytes(size: float) -> str:
@@ -86,3 +101,24 @@ def either(flag: str, names: Sequence[str]) -> str:
     """
     *first, last = names
     return f"{flag} {', '.join(first)} or {last}" if first else f"{flag} {last}"
+
+
+def is_number(text: str) -> bool:
+    """Return whether `float` can parse the text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def listed(names: Sequence[object], quote: str = "") -> str:
+    """Return names for a message, each in `quote`: the first ten, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["id", "score"], "'"), listed(range(1_000))
+    ("'id', 'score'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 990 more')
+    """
+    shown = ", ".join(f"{quote}{printable(name, _SHOWN)}{quote}" for name in names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED:,} more" if len(names) > _LISTED else shown

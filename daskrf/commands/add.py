@@ -41,12 +41,12 @@ from daskrf.jobs.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.columns import smiles_position
 from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
-from daskrf.molecules.names import listed, position_of
+from daskrf.molecules.names import position_of
 from daskrf.molecules.repeats import Repeats, notes_on_repeats, one_of_each
 from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, same_names
 from daskrf.molecules.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of

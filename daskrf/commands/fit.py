@@ -74,12 +74,12 @@ from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.columns import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
-from daskrf.molecules.names import find_id, listed, position_of
+from daskrf.molecules.names import find_id, position_of
 from daskrf.molecules.repeats import Repeats
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale, is_concentration
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount, features_words
+from daskrf.quantities import amount, features_words, listed
 from daskrf.report.notebook import Shown
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.fingerprintstore import FingerprintStore

@@ -28,10 +28,9 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat, lay_out
 from daskrf.molecules.frames import INDEX, InputIndex
-from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects

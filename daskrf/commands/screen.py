@@ -42,11 +42,10 @@ from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
-from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, Level
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows

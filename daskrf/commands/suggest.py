@@ -68,12 +68,11 @@ from daskrf.molecules import TableFormat, given_words
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Limit, limits_of
 from daskrf.molecules.fingerprints import equal_fingerprints
-from daskrf.molecules.names import listed
 from daskrf.molecules.similarity import nearest
 from daskrf.molecules.spec import FingerprintSpec, Fragments
 from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, KnownStructures, Level
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 from daskrf.report.hitspage import write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows

@@ -33,7 +33,7 @@ from daskrf.kernels.metric import MetricGaussian
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
-from daskrf.molecules.spec import DESCRIPTORS
+from daskrf.quantities import DESCRIPTORS
 
 __all__ = ["KernelChoice", "Trial", "choose_kernel"]
 

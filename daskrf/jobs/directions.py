@@ -14,8 +14,8 @@ from daskrf.errors import InputError, check_type, printable
 from daskrf.gp.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model
 from daskrf.molecules.conventions import convention_of
-from daskrf.molecules.names import listed
 from daskrf.molecules.values import Scale, scales_in
+from daskrf.quantities import listed
 
 __all__ = [
     "check_conventions",

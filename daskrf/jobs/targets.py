@@ -18,9 +18,8 @@ from daskrf.jobs.directions import target_of
 from daskrf.jobs.labelled import labelled_smiles
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source
-from daskrf.molecules.names import listed
 from daskrf.molecules.structures import canonical_smiles
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 
 __all__ = [
     "Measured",

@@ -8,10 +8,11 @@ from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
 from daskrf.molecules.formats import Head
-from daskrf.molecules.names import is_number, listed, normalised
+from daskrf.molecules.names import normalised
 from daskrf.molecules.notation import MISSING, is_value, sign_of
 from daskrf.molecules.units import is_sure_unit, unit_of_cell
 from daskrf.molecules.values import is_logarithm
+from daskrf.quantities import is_number, listed
 
 __all__ = ["columns_beside", "is_limit", "named", "no_relation"]
 

@@ -20,11 +20,10 @@ from daskrf.molecules.names import (
     column_words,
     ends_in_id,
     find_smiles,
-    is_number,
-    listed,
     normalised,
 )
 from daskrf.molecules.notation import MISSING, is_truth, is_value
+from daskrf.quantities import is_number, listed
 
 __all__ = [
     "counts_rows",

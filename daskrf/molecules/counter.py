@@ -21,8 +21,9 @@ from daskrf.molecules.costs import (
     refusal_of_text,
 )
 from daskrf.molecules.descriptors import described
-from daskrf.molecules.spec import DESCRIPTORS, FingerprintSpec
+from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.stereogroups import canonical, unspecified, written
+from daskrf.quantities import DESCRIPTORS
 
 __all__ = [
     "Counter",

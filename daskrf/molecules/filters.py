@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from daskrf.errors import OptionError, printable
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.names import is_number, listed
+from daskrf.quantities import is_number, listed
 
 __all__ = ["ALERTS", "OPERATORS", "PROPERTIES", "Choice", "Comparison", "Filters", "Limit", "limits_of"]
 

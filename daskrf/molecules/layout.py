@@ -11,7 +11,8 @@ from daskrf.errors import InputError
 from daskrf.molecules.columns import is_header, is_smiles, smiles_by_content, smiles_position
 from daskrf.molecules.formats import EVERY, Column, Head, Purpose, TableFormat, open_table
 from daskrf.molecules.library import Layout
-from daskrf.molecules.names import find_id, listed, position_of, tells_apart
+from daskrf.molecules.names import find_id, position_of, tells_apart
+from daskrf.quantities import listed
 
 __all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "with_common_columns"]
 

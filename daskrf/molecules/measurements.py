@@ -39,14 +39,7 @@ from daskrf.molecules.formats import (
 )
 from daskrf.molecules.formats import EMPTY as EMPTY_LINE
 from daskrf.molecules.library import GROUPS, clean_smiles, file_words, has_groups
-from daskrf.molecules.names import (
-    column_words,
-    find_id,
-    is_number,
-    listed,
-    normalised,
-    position_of,
-)
+from daskrf.molecules.names import column_words, find_id, normalised, position_of
 from daskrf.molecules.notation import (
     CENSORED,
     DROPPED,
@@ -78,7 +71,7 @@ from daskrf.molecules.values import (
     limits_of,
     scales_of,
 )
-from daskrf.quantities import amount
+from daskrf.quantities import amount, is_number, listed
 
 __all__ = [
     "CENSORED_AS",

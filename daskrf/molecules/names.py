@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
-from daskrf.errors import InputError, printable
-from daskrf.quantities import amount
+from daskrf.errors import InputError
+from daskrf.quantities import amount, is_number, listed
 
 __all__ = [
     "ID_NAMES",
@@ -17,13 +17,10 @@ __all__ = [
     "ends_in_id",
     "find_id",
     "find_smiles",
-    "is_number",
-    "listed",
     "normalised",
     "position_of",
 ]
 
-_LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each
 
 # Best first; compared by `normalised`, so that "CMPD_CHEMBLID" and "cmpd chemblid" are one name.
 SMILES_NAMES = (
@@ -201,27 +198,6 @@ def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
         return False
     distinct = len(set(there))
     return len(there) < _ENOUGH or (distinct > 1 if named else distinct * _REPEATS >= len(there))
-
-
-def is_number(text: str) -> bool:
-    """Return whether `float` can parse the text."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def listed(names: Sequence[object], quote: str = "") -> str:
-    """Return names for a message, each in `quote`: the first ten, and how many more there are.
-
-    Examples
-    --------
-    >>> listed(["id", "score"], "'"), listed(range(1_000))
-    ("'id', 'score'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 990 more')
-    """
-    shown = ", ".join(f"{quote}{printable(name, _SHOWN)}{quote}" for name in names[:_LISTED])
-    return f"{shown} and {len(names) - _LISTED:,} more" if len(names) > _LISTED else shown
 
 
 def column_words(names: Sequence[str] | None, *positions: int) -> str:

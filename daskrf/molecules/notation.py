@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.names import is_number
 from daskrf.molecules.units import CURRENCIES, unit_of_cell
+from daskrf.quantities import is_number
 
 __all__ = [
     "CENSORED",

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from daskrf.errors import InputError
 from daskrf.parameters import Option
+from daskrf.quantities import DESCRIPTORS
 
-__all__ = ["DEFAULT_KINDS", "DESCRIPTORS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
+__all__ = ["DEFAULT_KINDS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none is given
 FRAGMENTS = get_args(Fragments)
-DESCRIPTORS = "descriptors"
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
 """What is counted by default; docs/maps.md has the comparison."""

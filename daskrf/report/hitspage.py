@@ -21,8 +21,7 @@ from daskrf.gp.separate import process_of
 from daskrf.gp.weightedsum import Target, WeightedSum, values_of
 from daskrf.jobs.models import Model
 from daskrf.jobs.targets import measured_of, ranked_target
-from daskrf.molecules.names import listed
-from daskrf.quantities import amount
+from daskrf.quantities import amount, listed
 from daskrf.report.annotation import Known
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daskrf.molecules.names import find_id, find_smiles, listed
+from daskrf.molecules.names import find_id, find_smiles
+from daskrf.quantities import listed
 
 HEADERS = {
     # source: (columns, SMILES, ID)

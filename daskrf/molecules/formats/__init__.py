@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.molecules.names import listed
 from daskrf.molecules.streams import ENCODINGS, compression_of, encoding_of, text_blocks
 from daskrf.parameters import Option
+from daskrf.quantities import listed
 
 if TYPE_CHECKING:
     from daskrf.molecules.spool import Spool, SpoolWriter
