@@ -19,7 +19,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.mapchoice import AutoMap
-from daskrf.gp.processes import process_named
+from daskrf.gp.processes import PROCESSES
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import AUTO, known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
@@ -415,7 +415,7 @@ def process_options(processes: Iterable[Any]) -> list[Own]:
     """
     found = {}
     for name in dict.fromkeys(getattr(cls, "process", cls) for cls in processes):
-        process = process_named(name) if isinstance(name, str) else name
+        process = PROCESSES[name] if isinstance(name, str) else name
         for parameter in parameters_of(process, without=process.common):
             flag = f"--{parameter.name.replace('_', '-')}"
             found[flag] = Own((_PROCESS, parameter.name), parameter, flag)

@@ -22,7 +22,7 @@ from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
 from daskrf.gp.agreement import Agreement, agreement, impossible
 from daskrf.gp.exact import ExactGP
-from daskrf.gp.kernelchoice import KernelChoice
+from daskrf.gp.kerneltrials import KernelChoice
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import SumsShape

@@ -24,7 +24,7 @@ from daskrf.files.backend import absolute, as_path, backend
 from daskrf.files.disk import work_folder
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
-from daskrf.gp.kernelchoice import KernelChoice
+from daskrf.gp.kerneltrials import KernelChoice
 from daskrf.gp.lengthscale import LengthScaleSearch, stand_in
 from daskrf.gp.mapchoice import AutoMap, MapChoice
 from daskrf.gp.metricchoice import MetricChoice

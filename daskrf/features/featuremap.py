@@ -170,8 +170,9 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """Defaults on the command line, where rows are counts, if they differ from the constructor's; see
     `daskrf.parameters`."""
 
-    process: ClassVar[str] = "daskrf.gp.process:RandomFeatureGP"
-    """Module and class of the Gaussian process for these features. It makes their sums, and its parameters
+    process: ClassVar[str] = "features"
+    """Which Gaussian process is for these features (`daskrf.gp.processes.PROCESSES`): "features", of dense
+    ones; "sparse", of landmarks; "local", of blocks about centroids. It makes their sums, and its parameters
     become options of `fit`."""
 
     @property

@@ -217,7 +217,7 @@ class LandmarkFeatures(LandmarkMap):
     )
 
     gram_precision = "double"
-    process = "daskrf.gp.sparse:SparseGP"
+    process = "sparse"
     _number = "n_components"
 
     n_components: int = 1024

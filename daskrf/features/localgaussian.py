@@ -109,7 +109,7 @@ class LocalGaussianFeatures(SampleMap):
         example="--length-scale 2 --n-centroids 8",
     )
 
-    process = "daskrf.gp.local:LocalGaussianGP"
+    process = "local"
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
     kept_rows = "centroids"
     centroids_: sp.csr_matrix = field(init=False)

@@ -4,7 +4,8 @@ from daskrf.gp.calibration import Calibration, calibration_report
 from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
-from daskrf.gp.kernelchoice import KernelChoice, Trial, choose_kernel
+from daskrf.gp.kernelchoice import choose_kernel
+from daskrf.gp.kerneltrials import KernelChoice, Trial
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.mapchoice import AutoMap, MapChoice, MapTrial, choose_map

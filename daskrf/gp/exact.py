@@ -21,8 +21,8 @@ from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
-from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.kerneltrials import KernelChoice
 from daskrf.gp.pathwise import (
     KernelSum,
     PathwisePosterior,

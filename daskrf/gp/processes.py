@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy.typing as npt
@@ -10,24 +9,22 @@ import numpy.typing as npt
 from daskrf.errors import InputError, OptionError
 from daskrf.features import default_map, known_maps
 from daskrf.gp.exact import ExactGP
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.local import LocalGaussianGP
+from daskrf.gp.process import FeatureSpaceGP, RandomFeatureGP
 from daskrf.gp.separate import SeparateGP
+from daskrf.gp.sparse import SparseGP
 from daskrf.gp.weightedsum import Process
 from daskrf.quantities import either
 
-__all__ = ["gp_for", "model_from_state", "process_named"]
+__all__ = ["PROCESSES", "gp_for", "model_from_state"]
 
 
-def process_named(name: str) -> type[FeatureSpaceGP]:
-    """Return the class of a Gaussian process from its name ``module:class``, as given by a feature map.
-
-    Examples
-    --------
-    >>> process_named("daskrf.gp.sparse:SparseGP").__name__
-    'SparseGP'
-    """
-    module, _, cls = name.partition(":")
-    return getattr(importlib.import_module(module), cls)
+PROCESSES: dict[str, type[FeatureSpaceGP]] = {
+    "features": RandomFeatureGP,
+    "sparse": SparseGP,
+    "local": LocalGaussianGP,
+}
+"""The classes that a feature map may name as `FeatureMap.process`."""
 
 
 def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
@@ -51,7 +48,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
     ('SparseGP', 'RandomFeatureGP')
     """
-    kind = process_named(feature_map.process)
+    kind = PROCESSES[feature_map.process]
     if unknown := sorted(set(options) - set(kind._get_param_names())):
         raise OptionError(_misplaced(unknown[0], feature_map))
     model = kind(feature_map, **options)
@@ -62,7 +59,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 def _misplaced(option: str, feature_map: Any) -> str:
     """Return a message that says which maps support an option."""
     flag, own = f"--{option.replace('_', '-')}", type(feature_map)
-    maps = [cls.facts.name for cls in known_maps() if option in process_named(cls.process)._get_param_names()]
+    maps = [cls.facts.name for cls in known_maps() if option in PROCESSES[cls.process]._get_param_names()]
     if not maps:
         return f"there is no option {flag}; leave it out"
     name = own.facts.name if own in known_maps() else own.__name__
@@ -84,9 +81,7 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     if state.get("class") == SeparateGP.__name__:
         parts = (model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays))
         return SeparateGP([part for part in parts if not isinstance(part, SeparateGP)], state["targets"])
-    kinds = (process_named(name) for name in {cls.process for cls in known_maps()})
-    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in kinds}
-    classes[ExactGP.__name__] = ExactGP
+    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), ExactGP)}
     name = state.get("class")
     if name not in classes:
         raise InputError(f"model {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
