@@ -27,7 +27,7 @@ from daskrf.jobs.clients import client_of
 from daskrf.jobs.given import taking_data
 from daskrf.kernels import Kernel
 from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.kinds import kind_of
 
 __all__ = ["command_of", "commands"]
 

@@ -24,7 +24,7 @@ from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import AUTO, known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
 from daskrf.quantities import either
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.kinds import kind_of
 
 __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 

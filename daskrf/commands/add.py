@@ -49,8 +49,8 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
+from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.store import hash_of

@@ -77,8 +77,9 @@ from daskrf.report.merit import (
     top_found,
 )
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
+from daskrf.storage.descriptions import kinds_words
 from daskrf.storage.hits import write_hits, write_recorded
-from daskrf.storage.inspection import kind_of, kinds_words
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.labels import match_labels
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending

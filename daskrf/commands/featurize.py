@@ -39,7 +39,7 @@ from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import check_output
+from daskrf.storage.kinds import check_output
 from daskrf.storage.store import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]

@@ -40,8 +40,8 @@ from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.integrity import believed
+from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.store import CommitRecord
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]

@@ -83,7 +83,7 @@ from daskrf.quantities import amount, features_words, listed
 from daskrf.report.notebook import Shown
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import check_output, kind_of
+from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet

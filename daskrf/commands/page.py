@@ -24,7 +24,7 @@ from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, MOST
 from daskrf.storage.hits import hits_at, write_recorded
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.predictions import PredictionStore
 

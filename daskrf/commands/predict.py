@@ -34,7 +34,7 @@ from daskrf.quantities import amount, listed
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
-from daskrf.storage.inspection import check_output
+from daskrf.storage.kinds import check_output
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.rowstore import REJECT_SCHEMA

@@ -27,6 +27,7 @@ from daskrf.storage import inspection
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import KIND_NAMES, Store
 
@@ -121,7 +122,7 @@ class _Repair(Job[VerifyReport]):
 
     def plan(self, run: Run) -> None:
         path = absolute(self.output)
-        if inspection.kind_of(self.output) == "fingerprints":
+        if kind_of(self.output) == "fingerprints":
             store = FingerprintStore.open(self.output)
             _check_inputs(store)
             stage = FingerprintStage(path, store.spec_hash, strict=False)
@@ -150,7 +151,7 @@ def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
     try:
         there = inspection.status(store)
     except StoreError as error:
-        if inspection.kind_of(store, missing_ok=True) != "model":
+        if kind_of(store, missing_ok=True) != "model":
             raise
         return inspection.VerifyReport(as_path(store), 1, {0: [str(error)]}, kind="model")
     if isinstance(there, inspection.FolderStatus):

@@ -29,7 +29,7 @@ from daskrf.molecules import (
 )
 from daskrf.molecules.formats import EVERY
 from daskrf.storage.differences import differences
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.kinds import kind_of
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]
 

@@ -37,8 +37,8 @@ from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import kind_of
 from daskrf.storage.integrity import believed
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, made_once
 from daskrf.storage.store import hash_of
 

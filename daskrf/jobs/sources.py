@@ -37,10 +37,11 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.library import GROUPS, GROUPS_COUNT
 from daskrf.quantities import amount
+from daskrf.storage.descriptions import map_words
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
-from daskrf.storage.inspection import kind_of, map_words
 from daskrf.storage.integrity import believed
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.rowstore import RowStore
 
 __all__ = [

@@ -22,7 +22,7 @@ from daskrf.molecules.formats import EVERY, reader_of
 from daskrf.molecules.structures import refusals
 from daskrf.quantities import amount
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.kinds import kind_of
 
 __all__ = ["molecules_in", "smiles_in"]
 

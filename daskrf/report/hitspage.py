@@ -25,7 +25,7 @@ from daskrf.quantities import amount, listed
 from daskrf.report.annotation import Known
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
-from daskrf.storage.inspection import words_of_model
+from daskrf.storage.descriptions import words_of_model
 
 __all__ = ["labelled_of", "screen_command", "write_hits_page"]
 

@@ -26,7 +26,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
-from daskrf.storage.inspection import map_words
+from daskrf.storage.descriptions import map_words
 from tests.features.maps import counts
 from tests.jit import jit_disabled
 

@@ -23,8 +23,8 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
+from daskrf.storage.descriptions import map_words, model_words
 from daskrf.storage.differences import differences
-from daskrf.storage.inspection import map_words, model_words
 
 WORDS = [
     (TanimotoMinMaxFeatures(64), ["one-bit Tanimoto (min-max)", "(1 - T^2)/M", "M = 64, seed 0"]),

@@ -17,8 +17,9 @@ from daskrf.errors import DaskrfError, StoreError
 from daskrf.files.backend import backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import kind_of, status, verify
+from daskrf.storage.inspection import status, verify
 from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, read_checkpoint, save_model
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import ARRAYS_FILE, FORMAT_VERSION, PLAN_FILE, Store, plan_hash

@@ -11,9 +11,10 @@ import pytest
 
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
+from daskrf.storage.descriptions import map_words
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.hits import write_hits
-from daskrf.storage.inspection import map_words, status, verify
+from daskrf.storage.inspection import status, verify
 from daskrf.storage.model import save_model
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.runlog import RunLog

@@ -17,8 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import StoreError
 from daskrf.storage import model, zarrays
-from daskrf.storage.inspection import kind_of, status, verify
+from daskrf.storage.inspection import status, verify
 from daskrf.storage.integrity import sealed, unsealed
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import find_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
 from daskrf.storage.store import Store
 from tests.storage.strategies import full_store

@@ -1,0 +1,72 @@
+"""What kind of thing is at a path: a store, a model, or what no command has written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+
+from daskrf.errors import StoreError
+from daskrf.files.backend import as_path, backend, is_file
+from daskrf.files.disk import file_errors
+from daskrf.storage.keptrounds import kept_rounds
+from daskrf.storage.model import is_group
+from daskrf.storage.store import (
+    ARRAYS_FILE,
+    KIND_NAMES,
+    has_plan,
+    read_plan,
+)
+
+__all__ = ["check_output", "kind_of"]
+
+
+def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
+    """Return the kind of the store or model at a path.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+    missing_ok : bool
+        Return None if there is neither, instead of raising.
+
+    Returns
+    -------
+    str or None
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, the plan is damaged, or the format version is unknown.
+    """
+    path = as_path(path)
+    with file_errors("read", path):
+        if is_file(path / ARRAYS_FILE):
+            return "model"
+        if missing_ok and not has_plan(path):
+            return None
+    return str(read_plan(path)["kind"])
+
+
+def check_output(path: PurePath, kind: str) -> None:
+    """Raise an error if the path of an output of some kind holds something else, before any input is read.
+
+    Raises
+    ------
+    StoreError
+    """
+    name = KIND_NAMES[kind]
+    with file_errors("read", path):
+        if is_file(path):
+            raise StoreError(f"{path} is a file, and {name} is a directory; give another output path")
+        others = [name for name in backend(path).names(path) if not name.startswith(".")]
+    found = kind_of(path, missing_ok=True)
+    if found is not None and found != kind:
+        there = KIND_NAMES.get(found, "another store")
+        raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
+    if kind == "model":  # a crash may have left arrays of a model, and records of its rounds
+        kept = kept_rounds(path).values()
+        others = [name for name in others if not is_group(name) and name not in kept]
+    if found is None and others:
+        what = "model" if kind == "model" else "store"
+        raise StoreError(f"{path} holds other files and is not a daskrf {what}; give another output path")
