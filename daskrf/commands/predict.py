@@ -21,8 +21,7 @@ from daskrf.files.disk import work_folder
 from daskrf.jobs.given import Data, is_given
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.memory import need_of_model
-from daskrf.jobs.models import Model, open_model, read_model, score_seconds, target_names
+from daskrf.jobs.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of

@@ -19,11 +19,9 @@ from distributed import Client
 
 from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.separate import processes_of
 from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.clusters import QueuedClient, ask_workers
-from daskrf.jobs.models import Model, open_model
+from daskrf.jobs.held import forget
 from daskrf.molecules.isolation import end_idle
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.quantities import format_bytes
@@ -43,7 +41,6 @@ __all__ = [
     "fewer_rows",
     "held_by_model",
     "libraries_of",
-    "need_of_model",
     "need_of_products",
     "need_of_scores",
     "peak",
@@ -143,7 +140,7 @@ def libraries_of(client: Client | None) -> int:
 def _resident() -> int:
     """Return this process's memory without the first task's code and buffers and without an open model."""
     engine()  # its libraries load on first use, which would come after this measurement
-    open_model.cache_clear()
+    forget()
     gc.collect()
     return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)
 
@@ -291,25 +288,6 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
         },
         {**model, **block, "unpacked features": expanded, "buffers of BLAS": blas, "the best k": joined},
         {**model, "rows that are described": ROW_BYTES * making.rows if not k else 0},
-    )
-    return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
-
-
-def need_of_model(
-    model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
-) -> MemoryNeed:
-    """Return the need of a task that scores partitions with a model; see `need_of_scores`."""
-    parts = processes_of(model.gp)
-    held = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
-    if not held:
-        n_targets = len(model.targets) if all_targets else 1
-        return need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
-    kernel = {"the model, ready for kernel values": held, "a partition of fingerprints": making.partition}
-    need = peak(
-        "standard deviations" if std else "screen",
-        {**kernel, "decoding it": making.decoding_more, "the best k": 64 * k},
-        {**kernel, "kernel values and draws": EXACT_BLOCKS, "the best k": 5 * 64 * k},
-        {**kernel, "rows that are described": ROW_BYTES * making.rows if not k else 0},
     )
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,18 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET
 from daskrf.gp.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.weightedsum import Process, Target, WeightedSum
+from daskrf.jobs.held import held
 from daskrf.jobs.mapreference import rebuild
+from daskrf.jobs.memory import (
+    EXACT_BLOCKS,
+    HELPER,
+    RDKIT,
+    ROW_BYTES,
+    Making,
+    MemoryNeed,
+    need_of_scores,
+    peak,
+)
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.values import scales_in
 from daskrf.storage.integrity import believed
@@ -27,6 +37,7 @@ from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 __all__ = [
     "Model",
     "feature_map_of",
+    "need_of_model",
     "open_model",
     "predictions_of",
     "read_model",
@@ -150,9 +161,13 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     FingerprintSpec.from_state(metadata["fingerprint"])
 
 
-@functools.lru_cache(maxsize=1)
 def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
     """Return the model at `path`, read once per process; refuse it unless it has this `spec_hash`."""
+    key = path, spec_hash, statistics
+    return held("model", key, lambda: _checked(path, spec_hash, statistics=statistics))
+
+
+def _checked(path: str, spec_hash: str, *, statistics: bool) -> Model:
     model = read_model(path, statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
         raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
@@ -197,3 +212,25 @@ def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
     if exact:
         return sum(gp.seconds_per_row(std=std) for gp in exact)
     return std * 5e-4 * (n_components / 4096) ** 2
+
+
+def need_of_model(
+    model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
+) -> MemoryNeed:
+    """Return the need of a task that scores partitions with a model; see `need_of_scores`."""
+    parts = processes_of(model.gp)
+    exact_bytes = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
+    if not exact_bytes:
+        n_targets = len(model.targets) if all_targets else 1
+        return need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
+    kernel = {
+        "the model, ready for kernel values": exact_bytes,
+        "a partition of fingerprints": making.partition,
+    }
+    need = peak(
+        "standard deviations" if std else "screen",
+        {**kernel, "decoding it": making.decoding_more, "the best k": 64 * k},
+        {**kernel, "kernel values and draws": EXACT_BLOCKS, "the best k": 5 * 64 * k},
+        {**kernel, "rows that are described": ROW_BYTES * making.rows if not k else 0},
+    )
+    return need.plus(RDKIT, HELPER) if making.nonzeros is None else need

@@ -26,8 +26,8 @@ from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.labelled import labelled_structures
 from daskrf.jobs.mapreference import MapReference
-from daskrf.jobs.memory import Making, MemoryNeed, need_of_model, need_of_products
-from daskrf.jobs.models import Model, feature_map_of, read_model
+from daskrf.jobs.memory import Making, MemoryNeed, need_of_products
+from daskrf.jobs.models import Model, feature_map_of, need_of_model, read_model
 from daskrf.jobs.nearestlabelled import nearest_labelled
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.productpool import Pool
