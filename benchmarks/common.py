@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 import daskrf
-from daskrf.gp.calibration import calibration_report
+from daskrf.gp.validation.calibration import calibration_report
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 
 HERE = Path(__file__).resolve().parent

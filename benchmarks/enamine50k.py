@@ -35,7 +35,7 @@ from daskrf.gp import (
     choose_by_cross_validation,
     choose_exponent,
 )
-from daskrf.gp.calibration import mean_log_probability
+from daskrf.gp.validation.calibration import mean_log_probability
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 
 N_TRAIN = 40_000

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_info
 from daskrf import seeds
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.posterior import PosteriorFactor, as_features
-from daskrf.gp.solvers import CholeskySolver, EigenSolver, ShiftedCholesky
+from daskrf.gp.processes.posterior import PosteriorFactor, as_features
+from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver, ShiftedCholesky
 
 N_ROWS = 20_000
 

@@ -49,9 +49,9 @@ from benchmarks.common import (
 from daskrf import ExactGP, fingerprint, fit, local_cluster
 from daskrf.errors import InputError
 from daskrf.gp import choose_kernel
-from daskrf.gp.conjugategradients import solve
-from daskrf.gp.kernelmatrix import KernelMatrix
-from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.solve.conjugategradients import solve
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary

@@ -28,7 +28,7 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2
 from daskrf.engine import engine
 from daskrf.features import FastfoodFeatures, FeatureMap, LandmarkFeatures, RandomFourierFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP, SparseGP
-from daskrf.gp.solvers import NotPositiveError
+from daskrf.gp.solve.solvers import NotPositiveError
 from daskrf.kernels import Gaussian, Matern, RadialKernel
 
 PARTS = ("figure1", "transform", "table2", "table3")

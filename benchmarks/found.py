@@ -2,8 +2,9 @@
 
 Random molecules get labels, then batches by ucb (kappa 1). After the first labels and after each batch the
 share of the k best that has labels is estimated as `daskrf found` does: by draws from the posterior, noise
-included, where each molecule counts as `daskrf.gp.tailcounts` says. The process is exact, with the Tanimoto
-kernel on default fingerprints (`fit --quick`). Draws are those of the whole library, by one Cholesky factor.
+included, where each molecule counts as `daskrf.gp.validation.tailcounts` says. The process is exact, with the
+Tanimoto kernel on default fingerprints (`fit --quick`). Draws are those of the whole library, by one Cholesky
+factor.
 
     python benchmarks/found.py [--sets docking qed logp assay] [--seeds 0 ... 9] [--rows 5280]
 
@@ -29,7 +30,7 @@ from scipy.special import ndtri
 
 import daskrf
 from daskrf.commands.found import _counted
-from daskrf.gp.tailcounts import tail_counts
+from daskrf.gp.validation.tailcounts import tail_counts
 from daskrf.molecules import Fingerprinter
 
 DRAWS, ROUNDS, JITTER = 32, (0, 1, 3, 5), 1e-4

@@ -31,7 +31,7 @@ from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, lo
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.engine import engine
-from daskrf.gp.sums import strip_columns
+from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress

@@ -35,7 +35,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import choose_exponent, gp_for
-from daskrf.gp.chunks import sum_rows
+from daskrf.gp.sums.chunks import sum_rows
 from daskrf.kernels import Exponential, Gaussian
 
 # Name on the command line, then: columns of the fingerprints (0: unfolded), the map, and its words.

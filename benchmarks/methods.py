@@ -23,7 +23,7 @@ from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, TanimotoDotProductFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import ExactGP, choose_exponent, gp_for
-from daskrf.gp.chunks import sum_rows
+from daskrf.gp.sums.chunks import sum_rows
 from daskrf.kernels import Kernel, TanimotoDotProduct, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 

@@ -54,8 +54,8 @@ from threadpoolctl import threadpool_limits
 from daskrf import seeds
 from daskrf.features import FeatureMap, TanimotoDotProductFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP
-from daskrf.gp.chunks import feature_blocks
-from daskrf.gp.posterior import as_features, standard_normal
+from daskrf.gp.processes.posterior import as_features, standard_normal
+from daskrf.gp.sums.chunks import feature_blocks
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 
 PICKS = 100

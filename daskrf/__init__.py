@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from daskrf.errors import StoreError as StoreError
     from daskrf.errors import WorkerError as WorkerError
     from daskrf.features import *  # noqa: F403
-    from daskrf.gp.exact import ExactGP as ExactGP
-    from daskrf.gp.local import LocalGaussianGP as LocalGaussianGP
-    from daskrf.gp.process import RandomFeatureGP as RandomFeatureGP
-    from daskrf.gp.sparse import SparseGP as SparseGP
-    from daskrf.gp.statistics import SufficientStatistics as SufficientStatistics
+    from daskrf.gp.processes.exact import ExactGP as ExactGP
+    from daskrf.gp.processes.local import LocalGaussianGP as LocalGaussianGP
+    from daskrf.gp.processes.process import RandomFeatureGP as RandomFeatureGP
+    from daskrf.gp.processes.sparse import SparseGP as SparseGP
+    from daskrf.gp.sums.statistics import SufficientStatistics as SufficientStatistics
     from daskrf.jobs.batch import jobqueue_cluster as jobqueue_cluster
     from daskrf.jobs.clusters import connect as connect
     from daskrf.jobs.clusters import local_cluster as local_cluster

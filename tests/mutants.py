@@ -69,24 +69,24 @@ TESTS = {
     "features/variances": "gaussian_maclaurin polynomial",
     "acquisition/": "rules",
     "gp/": "edges exact input local model precision sparse statistics separate sums",
-    "gp/calibration": "calibration",
-    "gp/crossvalidation": "crossvalidation",
-    "gp/exact": "exact edges input pathwise",
-    "gp/landmarkpreconditioner": "pathwise",
-    "gp/lengthscale": "lengthscale",
-    "gp/local": "local left_out input",
-    "gp/pathwise": "pathwise",
-    "gp/priordraws": "pathwise",
-    "gp/roundoff": "roundoff",
-    "gp/agreement": "agreement",
-    "gp/choicetime": "choicetime",
-    "gp/residual": "draws",
-    "gp/tailcounts": "tailcounts",
-    "gp/chunks": "left_out local model sparse separate",
-    "gp/kernelchoice": "kernelchoice",
-    "gp/kernelmatrix": "kernelmatrix",
-    "gp/variancemodel": "pathwise exact_edges",
-    "gp/conjugategradients": "pathwise",
+    "gp/validation/calibration": "calibration",
+    "gp/validation/crossvalidation": "crossvalidation",
+    "gp/processes/exact": "exact edges input pathwise",
+    "gp/solve/landmarkpreconditioner": "pathwise",
+    "gp/choice/lengthscale": "lengthscale",
+    "gp/processes/local": "local left_out input",
+    "gp/processes/pathwise": "pathwise",
+    "gp/processes/priordraws": "pathwise",
+    "gp/solve/roundoff": "roundoff",
+    "gp/validation/agreement": "agreement",
+    "gp/choice/choicetime": "choicetime",
+    "gp/processes/residual": "draws",
+    "gp/validation/tailcounts": "tailcounts",
+    "gp/sums/chunks": "left_out local model sparse separate",
+    "gp/choice/kernelchoice": "kernelchoice",
+    "gp/solve/kernelmatrix": "kernelmatrix",
+    "gp/solve/variancemodel": "pathwise exact_edges",
+    "gp/solve/conjugategradients": "pathwise",
     "commands/check_space": "../spaces/test_check",
     "commands/featurize": "../jobs/test_maps ../jobs/test_refusals ../jobs/test_variants",
     "commands/fingerprint": "../jobs/test_kinds ../jobs/test_lines ../jobs/test_refusals",
@@ -344,7 +344,7 @@ class Finder(ast.NodeVisitor):
 def tests_of(path: Path) -> list[str]:
     """Return the tests of a file of the package, with the examples in it; none where the table has none."""
     name = path.relative_to(REPOSITORY / "daskrf").as_posix()
-    names = {prefix for prefix in TESTS if name in (f"{prefix}.py", f"{prefix}{Path(name).name}")}
+    names = {key for key in TESTS if name == f"{key}.py" or (key.endswith("/") and name.startswith(key))}
     folder = REPOSITORY / "tests" / (name.split("/")[0] if "/" in name else "")
     tests = TESTS[max(names, key=len)].split() if names else []
     files = [Path(os.path.normpath(folder / (test if "/" in test else f"test_{test}"))) for test in tests]

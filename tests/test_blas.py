@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskrf.blas import ONE_BLAS_THREAD, blas_threads_for, processors
 from daskrf.gp import ExactGP
-from daskrf.gp.solvers import KernelSolver
+from daskrf.gp.solve.solvers import KernelSolver
 from daskrf.kernels import Gaussian
 
 

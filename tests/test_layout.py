@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -41,6 +40,9 @@ LAYERS = [
     "commands",
     "cli",
 ]
+
+# The folders of a folder, in their order: the same rule holds there.
+GROUPS = {"gp": ["sums", "solve", "processes", "choice", "validation"]}
 
 # Who may import these at all.
 ONLY = {
@@ -302,9 +304,30 @@ def test_maps_are_known_by_their_interface_alone(path):
     assert names_of(path.read_text()) & OF_MAPS == set()
 
 
-def test_no_two_modules_have_the_same_name():
-    names = Counter(path.stem for path in PACKAGE.rglob("*.py"))
-    assert {name for name, times in names.items() if times > 1} == {"__init__"}
+def groups_faults(folder: str, groups: list[str], sources: Mapping[str, str]) -> list[str]:
+    """Return which imports among the folders of a folder run against their order."""
+    faults = []
+    for module, source in sources.items():
+        own = next((group for group in groups if f"{module}.".startswith(f"daskrf.{folder}.{group}.")), None)
+        for name, _ in imported(ast.parse(source)):
+            target = next((group for group in groups if name.startswith(f"daskrf.{folder}.{group}.")), None)
+            if own and target and groups.index(target) > groups.index(own):
+                faults.append(f"{module} stands before {target} and must not import {name}")
+    return faults
+
+
+@pytest.mark.parametrize("folder", GROUPS)
+def test_folders_of_a_folder_have_an_order(folder: str) -> None:
+    modules = {dotted(path): path.read_text() for path in MODULES if part_of(path) == folder}
+    assert groups_faults(folder, GROUPS[folder], modules) == []
+    inside = {path.name for path in (PACKAGE / folder).iterdir() if (path / "__init__.py").exists()}
+    assert inside <= set(GROUPS[folder])
+
+
+def test_an_import_against_the_order_is_found() -> None:
+    wrong = {"daskrf.gp.sums.folds": "def f():\n    from daskrf.gp.solve.solvers import Solver"}
+    assert groups_faults("gp", GROUPS["gp"], wrong)
+    assert not groups_faults("gp", GROUPS["gp"], {"daskrf.gp.solve.x": "from daskrf.gp.sums import folds"})
 
 
 @pytest.mark.parametrize("path", CODE, ids=relative)

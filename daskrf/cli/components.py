@@ -17,9 +17,9 @@ import click
 from daskrf.cli.options import SectionOption, option_of, typed
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.mapchoice import AutoMap
-from daskrf.gp.processes import PROCESSES
+from daskrf.gp.choice.mapchoice import AutoMap
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.processes import PROCESSES
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import AUTO, known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python

@@ -20,13 +20,13 @@ from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction, need_of_solve
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
-from daskrf.gp.agreement import Agreement, agreement, impossible
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.kerneltrials import KernelChoice
-from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import SeparateGP, process_of, processes_of
-from daskrf.gp.shapes import SumsShape
-from daskrf.gp.weightedsum import Process
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process
+from daskrf.gp.solve.roundoff import CoarseSumsError
+from daskrf.gp.sums.shapes import SumsShape
+from daskrf.gp.validation.agreement import Agreement, agreement, impossible
 from daskrf.jobs.directions import check_conventions, directions_of, largest_best
 from daskrf.jobs.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.jobs.given import Data

@@ -34,10 +34,10 @@ from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path
 from daskrf.files.disk import work_folder
-from daskrf.gp.baselines import nearest_neighbour, random_forest
-from daskrf.gp.calibration import probability_link
-from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
-from daskrf.gp.metricchoice import learns_metric
+from daskrf.gp.choice.metricchoice import learns_metric
+from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
+from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
+from daskrf.gp.validation.calibration import probability_link
 from daskrf.jobs.everylabel import EveryLabel
 from daskrf.jobs.exactsolve import need_of_gathering
 from daskrf.jobs.fitsahead import FitsAhead

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from daskrf.errors import OptionError, check_type
 from daskrf.files.backend import as_path
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.separate import process_of
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.separate import process_of
 from daskrf.jobs.directions import target_of
 from daskrf.jobs.labelled import labelled_smiles
 from daskrf.jobs.toolkits import check_toolkit

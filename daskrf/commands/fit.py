@@ -23,20 +23,20 @@ from daskrf.features.featuremap import brief_state, check_feature_map, map_key, 
 from daskrf.files.backend import absolute, as_path, backend
 from daskrf.files.disk import work_folder
 from daskrf.gp import SparseGP, choose_exponent, gp_for
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.kerneltrials import KernelChoice
-from daskrf.gp.lengthscale import LengthScaleSearch, stand_in
-from daskrf.gp.mapchoice import AutoMap, MapChoice
-from daskrf.gp.metricchoice import MetricChoice
-from daskrf.gp.priordraws import map_of
-from daskrf.gp.process import FeatureSpaceGP
-from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import SeparateGP, process_of, processes_of
-from daskrf.gp.shapes import ONE_MATRIX, SumsShape
-from daskrf.gp.solvers import check_eigen_size
-from daskrf.gp.statistics import Precision
-from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
-from daskrf.gp.weightedsum import Process
+from daskrf.gp.choice.lengthscale import LengthScaleSearch, stand_in
+from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
+from daskrf.gp.choice.metricchoice import MetricChoice
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.priordraws import map_of
+from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process
+from daskrf.gp.solve.roundoff import CoarseSumsError
+from daskrf.gp.solve.solvers import check_eigen_size
+from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
+from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.sums.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import check_conventions, direction_of, directions_of
 from daskrf.jobs.exactsolve import (
     Equations,

@@ -22,12 +22,12 @@ from daskrf.commands.screen import ScreenJob, Search, check_library_options, one
 from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screened_rule
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.posterior import normal_of
-from daskrf.gp.process import FeatureSpaceGP
-from daskrf.gp.separate import process_of
-from daskrf.gp.tailcounts import LEAST_RATIO, TailCounts, tail_counts
-from daskrf.gp.weightedsum import WeightedSum
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.posterior import normal_of
+from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import WeightedSum
+from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
 from daskrf.jobs.directions import words
 from daskrf.jobs.draws import drawn_function
 from daskrf.jobs.inputs import source_for
@@ -198,9 +198,9 @@ def found(
     The molecules that count are the outer tail of what is drawn, where a model may be wrong whose deviations
     are right on the whole. So each drawn molecule counts as another number of molecules, which depends on the
     draw: that of labels that are as good, to the number that was expected of them without these labels
-    (`daskrf.gp.tailcounts`), and the less certain, the fewer there are. A batch may be chosen in any way, as
-    long as its labels were not known: the mean size of its errors does not count, which is small where a
-    batch was chosen among good means. `benchmarks/found.py` compares the intervals with the truth.
+    (`daskrf.gp.validation.tailcounts`), and the less certain, the fewer there are. A batch may be chosen in
+    any way, as long as its labels were not known: the mean size of its errors does not count, which is small
+    where a batch was chosen among good means. `benchmarks/found.py` compares the intervals with the truth.
     """
     if n_draws < 2 or k < 1:
         raise OptionError("found needs at least two draws, and one molecule that counts as the best.")

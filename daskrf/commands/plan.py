@@ -24,10 +24,10 @@ from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
 from daskrf.gp import ExactGP, choose_exponent, gp_for
-from daskrf.gp.kernelmatrix import KernelMatrix
-from daskrf.gp.lengthscale import stand_in
-from daskrf.gp.shapes import SumsShape
-from daskrf.gp.sums import Summation, precision_for
+from daskrf.gp.choice.lengthscale import stand_in
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.gp.sums.shapes import SumsShape
+from daskrf.gp.sums.sums import Summation, precision_for
 from daskrf.jobs.exactsolve import need_of_solution
 from daskrf.jobs.inputs import scan_inputs, tables_of
 from daskrf.jobs.job import Need, Run

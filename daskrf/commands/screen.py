@@ -22,8 +22,8 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
-from daskrf.gp.separate import process_of, processes_of
-from daskrf.gp.weightedsum import Target, WeightedSum, targets_in
+from daskrf.gp.processes.separate import process_of, processes_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum, targets_in
 from daskrf.jobs.directions import maximizes, words
 from daskrf.jobs.draws import drawn_function, drawn_values, leave_draws, source_of_draws
 from daskrf.jobs.duplicates import duplicates

@@ -44,8 +44,8 @@ from daskrf.commands.screen import (
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_list, as_path, backend
 from daskrf.files.disk import file_errors
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.draws import drawn_values
 from daskrf.jobs.given import Data

@@ -171,9 +171,8 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     `daskrf.parameters`."""
 
     process: ClassVar[str] = "features"
-    """Which Gaussian process is for these features (`daskrf.gp.processes.PROCESSES`): "features", of dense
-    ones; "sparse", of landmarks; "local", of blocks about centroids. It makes their sums, and its parameters
-    become options of `fit`."""
+    """Which Gaussian process is for these features: "features", of dense ones; "sparse", of landmarks; or
+    "local", of blocks about centroids. It makes their sums, and its parameters become options of `fit`."""
 
     @property
     def projected_kernel(self) -> kernels.Kernel | None:

@@ -1,21 +1,21 @@
 """Gaussian processes in feature space: statistics, evidence, posterior, calibration."""
 
-from daskrf.gp.calibration import Calibration, calibration_report
-from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.fixedpoint import choose_exponent
-from daskrf.gp.kernelchoice import choose_kernel
-from daskrf.gp.kerneltrials import KernelChoice, Trial
-from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
-from daskrf.gp.local import LocalGaussianGP
-from daskrf.gp.mapchoice import AutoMap, MapChoice, MapTrial, choose_map
-from daskrf.gp.metricchoice import MetricChoice, MetricTrial, choose_metric
-from daskrf.gp.process import RandomFeatureGP
-from daskrf.gp.processes import gp_for, model_from_state
-from daskrf.gp.separate import SeparateGP
-from daskrf.gp.sparse import SparseGP
-from daskrf.gp.statistics import SufficientStatistics, enough_precision
-from daskrf.gp.sums import StackedStatistics, Summation
+from daskrf.gp.choice.kernelchoice import choose_kernel
+from daskrf.gp.choice.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
+from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, MapTrial, choose_map
+from daskrf.gp.choice.metricchoice import MetricChoice, MetricTrial, choose_metric
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.kerneltrials import KernelChoice, Trial
+from daskrf.gp.processes.local import LocalGaussianGP
+from daskrf.gp.processes.process import RandomFeatureGP
+from daskrf.gp.processes.processes import gp_for, model_from_state
+from daskrf.gp.processes.separate import SeparateGP
+from daskrf.gp.processes.sparse import SparseGP
+from daskrf.gp.sums.fixedpoint import choose_exponent
+from daskrf.gp.sums.statistics import SufficientStatistics, enough_precision
+from daskrf.gp.sums.sums import StackedStatistics, Summation
+from daskrf.gp.validation.calibration import Calibration, calibration_report
+from daskrf.gp.validation.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
 
 __all__ = [
     "AutoMap",

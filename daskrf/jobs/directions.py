@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, check_type, printable
-from daskrf.gp.weightedsum import Target, WeightedSum
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model
 from daskrf.molecules.conventions import convention_of
 from daskrf.molecules.values import Scale, scales_in

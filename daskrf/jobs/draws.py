@@ -9,8 +9,8 @@ from typing import Any
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.files.backend import absolute, as_path
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import Target, WeightedSum
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.jobs.models import Model, open_model
 from daskrf.jobs.sources import Block, FeatureSource, Source
 from daskrf.storage.model import made_once, needed_checkpoint

@@ -24,11 +24,11 @@ from sklearn.base import clone
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.files.backend import absolute, as_path, backend, remove_quietly
 from daskrf.files.disk import crc32c_of
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.kernelchoice import choose_kernel
-from daskrf.gp.kernelmatrix import KernelMatrix, Terms
-from daskrf.gp.kerneltrials import KernelChoice
-from daskrf.gp.together import fit_together
+from daskrf.gp.choice.kernelchoice import choose_kernel
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.together import fit_together
+from daskrf.gp.solve.kernelmatrix import KernelMatrix, Terms
 from daskrf.jobs.clusters import worker_memory, worker_threads
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Disk, Need, Run

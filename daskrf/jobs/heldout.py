@@ -21,11 +21,11 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.gp import choose_exponent, gp_for
-from daskrf.gp.chunks import sum_rows
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.folds import Folds
-from daskrf.gp.metricchoice import choose_metric, with_kernel
-from daskrf.gp.statistics import Precision
+from daskrf.gp.choice.metricchoice import choose_metric, with_kernel
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.sums.chunks import sum_rows
+from daskrf.gp.sums.folds import Folds
+from daskrf.gp.sums.statistics import Precision
 from daskrf.jobs.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel

@@ -15,8 +15,8 @@ from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.gp import Summation, choose_exponent, enough_precision
-from daskrf.gp.statistics import Precision
-from daskrf.gp.sums import precision_for
+from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.sums.sums import precision_for
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.totals import Sums
 from daskrf.jobs.tree import lazy

@@ -21,8 +21,8 @@ from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import resized
 from daskrf.files.backend import absolute
-from daskrf.gp.kernelchoice import FEWEST_LABELS
-from daskrf.gp.lengthscale import (
+from daskrf.gp.choice.kernelchoice import FEWEST_LABELS
+from daskrf.gp.choice.lengthscale import (
     LengthScaleSearch,
     choose_length_scale,
     stand_in,
@@ -30,8 +30,14 @@ from daskrf.gp.lengthscale import (
     usual_length_scale,
     with_length_scale,
 )
-from daskrf.gp.mapchoice import AutoMap, MapChoice, choose_map
-from daskrf.gp.metricchoice import MetricChoice, choose_metric, learns_metric, metric_bytes, with_kernel
+from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, choose_map
+from daskrf.gp.choice.metricchoice import (
+    MetricChoice,
+    choose_metric,
+    learns_metric,
+    metric_bytes,
+    with_kernel,
+)
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run

@@ -19,7 +19,7 @@ from distributed import Client
 
 from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
-from daskrf.gp.shapes import ONE_MATRIX, SumsShape
+from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.held import forget
 from daskrf.molecules.isolation import end_idle
@@ -62,7 +62,7 @@ ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, 
 _BATCH_ENTRIES = 1 << 20  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
 _TABLE_BYTES = 32 * MIB  # for their distinct pairs, at most
 _BLOCK_BYTES = 128 * MIB  # for one block of dense float32 features
-EXPANDED = 64 * MIB  # for features unpacked or converted for deviations; see daskrf.gp.posterior
+EXPANDED = 64 * MIB  # for features unpacked or converted for deviations; see daskrf.gp.processes.posterior
 EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their draws, and the features of these
 PIECES = 24 * MIB  # for a checkpoint or Gram matrix that is read, written or copied piece by piece
 _USABLE = 0.95  # fraction of a worker's limit beyond which Dask's nanny kills it

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError, StoreError
 from daskrf.gp import model_from_state
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.process import PER_TARGET
-from daskrf.gp.separate import SeparateGP, process_of, processes_of
-from daskrf.gp.weightedsum import Process, Target, WeightedSum
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.process import PER_TARGET
+from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process, Target, WeightedSum
 from daskrf.jobs.held import held
 from daskrf.jobs.mapreference import rebuild
 from daskrf.jobs.memory import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from daskrf.gp.weightedsum import Target
+from daskrf.gp.processes.weightedsum import Target
 from daskrf.jobs.models import Model
 from daskrf.jobs.targets import measured_of
 from daskrf.molecules.similarity import nearest

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError
 from daskrf.files.backend import absolute
-from daskrf.gp.weightedsum import Target
+from daskrf.gp.processes.weightedsum import Target
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.draws import drawn_function, drawn_values
 from daskrf.jobs.job import Run

@@ -27,8 +27,8 @@ from daskrf.features import FeatureMap, FoldedFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.features.meanfeatures import map_on_first
 from daskrf.files.backend import absolute, as_path
-from daskrf.gp.posterior import as_features
-from daskrf.gp.shapes import SumsShape
+from daskrf.gp.processes.posterior import as_features
+from daskrf.gp.sums.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened

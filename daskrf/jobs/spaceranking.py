@@ -23,11 +23,11 @@ from daskrf.errors import InputError
 from daskrf.features import from_state
 from daskrf.features.fourier import FourierFeatures
 from daskrf.gp import choose_length_scale
-from daskrf.gp.metricchoice import MetricChoice, choose_metric
-from daskrf.gp.priordraws import map_of
-from daskrf.gp.process import RandomFeatureGP
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import Target
+from daskrf.gp.choice.metricchoice import MetricChoice, choose_metric
+from daskrf.gp.processes.priordraws import map_of
+from daskrf.gp.processes.process import RandomFeatureGP
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target
 from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of
 from daskrf.kernels import Gaussian, Kernel, Mean, MetricGaussian

@@ -17,8 +17,8 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import absolute
 from daskrf.files.disk import work_folder
-from daskrf.gp.shapes import SumsShape
-from daskrf.gp.weightedsum import Target, WeightedSum
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.gp.sums.shapes import SumsShape
 from daskrf.jobs.cutspaces import cut_once, families_once, left_out, no_products, without_differing
 from daskrf.jobs.directions import maximizes
 from daskrf.jobs.draws import leave_draws

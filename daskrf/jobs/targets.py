@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError, OptionError
-from daskrf.gp.weightedsum import Target, WeightedSum, targets_in, values_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum, targets_in, values_of
 from daskrf.jobs.directions import target_of
 from daskrf.jobs.labelled import labelled_smiles
 from daskrf.jobs.models import Model

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.files.backend import as_path
-from daskrf.gp.sums import GramStrip, Summation, assemble
+from daskrf.gp.sums.sums import GramStrip, Summation, assemble
 from daskrf.jobs.joinedlabels import kept_arrays
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.sources import Block, Source, gathered

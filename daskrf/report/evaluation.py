@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import printable
-from daskrf.gp.calibration import judged_coverage
+from daskrf.gp.validation.calibration import judged_coverage
 from daskrf.quantities import amount
 from daskrf.report.merit import MEASURES, Measure, Reliability
 from daskrf.report.notebook import OfInput

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import InputError
-from daskrf.gp.calibration import coverage, r2, rmse
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.leaveoneout import leave_one_out
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import Target, WeightedSum, values_of
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum, values_of
+from daskrf.gp.validation.calibration import coverage, r2, rmse
+from daskrf.gp.validation.leaveoneout import leave_one_out
 from daskrf.jobs.models import Model
 from daskrf.jobs.targets import measured_of, ranked_target
 from daskrf.quantities import amount, listed

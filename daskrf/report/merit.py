@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.gp.calibration import coverage, mean_log_probability, r2, rmse
+from daskrf.gp.validation.calibration import coverage, mean_log_probability, r2, rmse
 from daskrf.report.recovery import Recovery
 
 __all__ = [

@@ -105,7 +105,7 @@ def test_an_exact_process_is_solved_and_screened_though_a_job_is_cancelled(
     done: Path, job: Job, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers compute panels of products, as they do for tens of thousands of labels."""
-    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 128)
+    monkeypatch.setattr("daskrf.gp.solve.kernelmatrix._TILE", 128)
     monkeypatch.setattr("daskrf.jobs.exactsolve._on_workers", lambda client, n_rows: client is not None)
     store = str(done / "fp")
 

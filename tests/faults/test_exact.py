@@ -32,7 +32,7 @@ def store(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(autouse=True)
 def _small_blocks_on_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 64)  # 4 panels of 250 labels: 10 blocks
+    monkeypatch.setattr("daskrf.gp.solve.kernelmatrix._TILE", 64)  # 4 panels of 250 labels: 10 blocks
     monkeypatch.setattr(exactsolve, "_on_workers", lambda client, n_rows: client is not None)
 
 
@@ -42,7 +42,7 @@ def undisturbed(
 ) -> dict[str, np.ndarray]:
     path = tmp_path_factory.mktemp("models") / "model"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daskrf.gp.kernelmatrix._TILE", 64)
+        patch.setattr("daskrf.gp.solve.kernelmatrix._TILE", 64)
         patch.setattr(exactsolve, "_on_workers", lambda client, n_rows: client is not None)
         fit(store, inputs[1], path, client=client, **EXACT)
     return model_arrays(path)

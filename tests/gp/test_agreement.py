@@ -9,7 +9,7 @@ from scipy import stats
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP
-from daskrf.gp.agreement import agreement, impossible
+from daskrf.gp.validation.agreement import agreement, impossible
 from daskrf.kernels import TanimotoMinMax
 
 N = 40

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 from daskrf.errors import InputError
-from daskrf.gp.calibration import calibration_report, coverage, mean_log_probability, r2, rmse
+from daskrf.gp.validation.calibration import calibration_report, coverage, mean_log_probability, r2, rmse
 
 
 def sample(n=20_000, factor=1.0):

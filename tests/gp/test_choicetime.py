@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daskrf.gp.choicetime import Meter, Work
+from daskrf.gp.choice.choicetime import Meter, Work
 from daskrf.kernels import Kernel
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean

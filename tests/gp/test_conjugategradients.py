@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.gp.conjugategradients import BlockSystem, solve
-from daskrf.gp.solvers import NotPositiveError
+from daskrf.gp.solve.conjugategradients import BlockSystem, solve
+from daskrf.gp.solve.solvers import NotPositiveError
 
 
 def system(n: int, m: int, seed: int, smallest: float) -> tuple[np.ndarray, np.ndarray]:

@@ -23,10 +23,11 @@ from daskrf.features import (
     RandomFourierFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.gp import ExactGP, RandomFeatureGP, residual
-from daskrf.gp.priordraws import prior_draws
-from daskrf.gp.separate import SeparateGP, process_of
-from daskrf.gp.weightedsum import WeightedSum, joint_prediction
+from daskrf.gp import ExactGP, RandomFeatureGP
+from daskrf.gp.processes import residual
+from daskrf.gp.processes.priordraws import prior_draws
+from daskrf.gp.processes.separate import SeparateGP, process_of
+from daskrf.gp.processes.weightedsum import WeightedSum, joint_prediction
 from daskrf.kernels import (
     Composition,
     Folded,

@@ -8,10 +8,11 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from daskrf.errors import InputError
-from daskrf.gp import RandomFeatureGP, SufficientStatistics, solvers
-from daskrf.gp.posterior import PosteriorFactor
-from daskrf.gp.solvers import EigenSolver, ShiftedCholesky, check_eigen_size
-from daskrf.gp.statistics import Moments
+from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp.processes.posterior import PosteriorFactor
+from daskrf.gp.solve import solvers
+from daskrf.gp.solve.solvers import EigenSolver, ShiftedCholesky, check_eigen_size
+from daskrf.gp.sums.statistics import Moments
 from tests.naive import gp as naive
 
 METHODS = ("eigh", "cholesky")

@@ -19,9 +19,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 
 from daskrf.errors import InputError
-from daskrf.gp.evidence import log_likelihood
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.solvers import KernelSolver
+from daskrf.gp.processes.evidence import log_likelihood
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.solve.solvers import KernelSolver
 from daskrf.kernels import TanimotoMinMax
 from daskrf.kernels.kernel import Kernel
 from tests.jit import jit_disabled
@@ -325,7 +325,7 @@ def test_blocks_do_not_change_a_prediction(monkeypatch, lost):
     X, y = counts(33)
     gp = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, y)
     whole = gp.predict(X, return_std=True)
-    monkeypatch.setattr("daskrf.gp.exact._BLOCK_BYTES", 8 * 33 * lost)
+    monkeypatch.setattr("daskrf.gp.processes.exact._BLOCK_BYTES", 8 * 33 * lost)
     for left, right in zip(gp.predict(X, return_std=True), whole, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-10)
     bad = X.astype(float)
@@ -387,7 +387,7 @@ def test_too_large_a_matrix_is_refused(monkeypatch):
         raise MemoryError
 
     X, y = counts(12)
-    monkeypatch.setattr("daskrf.gp.exact.np.empty", refuse)
+    monkeypatch.setattr("daskrf.gp.processes.exact.np.empty", refuse)
     with pytest.raises(InputError, match=r"kernel matrix of 12 rows takes 1.1 KiB"):
         ExactGP(TanimotoMinMax()).fit(X, y)
 

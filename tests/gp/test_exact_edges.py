@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP
-from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.kernels import TanimotoMinMax
 from tests.naive import gp as naive
 

@@ -7,8 +7,8 @@ import pytest
 
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SparseGP, model_from_state
-from daskrf.gp.chunks import sum_rows
-from daskrf.gp.solvers import EigenSolver, LowRankGram, ShiftedCholesky
+from daskrf.gp.solve.solvers import EigenSolver, LowRankGram, ShiftedCholesky
+from daskrf.gp.sums.chunks import sum_rows
 from tests.naive import gp as naive
 
 
@@ -101,7 +101,7 @@ def test_the_matrices_are_those_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> 
     X, y, feature_map = problem(30)
     for name in ("factorize", "__init__"):
         monkeypatch.setattr(ShiftedCholesky, name, None)
-    monkeypatch.setattr("daskrf.gp.solvers.eigh", None)
+    monkeypatch.setattr("daskrf.gp.solve.solvers.eigh", None)
     gp = RandomFeatureGP(feature_map).fit(X, y)
     gp.predict(X, return_std=True)
     gp.draw(0)

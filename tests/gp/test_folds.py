@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.ensemble import RandomForestRegressor
 
 from daskrf.errors import InputError
-from daskrf.gp.baselines import nearest_neighbour, random_forest
-from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
+from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
+from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
 from tests.naive.crossvalidation import nearest
 
 groups_of = st.lists(st.integers(0, 12), min_size=2, max_size=60)

@@ -23,7 +23,7 @@ from daskrf.features import (
 )
 from daskrf.features.featuremap import map_key
 from daskrf.gp import ExactGP, LocalGaussianGP, RandomFeatureGP, SparseGP, SufficientStatistics
-from daskrf.gp.posterior import standard_normal
+from daskrf.gp.processes.posterior import standard_normal
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.molecules.enumeration import ReactionLibrary
 from tests.memory import least_peak
@@ -231,7 +231,7 @@ def test_draws():
 @pytest.mark.parametrize("of", ["std", "draws", "cov"])
 def test_a_large_block_of_bits_is_expanded_in_parts(of, monkeypatch):
     """20,000 rows of 256 bits are 41 MB of float64; a part may take 1 MiB, with some copies."""
-    monkeypatch.setattr("daskrf.gp.posterior._EXPANDED_BYTES", 2**20)
+    monkeypatch.setattr("daskrf.gp.processes.posterior._EXPANDED_BYTES", 2**20)
     bits = np.random.default_rng(3).integers(0, 256, (20_000 if of != "cov" else 300, 32), dtype=np.uint8)
     y = bits[:, 0] / 256.0 + np.arange(len(bits)) % 2
     gp = RandomFeatureGP(signal_variance=1.0, noise_variance=1.0).fit(bits, y)

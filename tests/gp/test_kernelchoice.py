@@ -13,7 +13,15 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
-from daskrf.gp.kernelchoice import _climb, _distance, _Evidence, _Folds, _OneByOne, _Score, usual_kernel
+from daskrf.gp.choice.kernelchoice import (
+    _climb,
+    _distance,
+    _Evidence,
+    _Folds,
+    _OneByOne,
+    _Score,
+    usual_kernel,
+)
 from daskrf.kernels import (
     Gaussian,
     Kernel,
@@ -74,9 +82,9 @@ def test_folds_are_what_factors_give() -> None:
 
 @pytest.mark.parametrize("n", [300, 1500])
 def test_the_kind_that_explains_the_labels_is_found(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.kernelchoice._ONE_BY_ONE", 300)
-    monkeypatch.setattr("daskrf.gp.kernelchoice._MOST", 1200)
-    monkeypatch.setattr("daskrf.gp.kernelchoice._LEFT_OUT", 240)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._ONE_BY_ONE", 300)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._MOST", 1200)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._LEFT_OUT", 240)
     X, y = _data(n)
     told: list[tuple[str, float]] = []
     choice = choose_kernel(X, y, COLUMNS, on_progress=lambda *what: told.append(what))
@@ -118,8 +126,8 @@ def _sum_of_few(n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("n", [400, 1500])
 def test_a_metric_is_learned_where_labels_depend_on_a_sum(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.kernelchoice._ONE_BY_ONE", 400)
-    monkeypatch.setattr("daskrf.gp.kernelchoice._LEFT_OUT", 200)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._ONE_BY_ONE", 400)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._LEFT_OUT", 200)
     X, y, _ = _sum_of_few(n)
     choice = choose_kernel(X, y)
     *others, last = choice.trials

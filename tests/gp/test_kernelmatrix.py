@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.gp import kernelmatrix
-from daskrf.gp.kernelmatrix import KernelMatrix, Products, Squares
+from daskrf.gp.solve import kernelmatrix
+from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Squares
 from daskrf.kernels import Gaussian, TanimotoMinMax
 
 N = 83

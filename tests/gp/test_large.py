@@ -14,8 +14,8 @@ from daskrf.arrays import unpack_bits
 from daskrf.errors import MemoryLimitError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.evidence import Fixed, Peak, approach_evidence, maximize_evidence
-from daskrf.gp.solvers import CholeskySolver, EigenSolver
+from daskrf.gp.processes.evidence import Fixed, Peak, approach_evidence, maximize_evidence
+from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver
 from tests.bits import pack_signs
 from tests.gp.strategies import SEEDS
 
@@ -36,7 +36,7 @@ def test_few_steps_find_the_evidence_of_many(
 ) -> None:
     statistics = _problem(seed, n, size, noise, n_targets)
     plain = RandomFeatureGP(method="cholesky").fit_statistics(statistics)
-    with patch("daskrf.gp.evidence._LARGE", 0):
+    with patch("daskrf.gp.processes.evidence._LARGE", 0):
         found = RandomFeatureGP(method="cholesky").fit_statistics(statistics)
     assert (found.log_marginal_likelihoods_ > plain.log_marginal_likelihoods_ - 0.03).all()
 
@@ -45,7 +45,7 @@ def test_few_steps_find_the_evidence_of_many(
 def test_given_hyperparameters_are_kept_in_few_steps(given: dict[str, float]) -> None:
     statistics = _problem(5, 400, 100, 0.5)
     plain = RandomFeatureGP(method="cholesky", **given).fit_statistics(statistics)
-    with patch("daskrf.gp.evidence._LARGE", 0):
+    with patch("daskrf.gp.processes.evidence._LARGE", 0):
         found = RandomFeatureGP(method="cholesky", **given).fit_statistics(statistics)
     for name, value in given.items():
         assert getattr(found, f"{name}_")[0] == pytest.approx(value, rel=1e-12)
@@ -78,7 +78,7 @@ def test_four_factorizations_at_most() -> None:
     y = sets @ rng.standard_normal(200) + rng.standard_normal(1_500)
     bits = TanimotoMinMaxFeatures(512).fit(sets).transform_bits(sets)
     statistics = SufficientStatistics.from_chunk(bits, y)
-    with patch("daskrf.gp.evidence._LARGE", 0), patch.object(CholeskySolver, "quadratics", counted):
+    with patch("daskrf.gp.processes.evidence._LARGE", 0), patch.object(CholeskySolver, "quadratics", counted):
         RandomFeatureGP(method="cholesky").fit_statistics(statistics)
     assert set(sizes) == {128, 256, 512}
     assert sizes.count(512) <= 4

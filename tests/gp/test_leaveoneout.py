@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.leaveoneout import LeftOut, leave_one_out
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.validation.leaveoneout import LeftOut, leave_one_out
 from daskrf.kernels import Gaussian, TanimotoMinMax
 
 GIVEN: dict[str, Any] = {"mean": 0.3, "signal_variance": 1.5, "noise_variance": 0.2}

@@ -17,8 +17,8 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import RandomFeatureGP, gp_for, model_from_state
-from daskrf.gp.chunks import sum_rows
-from daskrf.gp.fixedpoint import choose_exponent
+from daskrf.gp.sums.chunks import sum_rows
+from daskrf.gp.sums.fixedpoint import choose_exponent
 from daskrf.kernels import Composition, Gaussian, Intersection, Kernel, TanimotoMinMax
 from tests.naive import gp as naive
 

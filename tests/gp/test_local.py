@@ -361,7 +361,7 @@ def test_features_of_16_bits_are_refused() -> None:
 def test_parameters_are_checked_before_sums_are_made(given: dict[str, Any], message: str) -> None:
     X, y = problem(10, 2)
     fitted = LocalGaussianGP(LocalGaussianFeatures(12, n_centroids=3), **GIVEN).fit(X, y)
-    with patch("daskrf.gp.process.sum_rows", lambda *_, **__: pytest.fail("sums were made")):
+    with patch("daskrf.gp.processes.process.sum_rows", lambda *_, **__: pytest.fail("sums were made")):
         for refused in (
             LocalGaussianGP(fitted.feature_map, **given).fit,
             fitted.set_params(**given).partial_fit,

@@ -78,7 +78,7 @@ def test_the_first_is_taken_where_no_map_predicts() -> None:
 
 
 def test_the_sample_has_fewer_features_than_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.mapchoice._MOST_FEATURES", 16)
+    monkeypatch.setattr("daskrf.gp.choice.mapchoice._MOST_FEATURES", 16)
     X, y = data(60)
     many, few = (choose_map([NystromFeatures(m)], X, y) for m in (40, 16))
     assert many.trials[0].log_probability == few.trials[0].log_probability

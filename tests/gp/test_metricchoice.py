@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, MeanFeatures, RandomFourierFeatures
 from daskrf.gp import ExactGP, MetricChoice, RandomFeatureGP, choose_length_scale, choose_metric
-from daskrf.gp.metricchoice import metric_bytes
+from daskrf.gp.choice.metricchoice import metric_bytes
 from daskrf.kernels import Gaussian, MetricGaussian
 from tests.jit import jit_disabled
 from tests.kernels.values import METRIC

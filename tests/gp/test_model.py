@@ -218,7 +218,7 @@ def test_scikit_learn_conventions():
 def test_many_blocks_of_rows_give_the_same_as_one(monkeypatch):
     phi, y, _ = problem(50, 9)
     whole = RandomFeatureGP().fit(phi, y)
-    monkeypatch.setattr("daskrf.gp.chunks._BLOCK_ENTRIES", 9 * 7)
+    monkeypatch.setattr("daskrf.gp.sums.chunks._BLOCK_ENTRIES", 9 * 7)
     blocks = RandomFeatureGP().fit(phi, y)
     for left, right in zip(whole.predict(phi, True), blocks.predict(phi, True), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-5)

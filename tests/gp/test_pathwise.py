@@ -12,10 +12,11 @@ import scipy.sparse as sp
 
 from daskrf import ExactGP
 from daskrf.errors import InputError
-from daskrf.gp import model_from_state, pathwise
-from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.gp.pathwise import ProcessParameters, fit_pathwise
-from daskrf.gp.priordraws import PriorDraws
+from daskrf.gp import model_from_state
+from daskrf.gp.processes import pathwise
+from daskrf.gp.processes.pathwise import ProcessParameters, fit_pathwise
+from daskrf.gp.processes.priordraws import PriorDraws
+from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.kernels import (
     Composition,
     DotProduct,
@@ -201,7 +202,7 @@ def test_draws_of_the_prior_do_not_depend_on_blocks(name: str, monkeypatch: pyte
     X = rows(50)
     draws = PriorDraws(KERNELS[name], X, 3, 512, 3)
     whole = draws(X)
-    monkeypatch.setattr("daskrf.gp.priordraws._BLOCK_ENTRIES", 7 * 512)
+    monkeypatch.setattr("daskrf.gp.processes.priordraws._BLOCK_ENTRIES", 7 * 512)
     np.testing.assert_allclose(draws(X), whole, atol=1e-5)
 
 
@@ -272,7 +273,7 @@ def test_few_rows_are_factorized_and_many_are_not(monkeypatch: pytest.MonkeyPatc
     X = rows(80)
     y = labels(X, TanimotoMinMax())
     assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cholesky"
-    monkeypatch.setattr("daskrf.gp.exact._LARGEST_FACTOR", 50)
+    monkeypatch.setattr("daskrf.gp.processes.exact._LARGEST_FACTOR", 50)
     assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cg"
     assert ExactGP(TanimotoMinMax(), n_subset=50).fit(X, y).solver_ == "cholesky"
 
@@ -325,7 +326,7 @@ def test_what_does_not_fit_into_memory_is_one_sentence(monkeypatch: pytest.Monke
     def too_large(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("daskrf.gp.exact.fit_pathwise", too_large)
+    monkeypatch.setattr("daskrf.gp.processes.exact.fit_pathwise", too_large)
     X = rows(60)
     with pytest.raises(InputError, match="60 rows do not fit into memory"):
         public(X, labels(X, TanimotoMinMax()))
@@ -372,7 +373,7 @@ def test_nothing_of_another_solver_is_left() -> None:
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_kernels_of_any_size_are_fitted(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 100)  # so that there is a search
+    monkeypatch.setattr("daskrf.gp.processes.exact._FIRST_GUESS", 100)  # so that there is a search
     X = rows(400).multiply(0.2).tocsr()
     kernel = DotProduct((0.0, 0.0, size), normalize=True)
     y = labels(X, DotProduct((0.0, 0.0, 1.0), normalize=True))
@@ -384,7 +385,7 @@ def test_kernels_of_any_size_are_fitted(size: float, monkeypatch: pytest.MonkeyP
 
 
 def test_labels_of_noise_alone_and_rare_hits_have_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 60)
+    monkeypatch.setattr("daskrf.gp.processes.exact._FIRST_GUESS", 60)
     X = rows(600)
     noise = np.random.default_rng(3).standard_normal(600)
     hits = np.zeros(600)
@@ -396,7 +397,7 @@ def test_labels_of_noise_alone_and_rare_hits_have_a_fit(monkeypatch: pytest.Monk
 
 
 def test_kernels_without_features_are_factorized_however_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.exact._LARGEST_FACTOR", 50)
+    monkeypatch.setattr("daskrf.gp.processes.exact._LARGEST_FACTOR", 50)
     X = rows(80)
     gp = ExactGP(Intersection(), noise_variance=1.0, signal_variance=1.0).fit(X, np.arange(80.0))
     assert gp.solver_ == "cholesky"

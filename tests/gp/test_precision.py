@@ -7,8 +7,8 @@ import pytest
 
 from daskrf.errors import InputError
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.evidence import _bracket
-from daskrf.gp.posterior import PosteriorFactor
+from daskrf.gp.processes.evidence import _bracket
+from daskrf.gp.processes.posterior import PosteriorFactor
 from tests.naive import gp as naive
 
 METHODS = ("eigh", "cholesky")

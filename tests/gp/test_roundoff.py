@@ -10,8 +10,8 @@ import pytest
 from daskrf.errors import InputError
 from daskrf.features import NystromFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics, enough_precision
-from daskrf.gp.roundoff import CoarseSumsError, check_claim
-from daskrf.gp.sums import GramStrip, assemble
+from daskrf.gp.solve.roundoff import CoarseSumsError, check_claim
+from daskrf.gp.sums.sums import GramStrip, assemble
 from daskrf.kernels import Gaussian
 from tests.features.maps import MAPS
 

@@ -10,8 +10,8 @@ import pytest
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, NystromFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import SeparateGP, gp_for, model_from_state
-from daskrf.gp.chunks import sum_rows
-from daskrf.gp.fixedpoint import choose_exponent
+from daskrf.gp.sums.chunks import sum_rows
+from daskrf.gp.sums.fixedpoint import choose_exponent
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(0.7, (60, 12))

@@ -18,7 +18,7 @@ from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures, from_state
 from daskrf.features.featuremap import map_key
 from daskrf.gp import RandomFeatureGP, SparseGP, SufficientStatistics, gp_for, model_from_state
-from daskrf.gp.prior import PriorPrecision
+from daskrf.gp.processes.prior import PriorPrecision
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 from tests.gp.strategies import SEEDS
 from tests.naive import gp as naive
@@ -234,7 +234,7 @@ def test_the_kernel_trace_counts_rows_where_it_is_not_given():
 
 
 def test_double_precision_over_many_blocks(monkeypatch):
-    monkeypatch.setattr("daskrf.gp.statistics._DOUBLE_ROWS", 7)
+    monkeypatch.setattr("daskrf.gp.sums.statistics._DOUBLE_ROWS", 7)
     phi = np.random.default_rng(0).random((50, 9)).astype(np.float32)
     found = SufficientStatistics.from_chunk(phi, np.ones(50), precision="double")
     wide = phi.astype(np.float64)
@@ -298,7 +298,7 @@ def test_rows_give_what_their_statistics_give_in_blocks(monkeypatch):
     assert gp.statistics_.precision == "double"
     assert gp.statistics_.map_key == map_key(feature_map.state())
     np.testing.assert_allclose(gp.bounds_, fitted(feature_map, X, y).bounds_, rtol=1e-4)
-    monkeypatch.setattr("daskrf.gp.chunks._BLOCK_ENTRIES", 12 * 7)
+    monkeypatch.setattr("daskrf.gp.sums.chunks._BLOCK_ENTRIES", 12 * 7)
     blocks = SparseGP(LandmarkFeatures(12)).fit(X, y)
     for left, right in zip(gp.predict(new, True), blocks.predict(new, True), strict=True):
         assert left.shape == (6, 2)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent
-from daskrf.gp.fixedpoint import exact_cross_products, integers_from_bytes, integers_to_bytes, to_fixed
+from daskrf.gp.sums.fixedpoint import exact_cross_products, integers_from_bytes, integers_to_bytes, to_fixed
 from tests.gp.strategies import SEEDS, bit_problems, dense_problems
 from tests.memory import least_peak
 from tests.naive import gp as naive

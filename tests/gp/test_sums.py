@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.gp import SufficientStatistics, choose_exponent
-from daskrf.gp.sums import STRIP_BYTES, GramStrip, Summation, assemble, strip_columns
+from daskrf.gp.sums.sums import STRIP_BYTES, GramStrip, Summation, assemble, strip_columns
 from tests.bits import pack_signs
 from tests.gp.strategies import SEEDS
 from tests.jit import jit_disabled

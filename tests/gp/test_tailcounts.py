@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP
-from daskrf.gp.tailcounts import LEAST_RATIO, TailCounts, tail_counts
+from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
 from daskrf.kernels import TanimotoMinMax
 
 

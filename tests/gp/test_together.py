@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.gp.exact import ExactGP
-from daskrf.gp.kernelmatrix import KernelMatrix
-from daskrf.gp.together import fit_together, in_step
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.together import fit_together, in_step
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.kernels import TanimotoMinMax
 
 Ask = Callable[[Any], Any]

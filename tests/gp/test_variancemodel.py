@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daskrf import ExactGP
-from daskrf.gp.variancemodel import VarianceModel, fit_variances
+from daskrf.gp.solve.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels import Gaussian, TanimotoDotProduct, TanimotoMinMax
 from tests.gp.test_pathwise import GIVEN, labels, rows
 

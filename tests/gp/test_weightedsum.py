@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from daskrf.gp import ExactGP, RandomFeatureGP, SeparateGP
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import WeightedSum, joint_prediction, values_of
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import WeightedSum, joint_prediction, values_of
 from daskrf.kernels import Gaussian
 
 SUM = WeightedSum((2, 0), (-0.5, 3.0), "3 a - 0.5 c")

@@ -12,7 +12,7 @@ from rdkit import Chem
 from daskrf import FingerprintSpec, fingerprint, fit, load, predict, screen
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
-from daskrf.gp.exact import ExactGP
+from daskrf.gp.processes.exact import ExactGP
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.inspection import verify
 from daskrf.storage.model import load_model

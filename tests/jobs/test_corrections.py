@@ -15,7 +15,7 @@ import pytest
 import daskrf
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures
 from daskrf.errors import InputError, StoreError
-from daskrf.gp.exact import ExactGP
+from daskrf.gp.processes.exact import ExactGP
 from daskrf.jobs import job as jobs
 from daskrf.jobs.labelled import SMILES as SMILES_ARRAY
 from daskrf.jobs.models import read_model

@@ -110,7 +110,7 @@ def test_a_direction_is_changed_without_a_pass(
     fit(*run, feature_map=FEATURES)
     before = read_model(tmp_path / "model")
     monkeypatch.setattr("daskrf.jobs.tree.Tree.make", None)
-    monkeypatch.setattr("daskrf.gp.process.RandomFeatureGP.fit_statistics", None)
+    monkeypatch.setattr("daskrf.gp.processes.process.RandomFeatureGP.fit_statistics", None)
     for direction, known in (("maximize", "maximize"), (None, "maximize"), ("minimize", "minimize")):
         notes = Notes()
         report = fit(*run, feature_map=FEATURES, direction=direction, progress=notes)

@@ -24,8 +24,8 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.gp import RandomFeatureGP, choose_kernel
-from daskrf.gp.calibration import probability_link
-from daskrf.gp.exact import ExactGP
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.validation.calibration import probability_link
 from daskrf.jobs import heldout
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter

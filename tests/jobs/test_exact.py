@@ -19,7 +19,7 @@ from daskrf import ExactGP, featurize, fingerprint, fit, load, predict, screen
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import choose_kernel
-from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -368,7 +368,7 @@ def test_repeated_molecules_and_very_few_labels(solver: str, tmp_path: Path) -> 
 
 
 def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 100)
+    monkeypatch.setattr("daskrf.gp.processes.exact._FIRST_GUESS", 100)
     smiles = ReactionLibrary().smiles(0, N_MOLECULES)
     X = Fingerprinter(FingerprintSpec())(smiles).fingerprints
     y = score(smiles) + 0.3 * np.random.default_rng(0).standard_normal(N_MOLECULES)

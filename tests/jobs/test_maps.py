@@ -55,7 +55,7 @@ from daskrf.gp import (
     choose_exponent,
     gp_for,
 )
-from daskrf.gp.sums import Summation
+from daskrf.gp.sums.sums import Summation
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.models import read_model
@@ -498,7 +498,7 @@ def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[P
         pytest.raises(KeyError, match="reached"),
     ):
         plan(inputs[0], feature_map=many)
-    with patch("daskrf.gp.shapes.strip_columns", return_value=[(0, 25), (25, 75)]):
+    with patch("daskrf.gp.sums.shapes.strip_columns", return_value=[(0, 25), (25, 75)]):
         report = plan(inputs[0], feature_map=MAPS["local"], sample=200)
     assert [s.stage for s in report.stages][:4] == ["fingerprint", "map", "featurize", "nearest features"]
     assert "times" not in str(report)

@@ -25,7 +25,7 @@ from daskrf import (
 )
 from daskrf.errors import InputError, StoreError
 from daskrf.gp import AutoMap, choose_length_scale, choose_map
-from daskrf.gp.lengthscale import usual_length_scale
+from daskrf.gp.choice.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
 from daskrf.jobs.joinedlabels import labels_of
 from daskrf.jobs.mapsearch import labelled_sample

@@ -17,7 +17,7 @@ from daskrf import TanimotoMinMaxFeatures, fingerprint, fit, fit_map, predict, s
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, LocalGaussianFeatures, NystromFeatures
 from daskrf.gp import SeparateGP, gp_for
-from daskrf.gp.chunks import sum_rows
+from daskrf.gp.sums.chunks import sum_rows
 from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import Block
 from daskrf.jobs.totals import of_labels

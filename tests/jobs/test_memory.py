@@ -38,8 +38,8 @@ from daskrf.commands.fit import need_of_solve
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
 from daskrf.gp import LocalGaussianGP
-from daskrf.gp.shapes import SumsShape
-from daskrf.gp.sums import Summation
+from daskrf.gp.sums.shapes import SumsShape
+from daskrf.gp.sums.sums import Summation
 from daskrf.jobs import memory
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes

@@ -15,7 +15,7 @@ import daskrf
 from daskrf import FingerprintSpec, add, evaluate, explain, fingerprint, fit, page, status, suggest
 from daskrf.commands import add as adding
 from daskrf.gp import choose_kernel
-from daskrf.gp.exact import ExactGP
+from daskrf.gp.processes.exact import ExactGP
 from daskrf.jobs import heldout
 from daskrf.jobs.models import read_model
 from daskrf.kernels import MetricGaussian
@@ -131,7 +131,7 @@ def test_variances_go_with_the_kernel_when_labels_are_added(
     assert again.kernel_choice_ == choice
     assert {name: getattr(again, name) for name in choice.variances} == choice.variances
     # A kernel with usual distances has its variances by the evidence.
-    monkeypatch.setattr("daskrf.gp.kernelchoice._FEWEST_LEARN", 10**6)
+    monkeypatch.setattr("daskrf.gp.choice.kernelchoice._FEWEST_LEARN", 10**6)
     add(made / "model", made / "new.csv", output=tmp_path / "usual")
     usual = process(tmp_path / "usual")
     assert not isinstance(usual.kernel, MetricGaussian)

@@ -18,7 +18,7 @@ import daskrf
 from daskrf import fingerprint, fit, page, predict, screen, status, verify
 from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.gp.leaveoneout import leave_one_out
+from daskrf.gp.validation.leaveoneout import leave_one_out
 from daskrf.jobs.models import read_model
 from tests.jobs.job import FEATURES
 from tests.report.test_webpage import Reader

@@ -12,7 +12,7 @@ import pytest
 from daskrf import fingerprint, fit, predict, screen
 from daskrf.commands.fit import size_of_sums
 from daskrf.errors import MemoryLimitError
-from daskrf.gp.sums import GramStrip, strip_columns
+from daskrf.gp.sums.sums import GramStrip, strip_columns
 from daskrf.jobs import job, memory
 from daskrf.storage.model import write_checkpoint
 from tests.jobs.job import FEATURES

@@ -18,8 +18,8 @@ from daskrf import fit, found, screen, suggest
 from daskrf.acquisition.improvement import ExpectedImprovement, ProbabilityOfImprovement
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError
-from daskrf.gp.separate import process_of
-from daskrf.gp.weightedsum import SummedProcess, WeightedSum
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import SummedProcess, WeightedSum
 from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.targets import formula_of, parsed_formula, ranked_target
 from daskrf.molecules import Fingerprinter

@@ -15,7 +15,7 @@ import pytest
 from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
-from daskrf.gp.sums import strip_columns
+from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs.joinedlabels import labels_of
 from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -43,7 +43,7 @@ def nothing_prepared_again() -> Iterator[None]:
             "daskrf.jobs.inputs.scan_files",
             "daskrf.jobs.joinedlabels.join_labels",
             "daskrf.jobs.learner._fitted",
-            "daskrf.gp.process.FeatureSpaceGP.draw",
+            "daskrf.gp.processes.process.FeatureSpaceGP.draw",
         ):
             stack.enter_context(patch(name, side_effect=AssertionError(f"{name} was called again")))
         yield

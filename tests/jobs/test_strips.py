@@ -19,8 +19,8 @@ from daskrf import featurize, fingerprint, fit, local_cluster
 from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
-from daskrf.gp.shapes import SumsShape
-from daskrf.gp.sums import strip_columns
+from daskrf.gp.sums.shapes import SumsShape
+from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.sources import FingerprintSource
 from daskrf.jobs.totals import Labelled, Sums
@@ -195,8 +195,8 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
     making = memory.Making(FEATURES.n_components, 0, one_bit=True)
     need, room = need_of_solve(making, eigen=True).beside(memory.LIBRARIES), [2**40]
     with (
-        patch("daskrf.gp.process.EIGEN_LIMIT", 0),
-        patch("daskrf.gp.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
+        patch("daskrf.gp.processes.process.EIGEN_LIMIT", 0),
+        patch("daskrf.gp.solve.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
         patch("daskrf.jobs.memory._resident", lambda: memory.LIBRARIES),  # whatever tests have loaded
         patch("daskrf.jobs.job.worker_memory", lambda client: room[-1]),
         patch("daskrf.commands.fit.check_eigen_size", lambda M: room.append(need.total - 1)),

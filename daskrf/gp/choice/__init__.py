@@ -1,0 +1,1 @@
+"""Choosing by the labels: kernel, feature map, length scale, metric."""

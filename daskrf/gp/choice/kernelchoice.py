@@ -1,0 +1,665 @@
+"""Choosing the kernel of an exact process by how well each one predicts labels that were left out.
+
+The evidence of a few rows is a poor guide: for docking scores it prefers Gaussian kernels by far, while with
+ten times the labels Tanimoto kernels predict better. So each kernel is judged with as many labels as there
+are, within reason: by leaving out one label at a time up to 4,000 of them, and above by leaving out a part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.linalg import blas, lapack
+from scipy.optimize import minimize
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.gp.choice.choicetime import Meter, Work
+from daskrf.gp.choice.clearlybetter import clearly_better, first_of_the_best
+from daskrf.gp.choice.metricchoice import choose_metric
+from daskrf.gp.processes.kerneltrials import KernelChoice, Trial
+from daskrf.gp.solve.conjugategradients import solve
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.sums.chunks import check_rows
+from daskrf.kernels.kernel import AUTO, Kernel
+from daskrf.kernels.metric import MetricGaussian
+from daskrf.kernels.radial import Gaussian
+from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.kernels.weightedmean import Mean
+from daskrf.quantities import DESCRIPTORS
+
+__all__ = ["FEWEST_LABELS", "choose_kernel", "usual_kernel"]
+
+Double = npt.NDArray[np.float64]
+Range = tuple[int, int]
+
+_ALL = "all kinds"
+
+FEWEST_LABELS = 20
+"""Labels that tell kernels apart at all."""
+
+_ONE_BY_ONE = 4000  # labels, at most, of which one is left out at a time: a trial takes seconds
+_MOST = 12_000  # rows of a trial above that: it takes some ten seconds
+_LEFT_OUT = 2000  # labels in all, if there are as many, a fifth of the rows at a time
+_RATIO = 0.1  # noise to signal variance, from which the first search starts
+_RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
+_LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
+_LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
+_TURNS = 2  # of the search for length scale and noise in a metric, one after the other
+_FAR = 12  # steps of a given kernel, whose best length scale may be anywhere
+_PAIRS = 2000
+_LIMITS = math.log(1e-6), math.log(1e9)
+_SOME = 200  # rows whose kernel values tell which length scale is usual
+_USUAL = math.exp(-0.5 / _LENGTH**2)  # mean kernel value there: that of a Gaussian kernel in the first search
+_WEIGHED, _FEWEST_WEIGHED = 1000, 50  # rows whose evidence finds weights, and how many it takes at least
+_LEAST = 0.01  # part of the differences that makes a term worth its time
+_FEWEST_LEARN = 200  # labels that a metric learns from: half of those that are left out one by one
+_METRIC_RATIOS = 1e-4, 1e3  # where equations are factorized: a metric may tell labels without noise well
+_STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
+_HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
+_SCALES_WORK = Work(8, 30)  # of the search for a length scale
+_TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
+
+
+class _Score(NamedTuple):
+    """Log probabilities of labels left out, one each, the errors of their predictions, and variances.
+
+    The variance of the signal, and that of the noise, are NaN where errors are taken to have one size.
+    """
+
+    log_probability: Double
+    errors: Double
+    variances: tuple[float, float] = (math.nan, math.nan)
+
+    @property
+    def mean(self) -> float:
+        """The mean log probability; minus infinity if a value is not finite."""
+        value = float(self.log_probability.mean())
+        return value if math.isfinite(value) else -math.inf
+
+
+Scorer = Callable[[Kernel], Callable[[float], _Score]]
+"""Prepares a kernel; the function it returns takes the logarithm of noise to signal variance."""
+
+
+def choose_kernel(
+    X: Any,
+    y: npt.ArrayLike,
+    columns: Mapping[str, Range] | None = None,
+    *,
+    kernel: Kernel | None = None,
+    random_state: int = 0,
+    cache_bytes: int = 2 * 2**30,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> KernelChoice:
+    """Return the kernel that predicts best the labels that it has not seen.
+
+    Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
+    and on those of each kind of fingerprint, the mean of the best of both, and a weighted mean of the
+    Tanimoto kernels of all kinds and the best Gaussian one, in this order. Columns of "descriptors" are left
+    out of these; tried is then the best of them beside a Gaussian kernel of the descriptors, with its best
+    length scale and weight. One is taken in place of an earlier one if its mean log probability is better by
+    more than 0.01 and the standard error. Last, with 400 labels and more, a Gaussian kernel in a metric that
+    half of them (2,000 at most) have learned, if that predicts left-out ones of this half better than usual
+    distances do (`choose_metric`): it is taken if it is clearly better for the other labels, with variances
+    by these. With a kernel whose length scale is "auto", only its length scales are tried, and the best is
+    taken.
+
+    Parameters
+    ----------
+    X : CSR or dense array, shape (n, n_columns)
+        Fingerprints of labelled molecules.
+    y : array, shape (n,)
+    columns : dict of str to (int, int), optional
+        First column of each kind of fingerprint and the one after its last, as
+        `daskrf.FingerprintSpec.columns`; default: one kind.
+    kernel : Kernel, optional
+        Such as ``Gaussian("auto")``.
+    random_state : int
+        Seed of the choice of rows, if there are more than 4,000.
+    cache_bytes : int
+        Memory for tiles of a kernel matrix.
+    on_progress : callable, optional
+        Called with the kernel that is being tried, in words, and with the seconds that the rest of the choice
+        is expected to take, by what kernels have cost so far.
+
+    Returns
+    -------
+    KernelChoice
+
+    Raises
+    ------
+    InputError
+        If shapes do not match or a value is not finite.
+
+    Notes
+    -----
+    Up to 4,000 labels each one is left out in turn (Rasmussen & Williams 2006, eqs. 5.10 - 5.12). Above,
+    2,000 are left out, at most a fifth of the rows at a time, and their log probability is that of errors of
+    one size. At most 12,000 rows are used. The ratio of noise to signal variance is the best for each kernel.
+    Weights are those of the largest evidence of 1,000 rows, found by its gradient (eq. 5.9). A term that
+    makes less than a hundredth of the differences between molecules is left out.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).poisson(1.0, (60, 8))
+    >>> choice = choose_kernel(X, X @ np.arange(8.0))
+    >>> choice.kernel
+    Gaussian(length_scale=15.0)
+    """
+    if kernel is not None and kernel.parameters().get("metric") == AUTO:
+        raise InputError(
+            "An exact process compares a metric with other kernels: leave the kernel out. To have one in any "
+            "case, take Fourier features (--map fourier --kernel metric), or give a metric that was learned."
+        )
+    X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
+    if y.shape != (X.shape[0],):
+        raise InputError(
+            f"X has {X.shape[0]} rows, but y has the shape {y.shape}; give one label for each row."
+        )
+    if not np.isfinite(y).all():
+        raise InputError("y has values that are not finite: leave these rows out.")
+    if len(y) < FEWEST_LABELS or y.min() == y.max():
+        tanimoto = _on(TanimotoMinMax(), next(_parts(columns or {}))[1])
+        return KernelChoice(tanimoto if kernel is None else usual_kernel(kernel, X), asked=kernel)
+    order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
+    if len(y) <= _ONE_BY_ONE:
+        out = np.arange(len(y))
+        scorer: Scorer = _OneByOne(X, y)
+    else:
+        order = order[:_MOST]
+        out = order[:_LEFT_OUT]
+        folds = np.array_split(out, -(-len(out) // (len(order) // 5)))
+        scorer = _Folds(X, y, np.sort(order), folds, cache_bytes, random_state)
+    some = X[np.sort(order[: 2 * _PAIRS])]
+    few = np.sort(order[:_WEIGHED])
+    ahead = (
+        _ahead(columns or {}, len(order), by_folds=len(y) > _ONE_BY_ONE) if kernel is None else [_SCALES_WORK]
+    )
+    rows = 0 if len(y) > _ONE_BY_ONE else len(y)  # of a factorization
+    meter = Meter(scorer, on_progress or (lambda words, seconds: None), ahead, rows)
+    search = _Search(meter, some, _Evidence(X[few], y[few]))
+    if kernel is None:
+        search.run(columns or {})
+        choice = search.choice(y[out], len(order))
+        return search.with_metric(choice, X, y, order, next(_parts(columns or {})))
+    search.run_scales(kernel)
+    return replace(search.choice(y[out], len(order), best=True), asked=kernel)
+
+
+@dataclass
+class _Search:
+    """Tries kernels one after another; each begins with the noise that suited the one before."""
+
+    meter: Meter[_Score]
+    some: Any
+    evidence: _Evidence
+    log_ratio: float = math.log(_RATIO)
+    found: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
+
+    def run(self, columns: Mapping[str, Range]) -> None:
+        """Try the short list."""
+        parts = dict(_parts(columns))
+        tanimoto = [self.add(_on(TanimotoMinMax(), part), name) for name, part in parts.items()]
+        best = max(range(len(parts)), key=lambda i: tanimoto[i].mean)
+        names = list(parts)
+        chosen = dict.fromkeys((names[0], names[best]))
+        scores = [self.add_gaussian(parts[name], name).mean for name in chosen]
+        if len(chosen) == 1 < len(parts):
+            self.meter.skip()  # the Gaussian kernel on a single kind
+        smooth = len(parts) + scores.index(max(scores))
+        self.meter.begin("the mean of two kernels")
+        self.add(
+            _half(self.found[smooth][0], self.found[best][0]),
+            f"mean of {smooth + 1} and {best + 1}",
+            begin=False,
+        )
+        kinds = [i for i, name in enumerate(names) if name in columns] or [0]  # the first has all columns
+        self.add_weighted([*kinds, smooth])
+        if (apart := parts[names[0]]) is not None:
+            self.add_described((apart[1], columns[DESCRIPTORS][1]))
+
+    def add_weighted(self, places: Sequence[int]) -> None:
+        """Try the mean of the kernels at some places with the weights of the largest evidence."""
+        if len(self.evidence.y) < _FEWEST_WEIGHED:
+            self.meter.skip()
+            return
+        self.meter.begin("weights of kernels")
+        weights, parts = self.evidence.weights([self.found[i][0] for i in places])
+        given = zip(weights, parts, places, strict=True)
+        kept = [(float(f"{weight:.2g}"), i) for weight, part, i in given if part >= _LEAST]
+        if len(kept) > 1:
+            mean = _mean([(weight, self.found[i][0]) for weight, i in kept])
+            terms = ", ".join(f"{weight:g} of {i + 1}" for weight, i in kept)
+            self.add(mean, f"weighted mean: {terms}", begin=False)
+
+    def run_scales(self, kernel: Kernel) -> None:
+        """Try length scales of a kernel; they are listed from the smallest to the largest."""
+        tried: dict[float, tuple[Kernel, str, _Score]] = {}
+
+        self.meter.begin(kernel.words())
+
+        def score(log_length: float) -> _Score:
+            one = kernel.with_length_scale(_rounded(math.exp(log_length)))
+            self.meter.rename(one.words())
+            tried[log_length] = one, one.words(), self.scored(one)
+            return tried[log_length][2]
+
+        start = math.log(_usual_length(kernel, self.some))
+        reach = _FAR * _LENGTH_STEP
+        _climb(score, start, _LENGTH_STEP, (start - reach, start + reach))
+        self.found = [tried[at] for at in sorted(tried)]
+
+    def add_described(self, part: Range) -> None:
+        """Try the best kernel so far beside a Gaussian one of descriptors, with its length scale and weight.
+
+        All kernels so far are means, since none of them sees the columns of descriptors.
+        """
+        place = max(range(len(self.found)), key=lambda i: self.found[i][2].mean)
+        best = self.found[place][0]
+        assert isinstance(best, Mean)
+        assert isinstance(best.columns, tuple)
+        kernels, columns = best.kernels, (*best.columns, part)
+
+        def kernel_at(log_length: float, log_weight: float) -> Mean:
+            weight = float(f"{math.exp(log_weight):.2g}")
+            length = float(f"{math.exp(log_length):.3g}")
+            return Mean((*best.shares, weight), (*kernels, Gaussian(length)), columns)
+
+        self.meter.begin("descriptors")
+        start = math.log(_LENGTH * _distance(self.some, part))
+        limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
+        length, _ = _climb(
+            lambda at: self.meter(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
+        )
+        heavy = math.log(_HEAVIEST)
+        weight, _ = _climb(
+            lambda at: self.meter(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
+        )
+        kernel = kernel_at(length, weight)
+        score = self.scored(kernel)
+        own = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
+        self.found.append((kernel, f"{place + 1} + {own} on descriptors", score))
+
+    def add(self, kernel: Kernel, part: str, *, begin: bool = True) -> _Score:
+        """Try a kernel with the noise that suits it best, as a trial of its own or as the end of one."""
+        name = part if isinstance(kernel, Mean) and len(kernel.weights) > 1 else _words(kernel, part)
+        (self.meter.begin if begin else self.meter.rename)(name)
+        score = self.scored(kernel)
+        self.found.append((kernel, name, score))
+        return score
+
+    def add_gaussian(self, part: Range | None, name: str) -> _Score:
+        """Try a Gaussian kernel with the length scale that suits it best."""
+        start = math.log(_LENGTH * _distance(self.some, part))
+        self.meter.begin(f"Gaussian{name and ' on '}{name}")
+
+        def kernel_at(log_length: float) -> Kernel:
+            return _on(Gaussian(_rounded(math.exp(log_length))), part)
+
+        self.scored(kernel_at(start))  # finds the noise that goes with it
+        limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
+        at, _ = _climb(lambda at: self.meter(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits)
+        kernel = kernel_at(at)
+        score = self.scored(kernel)
+        self.found.append((kernel, _words(kernel, name), score))
+        return score
+
+    def with_metric(
+        self,
+        choice: KernelChoice,
+        X: Any,
+        y: Double,
+        order: npt.NDArray[np.int64],
+        columns: tuple[str, Range | None],
+    ) -> KernelChoice:
+        """Return the choice, or a Gaussian kernel in a learned metric if that is clearly better.
+
+        It is judged by other labels than those that it learns from, and has its variances from them.
+
+        Parameters
+        ----------
+        choice : KernelChoice
+            Among the kernels found so far.
+        X, y : rows and labels
+        order : int64 array
+            Rows to use, in random order.
+        columns : (str, (int, int) or None)
+            Columns that the kernel sees, and their name.
+        """
+        name, part = columns
+        some = order[:_ONE_BY_ONE]
+        unseen, seen = np.array_split(some, 2)
+        if len(seen) < _FEWEST_LEARN:
+            return choice
+        own = X if part is None else X[:, part[0] : part[1]]
+        self.meter.begin("a learned metric")
+        learned = choose_metric(own[seen], y[seen], on_trial=self.meter.rename)
+        if not learned.rounds:
+            return choice
+        self.meter.rename(_words(learned.kernel, name))
+        scorer = _OneByOne(X[some], y[some], len(unseen), np.float64)
+        many = isinstance(self.meter.scorer, _Folds)  # rows, of which those left out are the unseen ones
+        kernel, score = _best_in_metric(scorer, learned.kernel, part, _RATIOS if many else _METRIC_RATIOS)
+        known = next(each for one, _, each in self.found if one == choice.kernel).log_probability
+        if many:
+            new = self.scored(kernel).log_probability
+        else:
+            new, known = score.log_probability, known[unseen]
+        labels = y[unseen]
+        r2 = 1.0 - float(score.errors @ score.errors / np.square(labels - labels.mean()).sum())
+        trial = Trial(kernel, _words(kernel, name), float(new.mean()), r2)
+        found = replace(choice, trials=(*choice.trials, trial), n_learned=len(seen))
+        if not clearly_better(new, known):
+            return found
+        variances = dict(zip(("signal_variance", "noise_variance"), score.variances, strict=True))
+        return replace(found, kernel=kernel, variances=variances)
+
+    def scored(self, kernel: Kernel) -> _Score:
+        """Return the score of a kernel with its best ratio of noise to signal variance."""
+        limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
+        at, score = _climb(self.meter(kernel), self.log_ratio, _RATIO_STEP, limits)
+        self.log_ratio = at
+        return score
+
+    def choice(self, labels: Double, n_rows: int, *, best: bool = False) -> KernelChoice:
+        """Return the first kernel, or a later one that is clearly better; or simply the best one."""
+        total = float(((labels - labels.mean()) ** 2).sum())
+        scores = [score for _, _, score in self.found]
+        if best:
+            taken = max(range(len(scores)), key=lambda i: scores[i].log_probability.mean())
+        else:
+            taken = first_of_the_best([score.log_probability for score in scores])
+        trials = [
+            Trial(kernel, name, score.mean, 1.0 - float(score.errors @ score.errors) / total)
+            for kernel, name, score in self.found
+        ]
+        return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list[Work]:
+    """Return what each trial of `_Search` is expected to take, in order; measured on docking scores."""
+    n_parts = len(dict(_parts(columns)))
+    gaussian = Work(6, 10)
+    weighed = min(n_rows, _WEIGHED)
+    work = [Work(1, 4)] * n_parts + [gaussian, *([gaussian] if n_parts > 1 else []), Work(2, 4)]
+    work.append(Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3))
+    if DESCRIPTORS in columns and len(columns) > 1:
+        work.append(Work(11 * (2 + n_parts), 14))
+    seen = min(n_rows, _ONE_BY_ONE) // 2
+    if seen >= _FEWEST_LEARN:
+        of_unseen = Work(8, 8) if not by_folds else Work(1, 4, seconds=16 * 2.5e-11 * _ONE_BY_ONE**3)
+        work.append(replace(of_unseen, seconds=of_unseen.seconds + 0.01 * seen))
+    return work
+
+
+def _best_in_metric(
+    scorer: _OneByOne, kernel: MetricGaussian, part: Range | None, ratios: tuple[float, float]
+) -> tuple[Kernel, _Score]:
+    """Return a kernel with the length scale and the noise that suit the labels, and its score."""
+    noise, length = math.log(_RATIO), math.log(kernel.length_scale)
+    lengths = length - _LENGTH_STEPS * _LENGTH_STEP, length + _LENGTH_STEPS * _LENGTH_STEP
+    limits = math.log(ratios[0]), math.log(ratios[1])
+
+    def kernel_at(log_length: float) -> Kernel:
+        return _on(kernel.with_length_scale(_rounded(math.exp(log_length))), part)
+
+    def score_at(log_length: float, log_ratio: float) -> _Score:
+        return scorer(kernel_at(log_length))(log_ratio)
+
+    for _ in range(_TURNS):
+        length, _ = _climb(partial(score_at, log_ratio=noise), length, _LENGTH_STEP, lengths)
+        noise, score = _climb(scorer(kernel_at(length)), noise, _RATIO_STEP, limits)
+    return kernel_at(length), score
+
+
+def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
+    """Return a kernel with a length scale that suits most labels, where there are too few to find it.
+
+    Molecules are then as similar to each other as with the Gaussian kernel from which searches start.
+
+    Examples
+    --------
+    >>> usual_kernel(Gaussian("auto"), np.eye(4))
+    Gaussian(length_scale=1.98)
+    """
+    return kernel.with_length_scale(_rounded(_usual_length(kernel, X)))
+
+
+def _usual_length(kernel: Kernel, X: Any) -> float:
+    rows = X[:_SOME]
+    n = rows.shape[0]
+
+    def similarity(log_length: float) -> float:
+        matrix = kernel.with_length_scale(math.exp(log_length))(rows)
+        return float((matrix.sum() - matrix.trace()) / max(1, n * (n - 1)))
+
+    low, high = _LIMITS
+    if n < 2 or similarity(low) > _USUAL:  # all rows are equal
+        return 1.0
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if similarity(middle) < _USUAL else (low, middle)
+    return math.exp((low + high) / 2)
+
+
+def _rounded(length_scale: float) -> float:
+    """Return a length scale with three digits: no more are worth showing."""
+    return float(f"{length_scale:.3g}")
+
+
+def _climb(
+    score: Callable[[float], _Score], start: float, step: float, limits: tuple[float, float]
+) -> tuple[float, _Score]:
+    """Return a local maximum of the score among start + i step, and where it is."""
+    seen: dict[int, _Score] = {}
+
+    def at(i: int) -> float:
+        if i not in seen and limits[0] - 1e-9 <= start + i * step <= limits[1] + 1e-9:
+            seen[i] = score(start + i * step)
+        return seen[i].mean if i in seen else -math.inf
+
+    best = 0
+    while (better := max((best, best + 1, best - 1), key=at)) != best:
+        best = better
+    return start + best * step, seen[best]
+
+
+def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
+    """Yield what kernels see, by name: all columns, and those of each kind where there are several.
+
+    Descriptors beside other kinds are not among them: they have a kernel of their own.
+    """
+    own = {name: part for name, part in columns.items() if name != DESCRIPTORS} or columns
+    several, apart = len(own) > 1, len(own) < len(columns)
+    whole = (0, columns[DESCRIPTORS][0]) if apart else None
+    yield _ALL if several else next(iter(own)) if apart else "", whole
+    yield from own.items() if several else ()
+
+
+def _on(kernel: Kernel, part: Range | None) -> Kernel:
+    """Return a kernel of some columns only."""
+    return kernel if part is None else Mean((1.0,), (kernel,), (part,))
+
+
+def _half(first: Kernel, second: Kernel) -> Kernel:
+    """Return the mean of two kernels, each on its own columns."""
+    return _mean([(1.0, first), (1.0, second)])
+
+
+def _mean(terms: Sequence[tuple[float, Kernel]]) -> Kernel:
+    """Return the mean of some kernels with weights, each kernel on its own columns."""
+    own = [
+        (each.kernels[0], each.columns[0])
+        if isinstance(each, Mean) and isinstance(each.columns, tuple)
+        else (each, (0, 2**63 - 1))
+        for _, each in terms
+    ]
+    weights = tuple(weight for weight, _ in terms)
+    return Mean(weights, tuple(kernel for kernel, _ in own), tuple(part for _, part in own))
+
+
+def _words(kernel: Kernel, part: str) -> str:
+    inner = kernel.kernels[0] if isinstance(kernel, Mean) else kernel
+    return f"{inner.words()}{part and ' on '}{part}"
+
+
+def _distance(X: Any, part: Range | None) -> float:
+    """Return the root mean square distance of pairs of rows; at least a tiny one."""
+    rows = (X if part is None else X[:, part[0] : part[1]]).astype(np.float64)
+    half = rows.shape[0] // 2
+    difference = rows[:half] - rows[half : 2 * half]
+    squares = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
+    return max(math.sqrt(float(squares.sum()) / half), 1e-3)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Finds the weights of a sum of kernels by the evidence of some rows."""
+
+    X: Any
+    y: Double
+
+    def weights(self, kernels: Sequence[Kernel]) -> tuple[Double, Double]:
+        """Return the weights of the largest evidence, and which part of the differences each term makes.
+
+        Both have the sum 1. Under a smooth kernel all molecules are similar, so that it has much of the
+        weight and little of the differences.
+
+        Mean and scale of the covariance are the best for each set of weights (eq. 5.8 there), so that the
+        gradient is that of the log determinant and of the quadratic form alone.
+        """
+        matrices = [kernel(self.X) for kernel in kernels]
+        sizes = np.array([max(float(matrix.diagonal().mean()), 1e-300) for matrix in matrices])
+        n, y, ones = len(self.y), self.y, np.ones(len(self.y))
+        matrices = [matrix / size for matrix, size in zip(matrices, sizes, strict=True)]
+
+        def lack(logarithms: Double) -> tuple[float, Double]:
+            scales = np.exp(logarithms)
+            covariance = np.zeros((n, n), order="F")
+            for scale, matrix in zip(scales, matrices, strict=False):
+                covariance += scale * matrix
+            covariance.flat[:: n + 1] += scales[-1]
+            root = scipy.linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+            determinant = 2.0 * float(np.log(root.diagonal()).sum())
+            inverse = np.tril(lapack.dpotri(root, lower=1, overwrite_c=1)[0])
+            inverse += np.tril(inverse, -1).T
+            one = inverse @ ones
+            alpha = inverse @ (y - one @ y / one.sum())
+            variance = float(alpha @ y) / n
+            slopes = [alpha @ (matrix @ alpha) / variance - np.vdot(inverse, matrix) for matrix in matrices]
+            slopes.append(alpha @ alpha / variance - inverse.trace())
+            return 0.5 * (math.log(variance) + determinant / n), -0.5 * scales * np.array(slopes) / n
+
+        start = np.log([*np.full(len(kernels), 1.0 / len(kernels)), _RATIO])
+        options = {"maxiter": _STEPS, "ftol": _FLAT}
+        bounds = [_SCALES] * len(start)
+        try:
+            found = minimize(lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        except np.linalg.LinAlgError:  # not positive definite: a kernel that no weight helps
+            found = start
+        scales = np.exp(found[:-1])
+        parts = scales * [1.0 - (matrix.sum() - n) / max(1, n * (n - 1)) for matrix in matrices]
+        weights = scales / sizes
+        return weights / weights.sum(), parts / max(parts.sum(), 1e-300)
+
+
+@dataclass(frozen=True)
+class _OneByOne:
+    """Leaves out one label at a time; the first `n_judged` count, or all.
+
+    Single precision is enough where labels have noise far above its rounding.
+    """
+
+    X: Any
+    y: Double
+    n_judged: int | None = None
+    dtype: type[np.floating[Any]] = np.float32
+
+    def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
+        matrix: npt.NDArray[Any] = kernel(self.X).astype(self.dtype)
+        n, y, judged = len(self.y), self.y, slice(self.n_judged)
+        size, ones = float(matrix.diagonal().mean()), np.ones(n).astype(self.dtype)
+        failed = _Score(np.full(len(y[judged]), -math.inf), (y - y.mean())[judged])
+        invert, multiply = lapack.get_lapack_funcs("potri", (matrix,)), blas.get_blas_funcs("symv", (matrix,))
+
+        def score(log_ratio: float) -> _Score:
+            ratio = size * math.exp(log_ratio)
+            shifted = np.array(matrix, order="F")
+            shifted.flat[:: n + 1] += self.dtype(ratio)
+            try:
+                root = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:  # not positive definite
+                return failed
+            inverse, _ = invert(root, lower=1, overwrite_c=1)
+            one = multiply(1.0, inverse, ones, lower=1).astype(np.float64)
+            mean = float(one @ y / one.sum())
+            alpha = multiply(1.0, inverse, (y - mean).astype(self.dtype), lower=1).astype(np.float64)[judged]
+            precision = inverse.diagonal().astype(np.float64)[judged]
+            errors = alpha / precision
+            signal = float(np.mean(alpha * errors))
+            return _Score(_log_density(errors, signal / precision), errors, (signal, signal * ratio))
+
+        return score
+
+
+@dataclass(frozen=True)
+class _Folds:
+    """Leaves out folds of the rows, and predicts them from the other rows by conjugate gradients."""
+
+    X: Any
+    y: Double
+    rows: npt.NDArray[np.int64]
+    folds: list[npt.NDArray[np.int64]]
+    cache_bytes: int
+    random_state: int
+
+    def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
+        scorers = [self._scorer(kernel, fold) for fold in self.folds]
+
+        def score(log_ratio: float) -> _Score:
+            errors = np.concatenate([errors_of(log_ratio) for errors_of in scorers])
+            return _Score(_log_density(errors, np.full(len(errors), np.mean(errors**2))), errors)
+
+        return score
+
+    def _scorer(self, kernel: Kernel, fold: npt.NDArray[np.int64]) -> Callable[[float], Double]:
+        """Return the function that gives the errors at a fold for the logarithm of the ratio."""
+        kept = np.setdiff1d(self.rows, fold)
+        X, n, shift = self.X[kept], len(kept), float(self.y[kept].mean())
+        matrix = KernelMatrix(kernel, X, keep_bytes=min(self.cache_bytes, KernelMatrix.bytes_of(n)))
+        preconditioner = LandmarkPreconditioner(kernel, X, min(n, max(500, n // 20)), self.random_state)
+        right = np.column_stack([self.y[kept] - shift, np.ones(n)]).astype(np.float32)
+        size, known = float(np.mean(kernel.diag(X))), None
+
+        def errors_of(log_ratio: float) -> Double:
+            nonlocal known
+            ratio = size * math.exp(log_ratio)
+            preconditioner.set_ratio(ratio)
+
+            def multiply(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+                product = matrix.product(vectors)
+                product += ratio * vectors
+                return product
+
+            options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _MOST_PRODUCTS}
+            known = solve(multiply, right, preconditioner, start=known, **options).x
+            sums = known.sum(axis=0)
+            mean = float(sums[0] / sums[1])
+            alpha = (known[:, :1] - mean * known[:, 1:]).astype(np.float32)
+            return self.y[fold] - shift - mean - matrix.cross_product(self.X[fold], alpha)[:, 0]
+
+        return errors_of
+
+
+def _log_density(errors: Double, variances: Double) -> Double:
+    """Return the log probability density of each error."""
+    return -0.5 * (np.log(2 * math.pi * variances) + errors**2 / variances)

@@ -1,0 +1,285 @@
+"""Choosing a feature map by how well each one predicts labels that were left out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, from_state
+from daskrf.features.featuremap import check_count, feature_bytes, resized, undecided
+from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
+from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.nystrom import NystromFeatures
+from daskrf.gp.choice.clearlybetter import first_of_the_best
+from daskrf.gp.choice.lengthscale import (
+    choose_length_scale,
+    typical_distance,
+    usual_length_scale,
+    with_length_scale,
+)
+from daskrf.gp.processes.processes import gp_for
+from daskrf.gp.sums.chunks import check_rows
+from daskrf.kernels import Gaussian
+
+__all__ = ["AutoMap", "MapChoice", "MapTrial", "choose_map"]
+
+Double = npt.NDArray[np.float64]
+
+_FEWEST = 20  # labels that tell maps apart at all
+_LEFT_OUT = 2000  # labels, at most a fifth of all
+_MOST_FEATURES = 1_024  # in a trial: twice as many take ten times as long
+
+
+@dataclass(frozen=True)
+class AutoMap:
+    """Asks `fit` to choose the feature map by the labels; see `choose_map`.
+
+    Parameters
+    ----------
+    n_components : int
+        Number M of features.
+    random_state : int
+        Seed of the maps, and of the choice of labels.
+
+    Examples
+    --------
+    >>> [type(each).__name__ for each in AutoMap(512).candidates][:2]
+    ['TanimotoMinMaxFeatures', 'NystromFeatures']
+    """
+
+    n_components: int = 2048
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("n_components", self.n_components)
+        seeds.check_seed(self.random_state)
+
+    @property
+    def candidates(self) -> tuple[FeatureMap, ...]:
+        """The maps that are compared, the smallest and fastest one first."""
+        size: dict[str, Any] = {"n_components": self.n_components, "random_state": self.random_state}
+        return (
+            TanimotoMinMaxFeatures(**size),
+            NystromFeatures(**size),
+            NystromFeatures(kernel=Gaussian("auto"), **size),
+            GaussianMaclaurinFeatures(length_scale="auto", **size),
+        )
+
+    @property
+    def stand_in(self) -> FeatureMap:
+        """A map of the same size, to check sources and to predict memory."""
+        return self.candidates[0]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What identifies it in a specification."""
+        return {"map": "auto", **vars(self)}
+
+
+@dataclass(frozen=True)
+class MapTrial:
+    """How well a map predicts labels that were left out.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        With the length scale that was found, if it has one; not fitted.
+    log_probability : float
+        Mean log probability of a label that was left out, in nats.
+    r2 : float
+        Share of the variance of these labels that the mean explains.
+    """
+
+    feature_map: FeatureMap
+    log_probability: float
+    r2: float
+
+    @property
+    def name(self) -> str:
+        """The name of the map and its kernel."""
+        kernel = self.feature_map.kernel_ if isinstance(self.feature_map, NystromFeatures) else None
+        length = getattr(self.feature_map, "length_scale", None)
+        of = f" of the {kernel.words()}" if kernel else f" (length scale {length:g})" if length else ""
+        return f"{self.feature_map.facts.name}{of}"
+
+
+@dataclass(frozen=True)
+class MapChoice:
+    """The map that was chosen, and what was tried.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        Not fitted.
+    trials : tuple of MapTrial
+        In the order in which they were tried; empty if there were too few labels.
+    n_rows, n_left_out : int
+        Labels that were used, and how many of them were left out.
+    """
+
+    feature_map: FeatureMap
+    trials: tuple[MapTrial, ...] = ()
+    n_rows: int = 0
+    n_left_out: int = 0
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return f"too few labels to compare maps: took {self.feature_map.words()}"
+        title = f"maps tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
+        width = max(len(title) - 2, *(len(trial.name) for trial in self.trials))
+        lines = [f"{title:<{width + 2}}      R2  log probability  bytes a molecule"]
+        taken = self.feature_map.state()
+        for trial in self.trials:
+            mark = "  taken" if trial.feature_map.state() == taken else ""
+            one = trial.feature_map
+            size = feature_bytes(one.n_components, "bits" if one.one_bit else "float32")
+            figures = f"{trial.r2:6.3f}  {trial.log_probability:15.3f}  {size:16,}"
+            lines.append(f"  {trial.name:<{width}}  {figures}{mark}")
+        best = max(self.trials, key=lambda trial: trial.log_probability)
+        if best.feature_map.state() != taken:
+            lines.append("  A map further down is taken if it is clearly better: 0.01 and a standard error.")
+        return "\n".join(lines)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description."""
+        trials = [
+            {"map": each.feature_map.state(), "log_probability": each.log_probability, "r2": each.r2}
+            for each in self.trials
+        ]
+        numbers = {"n_rows": self.n_rows, "n_left_out": self.n_left_out}
+        return {"map": self.feature_map.state(), "trials": trials, **numbers}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> MapChoice:
+        """Rebuild a choice from its `state`."""
+        trials = tuple(
+            MapTrial(from_state(each["map"]), each["log_probability"], each["r2"]) for each in state["trials"]
+        )
+        return cls(from_state(state["map"]), trials, state["n_rows"], state["n_left_out"])
+
+
+def choose_map(
+    candidates: Sequence[FeatureMap],
+    X: Any,
+    y: npt.ArrayLike,
+    *,
+    random_state: int = 0,
+    options: Mapping[str, Any] | None = None,
+    on_trial: Callable[[str], None] | None = None,
+    used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
+) -> MapChoice:
+    """Return the map that predicts best the labels that it has not seen.
+
+    A fifth of the labels are left out, 2,000 at most. Each map is fitted to the others, with 1,024 features
+    at most, and predicts them. A length scale that is "auto" is found first, by `choose_length_scale` on the
+    labels that are not left out. A map is taken in place of an earlier one if its mean log probability is
+    better by more than 0.01 and the standard error.
+
+    Parameters
+    ----------
+    candidates : sequence of FeatureMap
+        In the order of preference.
+    X : array of shape (n, d)
+        All rows are used: pass a sample of many.
+    y : array, shape (n,) or (n, n_targets)
+        NaN where a row has no value of a target. Log probabilities are means over all values.
+    random_state : int
+        Seed of the choice of labels that are left out.
+    options : mapping, optional
+        Parameters of the processes, such as a noise variance that is known.
+    on_trial : callable, optional
+        Called with words for each map, and each length scale, before it is tried.
+    used : callable, optional
+        As in `choose_length_scale`.
+
+    Raises
+    ------
+    InputError
+        If no maps are given, or the numbers of rows and labels differ.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).poisson(1.0, (100, 8))
+    >>> choice = choose_map(AutoMap(32).candidates, X, X @ np.arange(8.0))
+    >>> choice.feature_map.facts.name
+    'nystrom'
+    """
+    if not candidates:
+        raise InputError("candidates is empty: pass at least one feature map.")
+    X, targets = check_rows(X, candidates[0]), np.asarray(y, dtype=np.float64)
+    if targets.ndim not in (1, 2) or len(targets) != X.shape[0]:
+        raise InputError(
+            f"X has {X.shape[0]} rows but y has the shape {targets.shape}: give one label, or one row of "
+            "labels, for each row of X."
+        )
+    targets = targets.reshape(len(targets), -1)
+    n, told = len(targets), on_trial or (lambda words: None)
+    if n < _FEWEST or typical_distance(X, random_state) == 0.0:
+        first = candidates[0]
+        usual = with_length_scale(first, usual_length_scale(X)) if undecided(first) else first
+        return MapChoice(usual, n_rows=n)
+    order = np.argsort(seeds.words(random_state, "gp/mapchoice", n), kind="stable")
+    n_out = min(_LEFT_OUT, n // 5)
+    out, kept = np.sort(order[:n_out]), np.sort(order[n_out:])
+    parts = _Parts(X[kept], targets[kept], X[out], targets[out], dict(options or {}), told, used)
+    trials, scores = [], []
+    for candidate in candidates:
+        one = parts.decided(candidate, random_state)
+        told(MapTrial(one, 0.0, 0.0).name)
+        log_probability, r2 = parts.score(used(_small(one)))
+        trials.append(MapTrial(one, float(log_probability.mean()), r2))
+        scores.append(log_probability)
+    taken = first_of_the_best(scores)
+    return MapChoice(trials[taken].feature_map, tuple(trials), n, n_out)
+
+
+def _small(feature_map: FeatureMap) -> FeatureMap:
+    """Return the map with no more features than a trial may have."""
+    n_components = min(feature_map.n_components, _MOST_FEATURES)
+    return resized(feature_map, n_components, feature_map.random_state)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Labels that are known and labels that are left out."""
+
+    X: Any
+    y: Double
+    X_out: Any
+    y_out: Double
+    options: dict[str, Any]
+    told: Callable[[str], None]
+    used: Callable[[FeatureMap], FeatureMap]
+
+    def decided(self, feature_map: FeatureMap, seed: int) -> FeatureMap:
+        """Return the map with the length scale that the known labels determine, if it lacks one."""
+        if not undecided(feature_map):
+            return feature_map
+        given: dict[str, Any] = {"options": self.options, "on_trial": self.told, "random_state": seed}
+        given["used"] = self.used
+        found = choose_length_scale(_small(feature_map), self.X, self.y, **given)
+        return with_length_scale(feature_map, found.length_scale)
+
+    def score(self, feature_map: FeatureMap) -> tuple[Double, float]:
+        """Return the log probability of each value that is left out, and R2 over all of them."""
+        found, squares, total = [], 0.0, 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of maps that do not suit the labels
+            for y, y_out in zip(self.y.T, self.y_out.T, strict=True):
+                known, asked = np.isfinite(y), np.isfinite(y_out)
+                gp = gp_for(feature_map, **self.options).fit(self.X[known], y[known])
+                mean, std = gp.predict(self.X_out[asked], return_std=True)
+                errors = y_out[asked] - mean
+                found.append(-0.5 * (np.log(2 * math.pi * std**2) + (errors / std) ** 2))
+                scale = max(float(y[known].var()), 1e-300)
+                squares += float(errors @ errors) / scale
+                total += float(((y_out[asked] - y_out[asked].mean()) ** 2).sum()) / scale
+        return np.concatenate(found), 1.0 - squares / max(total, 1e-300)

@@ -1,0 +1,409 @@
+"""Learning a metric from labels: directions in which they change count more.
+
+A Gaussian process is fitted with usual distances, and the mean of g g^T over the labelled rows, g being the
+gradient of its mean, is the next metric; and so on. Radhakrishnan, Beaglehole, Pandit & Belkin 2024 (Science
+383) call this a recursive feature machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, from_state
+from daskrf.gp.choice.clearlybetter import first_of_the_best
+from daskrf.kernels.kernel import AUTO
+from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
+
+__all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "metric_bytes", "with_kernel"]
+
+Double = npt.NDArray[np.float64]
+
+_MOST = 4000  # rows: an exact process of these takes seconds
+_LEFT_OUT = 800  # at most a fifth of the rows
+_ROUNDS = 2  # more gain little
+_FEWEST = 50  # labels that tell directions apart at all
+_COLUMNS = 2048  # that differ most
+_DIRECTIONS = 64  # at most
+_KEPT = 0.999  # of the mean squared gradient is along the directions that are kept
+_REST = 0.01  # part of the metric that is the unit matrix, as for columns that no labelled row has
+_SOME = 1000  # rows of which the evidence finds a length scale
+_LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
+_RATIOS = np.logspace(-5, 0, 11)  # of noise to signal variance
+_ROUNDING = 1e-20  # of the square of a mean: the variance of equal numbers is below
+
+
+class MetricTrial(NamedTuple):
+    """How well labels that were left out are predicted, and after how many rounds of learning."""
+
+    rounds: int
+    log_probability: float
+    r2: float
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    """The metric that was learned, and what was tried.
+
+    Attributes
+    ----------
+    kernel : MetricGaussian
+        With metric and length scale.
+    rounds : int
+        How often the metric was learned; 0 if that of usual distances predicts as well.
+    trials : tuple of MetricTrial
+        Empty if there were too few labels, or all of them or all rows are equal.
+    n_rows, n_left_out : int
+        Labels that were used, and how many of them were left out in trials.
+    noise : tuple of float
+        Noise variance of each target over the variance of its labels, by those that were left out. Labels
+        that a metric was learned from look less noisy than they are. Empty if none was.
+    """
+
+    kernel: MetricGaussian
+    rounds: int = 0
+    trials: tuple[MetricTrial, ...] = ()
+    n_rows: int = 0
+    n_left_out: int = 0
+    noise: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return f"the labels are too few or too alike to learn a metric: took the {self.kernel.words()}"
+        title = f"metrics tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
+        lines = [f"{title}      R2  log probability"]
+        for rounds, log_probability, r2 in self.trials:
+            name = f"learned in {rounds} round{'s' * (rounds > 1)}" if rounds else "usual distances"
+            taken = "  taken" if rounds == self.rounds else ""
+            lines.append(f"  {name:<{len(title) - 2}}  {r2:6.3f}  {log_probability:15.3f}{taken}")
+        lines.append(f"  took the {self.kernel.words()}")
+        if self.noise:
+            shares = ", ".join(f"{100.0 * share:.2g} %" for share in self.noise)
+            lines.append(f"  noise by the labels left out: {shares} of the variance of the labels")
+        return "\n".join(lines)
+
+    def noise_variances(self, labels: Iterable[Double]) -> list[float] | None:
+        """Return the noise variance of each target, from its labels; None if the evidence has to find it."""
+        if not self.noise:
+            return None
+        return [share * float(np.var(y)) for share, y in zip(self.noise, labels, strict=True)]
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description."""
+        trials = [list(trial) for trial in self.trials]
+        return {**vars(self), "kernel": self.kernel.state(), "trials": trials}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> MetricChoice:
+        """Rebuild a choice from its `state`."""
+        kernel = MetricGaussian(**state["kernel"]["parameters"])
+        trials = tuple(MetricTrial(*trial) for trial in state["trials"])
+        own = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
+        return cls(**{name: own[name] for name in cls.__dataclass_fields__})
+
+
+def learns_metric(given: Any) -> bool:
+    """Return whether labels have to determine the metric of a map or of a kernel.
+
+    Examples
+    --------
+    >>> from daskrf import RandomFourierFeatures
+    >>> learns_metric(RandomFourierFeatures(MetricGaussian("auto", "auto"))), learns_metric(MetricGaussian())
+    (True, False)
+    """
+    kernel = getattr(given, "kernel", given)
+    return isinstance(kernel, MetricGaussian) and kernel.metric == AUTO
+
+
+def with_kernel(feature_map: FeatureMap, kernel: MetricGaussian) -> FeatureMap:
+    """Return an unfitted copy of a map with another kernel."""
+    state = feature_map.state()
+    parameters = {**state["parameters"], "kernel": kernel.state()}
+    return from_state({**state, "parameters": parameters, "fitted": {}})
+
+
+def choose_metric(
+    X: Any,
+    y: npt.ArrayLike,
+    *,
+    n_rows: int = _MOST,
+    random_state: int = 0,
+    on_trial: Callable[[str], None] | None = None,
+) -> MetricChoice:
+    """Learn the metric and the length scale of a Gaussian kernel from labels.
+
+    A fifth of the labels are left out, and predicted by an exact process of the others: with usual distances,
+    and with metrics that one and two rounds have learned. More rounds are taken if they are clearly better,
+    as in `choose_kernel`; then the metric is learned from all labels. It knows the 2,048 columns that differ
+    most, and 64 directions at most; besides, all columns count a little. The noise is that by which the
+    labels left out are predicted best.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array, shape (n,) or (n, n_targets)
+        NaN where a row has no value of a target. One metric serves all targets.
+    n_rows : int
+        At most so many rows are used, chosen at random.
+    random_state : int
+        Seed of the choice of rows.
+    on_trial : callable, optional
+        Called with words before each trial.
+
+    Raises
+    ------
+    InputError
+        If rows and labels do not match, or a value is not finite.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).poisson(2.0, (300, 12))
+    >>> found = choose_metric(X, np.sin(X[:, 0] - X[:, 1]))
+    >>> found.rounds > 0, found.kernel.learned.columns.size
+    (True, 12)
+    """
+    rows, targets = check_finite(as_csr(X)), np.asarray(y, dtype=np.float64)
+    if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
+        raise InputError(
+            f"X has {rows.shape[0]} rows, but y has the shape {targets.shape}; give one label, or one row of "
+            "labels, for each row."
+        )
+    if np.isinf(targets).any():
+        raise InputError("y has values that are infinite: leave these rows out.")
+    told = on_trial or (lambda words: None)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    told_of = [t for t, each in enumerate(targets.T) if _tells(each)]
+    standard = _standardized(targets[:, told_of])
+    known = np.flatnonzero(np.isfinite(standard if told_of else targets).any(axis=1))
+    order = known[np.argsort(seeds.words(random_state, "gp/metric", len(known)), kind="stable")[:n_rows]]
+    learner = _Learner.of(rows[order], standard[order])
+    if not told_of or learner is None:
+        return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
+    n_out = min(_LEFT_OUT, len(order) // 5)
+    tried = list(learner.without(n_out).rounds(_ROUNDS, told))
+    trials, scores = [], []
+    for rounds, fitted in enumerate(tried):
+        score, r2 = learner.score(fitted, n_out)
+        trials.append(MetricTrial(rounds, float(score.mean()), r2))
+        scores.append(score)
+    taken = first_of_the_best(scores)
+    *_, last = learner.rounds(taken, told)
+    noise = np.empty(0)
+    if taken:
+        found = learner.noise(tried[taken], n_out)
+        noise = np.full(targets.shape[1], np.nanmean(found))
+        noise[told_of] = np.where(np.isfinite(found), found, np.nanmean(found))
+    shares = tuple(float(f"{share:.3g}") for share in noise)
+    return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out, shares)
+
+
+def metric_bytes(n_rows: int) -> int:
+    """Return the most bytes that `choose_metric` takes by default, for so many rows.
+
+    Examples
+    --------
+    >>> metric_bytes(1000) < metric_bytes(4000) == metric_bytes(10**6)
+    True
+    """
+    n, c = min(n_rows, _MOST), _COLUMNS
+    distances, rows, squares = 8 * n * n, 8 * n * c, 8 * c * c
+    return max(4 * distances + rows, 3 * distances + 4 * rows + 3 * squares)
+
+
+class _Fitted(NamedTuple):
+    """A metric rest I + B B^T, a length scale, and an exact process with these."""
+
+    rest: float
+    B: Double
+    length_scale: float
+    alpha: list[Double]
+
+    def values(self, X: Double, Y: Double) -> Double:
+        """Return the kernel matrix."""
+        found = _squares(X @ self.B, Y @ self.B)
+        found += self.rest * _squares(X, Y)
+        found /= -2.0 * self.length_scale**2
+        return np.exp(found, out=found)
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """Rows in the columns that differ, and their labels; in random order."""
+
+    columns: npt.NDArray[np.int64]
+    X: Double
+    y: Double
+    size: float
+
+    @classmethod
+    def of(cls, rows: sp.csr_matrix, y: Double) -> _Learner | None:
+        """Return the learner, or None if all rows are equal."""
+        names, place = np.unique(rows.indices, return_inverse=True)
+        n, values = max(1, rows.shape[0]), rows.data.astype(np.float64)
+        mean = np.bincount(place, values, len(names)) / n
+        zeros = n - np.bincount(place, minlength=len(names))
+        variance = (np.bincount(place, np.square(values - mean[place]), len(names)) + zeros * mean**2) / n
+        best = np.argsort(-variance, kind="stable")[:_COLUMNS]
+        columns = np.sort(names[best[variance[best] > _ROUNDING * mean[best] ** 2]]).astype(np.int64)
+        if not len(columns):
+            return None
+        X = known_columns(rows, columns).toarray()
+        X -= X.mean(axis=0)  # distances of columns far from 0 keep their digits
+        return cls(columns, X, y, math.sqrt(2.0 * float(X.var(axis=0).sum())))
+
+    def without(self, n_out: int) -> _Learner:
+        """Return the learner of all but the first rows."""
+        return replace(self, X=self.X[n_out:], y=self.y[n_out:])
+
+    def kernel(self, fitted: _Fitted) -> MetricGaussian:
+        """Return the kernel of what was learned."""
+        length = float(f"{fitted.length_scale:.3g}")
+        if not fitted.B.size:
+            return MetricGaussian(length)
+        return MetricGaussian(length, Metric(fitted.rest, self.columns, fitted.B.astype(np.float32)).text)
+
+    def rounds(self, n: int, told: Callable[[str], None]) -> Iterator[_Fitted]:
+        """Yield the process with usual distances, and after each of `n` rounds."""
+        rest, B = 1.0, np.empty((self.X.shape[1], 0))
+        usual = _squares(self.X, self.X)
+        for i in range(n + 1):
+            told(f"a metric learned in {i} round{'s' * (i > 1)}" if i else "usual distances")
+            Z = self.X @ B
+            K = _squares(Z, Z)
+            K += rest * usual
+            length, ratio = self._evidence(K)
+            K /= -2.0 * length**2
+            np.exp(K, out=K)
+            found = []
+            for t, known in self._targets():
+                A = K[np.ix_(known, known)].T  # in the order that LAPACK can overwrite
+                A[np.diag_indices(len(A))] += ratio
+                alpha = np.zeros(len(K))
+                if len(known):
+                    alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
+                found.append(alpha)
+            yield _Fitted(rest, B, length, found)
+            if i < n:
+                rest, B = self._next(rest, B, K, found)
+
+    def _next(self, rest: float, B: Double, K: Double, alphas: list[Double]) -> tuple[float, Double]:
+        """Return the metric of the gradients of the means at the rows."""
+        c = self.X.shape[1]
+        E = np.zeros((c, c))
+        for alpha in alphas:
+            # grad m(x) = A sum_i alpha_i k(x, x_i) (x_i - x) / l^2
+            own = K * alpha
+            G = own @ self.X
+            G -= own.sum(axis=1)[:, None] * self.X
+            turned = (G @ B) @ B.T
+            G *= rest
+            G += turned
+            E += G.T @ G / max(float(np.vdot(G, G)), 1e-300)
+        first = max(0, c - _DIRECTIONS)
+        values, vectors = scipy.linalg.eigh(
+            E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
+        )
+        values = np.maximum(values, 0.0)  # ascending
+        kept = np.cumsum(values[::-1]) - values[::-1] < _KEPT
+        values, vectors = values[::-1][kept], vectors[:, ::-1][:, kept]
+        B = vectors * np.sqrt((1.0 - _REST) * values)
+        rest = _REST / c
+        # Distances as large as usual ones on average, so that length scales compare.
+        scale = self.size**2 / 2.0 / (rest * self.size**2 / 2.0 + float((self.X @ B).var(axis=0).sum()))
+        return rest * scale, B * math.sqrt(scale)
+
+    def _evidence(self, squares: Double) -> tuple[float, float]:
+        """Return length scale and ratio of noise to signal variance of the largest evidence of some rows."""
+        best, found = -math.inf, (self.size, 0.1)
+        for times in _LENGTHS:
+            total = np.zeros(len(_RATIOS))
+            for t, known in self._targets():
+                if not len(some := known[:_SOME]):
+                    continue
+                K = np.exp(squares[np.ix_(some, some)] / (-2.0 * (times * self.size) ** 2))
+                values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
+                u = np.square(vectors.T @ self.y[some, t])
+                d = np.maximum(values, 0.0) + _RATIOS[:, None]
+                signal = np.maximum((u / d).mean(axis=1), 1e-300)
+                total -= 0.5 * (len(some) * np.log(signal) + np.log(d).sum(axis=1))
+            i = int(total.argmax())
+            if total[i] > best:
+                best, found = float(total[i]), (times * self.size, float(_RATIOS[i]))
+        return found
+
+    def score(self, fitted: _Fitted, n_out: int) -> tuple[Double, float]:
+        """Return the log probability of each of the first labels by errors of one size, and R2."""
+        K, parts, errors, total = fitted.values(self.X[:n_out], self.X[n_out:]), [], 0.0, 0.0
+        for t, alpha in enumerate(fitted.alpha):
+            known = np.isfinite(self.y[:n_out, t])
+            if not known.any():
+                continue
+            y = self.y[:n_out, t][known]
+            squared = np.square(y - (K @ alpha)[known])
+            size = max(float(squared.mean()), 1e-300)
+            parts.append(-0.5 * (math.log(2.0 * math.pi * size) + squared / size))
+            errors, total = errors + float(squared.sum()), total + float(np.square(y - y.mean()).sum())
+        return np.concatenate(parts), 1.0 - errors / max(total, 1e-300)
+
+    def noise(self, fitted: _Fitted, n_out: int) -> Double:
+        """Return the noise variance of each target by which the first labels are predicted best, or NaN."""
+        rest, found = self.without(n_out), np.full(self.y.shape[1], np.nan)
+        K, across = fitted.values(rest.X, rest.X), fitted.values(rest.X, self.X[:n_out])
+        for t, known in rest._targets():
+            out, best = np.flatnonzero(np.isfinite(self.y[:n_out, t])), -math.inf
+            if not (len(out) and len(known)):
+                continue
+            y = self.y[out, t]
+            for ratio in _RATIOS[::-1]:
+                A = K[np.ix_(known, known)].T
+                A[np.diag_indices(len(A))] += ratio
+                L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True)
+                w = scipy.linalg.solve_triangular(L, rest.y[known, t], lower=True)
+                V = scipy.linalg.solve_triangular(L, across[np.ix_(known, out)], lower=True)
+                # The signal variance of the largest evidence, and the variance of a new label by it.
+                signal = float(np.square(w).mean())
+                variance = signal * np.maximum(1.0 + ratio - np.square(V).sum(axis=0), ratio)
+                score = -0.5 * float((np.log(variance) + np.square(y - w @ V) / variance).mean())
+                if not score > best:
+                    break
+                best, found[t] = score, ratio * signal
+        return found
+
+    def _targets(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+        """Yield each target, and the rows that have a value of it."""
+        for t in range(self.y.shape[1]):
+            yield t, np.flatnonzero(np.isfinite(self.y[:, t]))
+
+
+def _usual(learner: _Learner | None) -> float:
+    return 1.0 if learner is None else float(f"{learner.size:.3g}")
+
+
+def _tells(y: Double) -> bool:
+    """Return whether a target has enough labels, and different ones."""
+    return bool(np.isfinite(y).sum() >= _FEWEST and np.nanmin(y) < np.nanmax(y))
+
+
+def _standardized(y: Double) -> Double:
+    """Return labels of mean 0 and deviation 1."""
+    return (y - np.nanmean(y, axis=0)) / np.nanstd(y, axis=0)
+
+
+def _squares(X: Double, Y: Double) -> Double:
+    """Return squared distances."""
+    if not X.shape[1]:
+        return np.zeros((len(X), len(Y)))
+    found = -2.0 * (X @ Y.T)
+    found += np.square(X).sum(axis=1)[:, None]
+    found += np.square(Y).sum(axis=1)
+    return np.maximum(found, 0.0, out=found)

@@ -1,0 +1,1 @@
+"""Gaussian processes: of random features, exact, sparse, local, and of several targets."""

@@ -1,0 +1,948 @@
+"""Exact Gaussian process regression with an exact kernel, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.linalg import blas
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns, row_slice
+from daskrf.blas import blas_threads_for
+from daskrf.errors import InputError
+from daskrf.gp.processes.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
+from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.pathwise import (
+    KernelSum,
+    PathwisePosterior,
+    ProcessParameters,
+    fit_pathwise,
+    prior_of_fit,
+)
+from daskrf.gp.processes.posterior import standard_normal
+from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_map, map_of, prior_draws
+from daskrf.gp.processes.process import check_version, seen_no
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
+from daskrf.gp.solve.variancemodel import VarianceModel
+from daskrf.gp.sums.chunks import check_of, check_rows
+from daskrf.gp.sums.fixedpoint import check_targets
+from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.kernel import from_state as kernel_from_state
+from daskrf.quantities import format_bytes
+
+__all__ = ["ExactGP"]
+
+_BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
+_DRAW_JITTER = 1e-10  # relative to the variance, added to draws of f: 1e-5 of their standard deviation
+_LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
+_OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
+_FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
+_LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
+_DOUBT = 3e-3  # of noise far below that part of the variance of f over the rows; see `ExactGP`
+_FEW_MORE = 1.1  # times the labels: up to there the variances of a fit to start from are kept
+_FACTOR_LOCK = threading.Lock()
+
+_VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
+_USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
+_STATE_VERSION = 2
+_PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
+_OPTIONS = (
+    *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
+    *("n_subset", "random_state"),
+)
+_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # with conjugate gradients
+
+Array = npt.NDArray[np.float64]
+Given = tuple[float | None, float | None, float | None]
+
+
+class ExactGP(RegressorMixin, BaseEstimator):
+    """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
+
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: the model that
+    random features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the
+    rows it is fitted to. Up to a few thousand rows K is factorized. Above, conjugate gradients solve for the
+    labels and for prior draws at once: means are then accurate to residuals of `tolerance`, there are
+    `n_draws` posterior draws, and standard deviations are estimated from these and a variance model.
+
+    Parameters
+    ----------
+    kernel : daskrf.kernels.Kernel
+    mean, signal_variance, noise_variance : float, optional
+        Hyperparameters to keep fixed: the mean of y, the variance of f where k(x, x) = 1, and the variance
+        of the noise. Any combination; the others are optimized.
+    solver : {"auto", "cholesky", "cg"}
+        How to solve: a Cholesky factorization, conjugate gradients, or the former up to 4,096 rows.
+    n_draws : int
+        Draws from the posterior that conjugate gradients solve for.
+    n_features : int
+        Random features that their prior is made of; more are closer to the kernel.
+    n_landmarks : int, optional
+        Rows that precondition conjugate gradients; default: n / 20, from 500 to 4,000, and at most 2,000
+        above 200,000 rows.
+    tolerance : float
+        Of the residuals of conjugate gradients, relative to the right-hand sides. The one of the mean is a
+        tenth of it.
+    max_iterations : int
+        Products with K, at most.
+    cache_bytes : int
+        Memory for float32 tiles of K, of which 2 n^2 bytes are enough; what is not kept is made anew for each
+        product. Where memory has less room, fewer are kept.
+    n_subset : int, optional
+        Fit to so many rows, drawn at random without replacement; all rows where there are no more.
+    random_state : int
+        Seed of that choice, of landmarks and of draws.
+
+    Attributes
+    ----------
+    mean_, signal_variance_, noise_variance_ : float64 arrays, shape (1,)
+        As in `RandomFeatureGP` for one target.
+    log_marginal_likelihood_value_ : float
+        Log marginal likelihood of the rows in the subset.
+    subset_ : int64 array, shape (n,)
+        Indices of the rows of X that it was fitted to, ascending.
+    X_train_ : CSR matrix or array, shape (n, n_columns)
+    y_train_ : float64 array, shape (n,)
+    alpha_ : float64 array, shape (n,)
+        (K + noise_variance / signal_variance I)^-1 (y - mean): the predictive mean is mean +
+        k(x, X_train_) alpha.
+    at_bound_ : bool array, shape (1,)
+        Whether the evidence alone takes noise_variance / signal_variance to an end of its search range: the
+        data show no noise, or no signal.
+    jitter_ : float
+        Jitter that the Cholesky factorization of K needed in addition to noise_variance / signal_variance,
+        usually 0. Only with a factorization.
+    solver_ : str
+        "cholesky" or "cg".
+    residual_ : float
+        Largest |b - C x| / |b| over all right-hand sides b, C = K + noise_variance / signal_variance I. Only
+        with conjugate gradients.
+    n_iterations_ : int
+        Number of products with K. Only with conjugate gradients.
+    kernel_choice_ : KernelChoice or None
+        How the `fit` command chose the kernel; see `choose_kernel`.
+
+    Notes
+    -----
+    With a factorization the evidence is multiplied by a weak prior, exp(-0.003 v / lambda), where lambda is
+    noise_variance / signal_variance and v signal_variance is the prior variance of f over the rows. The
+    evidence alone of 100 labels often ends without noise, and so does that of more labels if some stand
+    twice; then molecules like a labelled one get intervals that are far too small. Of n labels that truly
+    have no noise, the prior leaves lambda at 0.006 v / n or less.
+
+    With conjugate gradients log det K is not computed, so there is no log marginal likelihood; its gradient
+    follows from the draws, and the search uses that. It ends at a noise of 0.001 of the variance of the
+    signal, which products in single precision still resolve: labels with less noise end there, as `at_bound_`
+    and `cautions` say, and their deviations are somewhat too large. Variances combine those of the draws with
+    a smooth model (`daskrf.gp.solve.variancemodel`), weighted by the leave-one-out accuracy of the model at
+    labelled rows. With 32 draws their relative error for docking scores is 10 %, against 25 % from the draws
+    alone.
+
+    Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
+    about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
+    (none if both variances are given), and n^3 / 3 for the posterior.
+
+    Source: Rasmussen & Williams 2006, algorithm 2.1 and section 5.4.1; the baseline of Tripp et al. 2023,
+    section 6.2 and appendix F.4, with the fitted noise in its predictions.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> X = [[2, 0, 1], [2, 1, 1], [0, 3, 0], [0, 3, 1]]
+    >>> gp = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.01)
+    >>> gp = gp.fit(X, [1.0, 1.2, -1.0, -0.8])
+    >>> mean, std = gp.predict([[2, 0, 0], [0, 2, 0]], return_std=True)
+    >>> (mean.round(1).tolist(), std.round(1).tolist())
+    ([0.8, -0.5], [0.7, 0.7])
+    """
+
+    common: ClassVar[tuple[str, ...]] = (
+        *("kernel", "mean", "signal_variance", "noise_variance", "cache_bytes", "n_subset", "random_state"),
+    )
+    """Parameters that the `fit` command has for every process, or chooses itself."""
+
+    one_bit_ = False
+    kernel_choice_: KernelChoice | None = None
+    _factor: ShiftedCholesky | None
+    _solver: KernelSolver | None
+    _pathwise: PathwisePosterior
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        n_draws: int = 32,
+        n_features: int = 8192,
+        n_landmarks: int | None = None,
+        tolerance: float = 1e-3,
+        max_iterations: int = 300,
+        cache_bytes: int = 4 * 2**30,
+        n_subset: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.mean = mean
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
+        self.solver = solver
+        self.n_draws = n_draws
+        self.n_features = n_features
+        self.n_landmarks = n_landmarks
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.cache_bytes = cache_bytes
+        self.n_subset = n_subset
+        self.random_state = random_state
+
+    def memory(self, n_rows: int, n_nonzeros: int = 0) -> int:
+        """Return the bytes that `fit` needs for `n_rows` rows besides X itself and kept tiles, rounded up.
+
+        `n_nonzeros` is the number of nonzero entries of X.
+
+        Examples
+        --------
+        >>> from daskrf.kernels import TanimotoMinMax
+        >>> round(ExactGP(TanimotoMinMax(), solver="cholesky").memory(10_000) / 1e9, 1)
+        1.0
+        """
+        if self.solver_for(n_rows) == "cholesky":
+            return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
+        n_landmarks = self.landmarks_of(n_rows)
+        landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
+        features = 2**25 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
+        return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
+
+    def fit(
+        self, X: Any, y: npt.ArrayLike, *, start: ExactGP | None = None, matrix: KernelMatrix | None = None
+    ) -> Self:
+        """Fit to rows X, CSR or dense of shape (n, n_columns), and one target y of shape (n,).
+
+        Parameters
+        ----------
+        X, y : rows and labels
+        start : ExactGP, optional
+            A fit by conjugate gradients whose rows come first in X. Solutions start from its own. If its
+            labels come first in y, too, with at most a tenth more, its signal and noise variance are kept
+            and only the mean is new; otherwise they are searched for, starting from its values.
+        matrix : KernelMatrix, optional
+            k(X, X), if its products for conjugate gradients are computed elsewhere.
+
+        Raises
+        ------
+        InputError
+            If there are no rows, shapes do not match, a value is not finite or not valid for the kernel, y
+            has several targets, or no variance where it is needed, a hyperparameter is out of range, or the
+            n x n matrix does not fit into memory.
+        """
+        given, X, y = X, check_rows(X, self.kernel), _check_target(y)
+        if X.shape[0] != len(y):
+            raise InputError(f"X has {X.shape[0]} rows, but y has {len(y)}: they must be the same.")
+        if len(y) == 0:
+            raise InputError("there is no row to fit to: pass at least one row with a label.")
+        check_rows_to_fit(X)
+        m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+        for name in (*_OF_ONE_SOLVER, "kernel_choice_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self.subset_ = self._choose(len(y))
+        if len(self.subset_) < len(y):
+            X, y = X[self.subset_], y[self.subset_]
+        if a is None or s is None:
+            _check_variance(y)
+        self.X_train_, self.y_train_ = X, y
+        self.solver_ = self.solver_for(len(y))
+        if self.solver_ == "cg":
+            known = self._check_start(start, X)
+            keep = start is not None and known is not None and _few_more(start.y_train_, y)
+            self._fit_pathwise(X, y, (m, a, s), known, matrix, keep=keep)
+        else:
+            with blas_threads_for(len(y)):
+                self._fit_factor(X, y, m, a, s)
+        learn_columns(self, given)
+        return self
+
+    def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
+        """Return the posterior to start from, or None."""
+        if start is None or getattr(start, "solver_", None) != "cg":
+            return None
+        n, posterior = start.n_rows_, start._pathwise
+        if not self.begins_from(start) or X.shape[0] < n or _differ(start.X_train_, row_slice(X, 0, n)):
+            raise InputError(
+                "start is a fit with another kernel, draws or random_state, or its rows do not come first in "
+                "X: leave it out, or put them there."
+            )
+        return posterior
+
+    def begins_from(self, other: ExactGP) -> bool:
+        """Return whether another process has the same kernel and draws, so that `fit` can start from it."""
+        names = ("kernel", "n_draws", "n_features", "random_state")
+        return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
+
+    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given, bool]:
+        """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed.
+
+        The last is whether those that are kept are at an end of their search range.
+        """
+        m, a, s = given
+        if a is not None and s is not None:
+            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given, False
+        part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+        try:
+            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+            m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+        except NotPositiveError:
+            raise
+        except InputError:  # all labels in the subset are equal, as with rare hits
+            m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
+        found = ProcessParameters(m0, a0, s0)
+        if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
+            kept = m, a0 if a is None else a, s0 if s is None else s  # those given to the last digit
+            return found, kept, bool(part.at_bound_[0])
+        return found, given, False
+
+    def _fit_pathwise(
+        self,
+        X: Any,
+        y: Array,
+        given: Given,
+        start: PathwisePosterior | None,
+        matrix: KernelMatrix | None,
+        *,
+        keep: bool,
+    ) -> None:
+        """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
+        searched, at_bound = given[1] is None or given[2] is None, False
+        if start is not None and searched and len(y) > _FIRST_GUESS:
+            first = start.hyperparameters
+            if keep and given[1] is None and given[2] is None:
+                given = given[0], first.signal_variance, first.noise_variance
+        else:
+            first, given, at_bound = self._first_guess(X, y, given)
+        n_landmarks = self.landmarks_of(len(y))
+        try:
+            self._pathwise = fit_pathwise(
+                self.kernel,
+                X,
+                y,
+                start=first,
+                given=given,
+                known=start,
+                n_draws=self.n_draws,
+                n_features=self.n_features,
+                n_landmarks=n_landmarks,
+                tolerance=self.tolerance,
+                max_iterations=self.max_iterations,
+                keep_bytes=self.cache_bytes,
+                random_state=self.random_state,
+                matrix=matrix,
+            )
+        except MemoryError:
+            raise InputError(
+                f"conjugate gradients for {len(y):,} rows do not fit into memory: take fewer n_landmarks or "
+                "n_draws, or random features."
+            ) from None
+        self._pathwise.at_bound |= at_bound
+        self._take(self._pathwise)
+
+    def _take(self, posterior: PathwisePosterior) -> None:
+        """Set the fitted attributes from a posterior by conjugate gradients."""
+        self.mean_, self.signal_variance_, self.noise_variance_ = map(
+            np.atleast_1d, map(float, posterior.hyperparameters)
+        )
+        self.alpha_ = posterior.scale * posterior.alpha[:, 0].astype(np.float64)
+        self.at_bound_ = np.array([posterior.at_bound])
+        self.residual_, self.n_iterations_ = posterior.residual, posterior.n_iterations
+
+    def landmarks_of(self, n_rows: int) -> int:
+        """Return the number of landmarks for `n_rows` rows."""
+        # Each product with K that they save takes n^2 kernel values.
+        most = max(2000, min(6000, 600_000_000 // max(1, n_rows)))
+        wanted = self.n_landmarks or min(most, max(500, n_rows // 20))
+        return min(wanted, n_rows)
+
+    def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:
+        matrix = self._kernel_matrix(X)
+        factor = ShiftedCholesky(matrix)
+        solver, at_bound = None, False
+        if a is None or s is None:
+            solver = KernelSolver(matrix, y)
+            doubt = _DOUBT * solver.spread if s is None else 0.0
+            given: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
+            ((found, at_bound),) = find_hyperparameters(solver, **given, doubt=doubt)
+            m, a, s = found.mean + float(solver.moments.shift[0]), found.signal_variance, found.noise_variance
+        _factorize(factor, s / a)
+        if m is None:
+            one, target = factor.half_solve(np.column_stack([np.ones(len(y)), y - y.mean()])).T
+            m = float(y.mean() + one @ target / (one @ one))
+        residual = (y - m)[:, None]
+        alpha = factor.solve(residual)[:, 0]
+        form = float(residual[:, 0] @ alpha) / a
+        value = -0.5 * (len(y) * math.log(2 * math.pi * a) + factor.log_det() + form)
+        self.alpha_ = alpha
+        self.mean_, self.signal_variance_, self.noise_variance_ = np.array([m]), np.array([a]), np.array([s])
+        self.log_marginal_likelihood_value_ = value
+        self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
+        self._factor, self._solver = factor, solver
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Return the predictive mean and, on request, the standard deviation or the joint covariance.
+
+        The mean costs n kernel values a row, the standard deviation n^2 / 2 multiply-adds more; both are
+        computed in blocks of 64 MiB of kernel values. The covariance of m rows needs m x n and m x m matrices
+        at once.
+
+        Parameters
+        ----------
+        X : rows as for `fit`, shape (m, n_columns)
+        return_std, return_cov : bool
+            At most one of them.
+        of : {"y", "f", "both"}
+            Uncertainty of a new observation y (with noise) or of the function f (without), or, for
+            `return_std`, of both.
+        target : int, optional
+            0 or None: there is only one.
+        diagonal : None
+            Not used; only processes of features may need it.
+
+        Returns
+        -------
+        mean : float64 array, shape (m,)
+        std : float64 array, shape (m,), if `return_std`; two, of f and of y, for "both"
+        cov : float64 array, shape (m, m), if `return_cov`
+        """
+        self._check_fitted()
+        check_of(of, *(["both"] if return_std else []))
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not both.")
+        if target not in (None, 0):
+            raise InputError(f"there is no target {target}: this model has one.")
+        check_columns_of(self, X)
+        X = check_rows(X, self.kernel)
+        noise_variance = float(self.noise_variance_[0])
+        if return_std or return_cov:
+            self._check_draws()
+        if return_cov:
+            mean, covariance = self._covariance(X)
+            covariance[np.diag_indices(len(mean))] += noise_variance if of == "y" else 0.0
+            return mean, covariance
+        if not return_std:
+            return self._means(X)
+        mean, variance = self._variances(X)
+        std_f, std_y = np.sqrt(variance), np.sqrt(variance + noise_variance)
+        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+
+    def _means(self, X: Any) -> Array:
+        if self.solver_ == "cg":
+            return self._pathwise.mean(X)
+        mean = np.empty(X.shape[0])
+        for part, cross in self._cross(X):
+            mean[part] = self.mean_[0] + cross @ self.alpha_
+        return mean
+
+    def _variances(self, X: Any) -> tuple[Array, Array]:
+        """Return the mean and the variance of f at each row."""
+        if self.solver_ == "cg":
+            mean, std = self._pathwise.std(X)
+            return mean, std**2
+        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
+        with blas_threads_for(len(self.alpha_)):
+            factor = self._cholesky()
+            for part, cross in self._cross(X):
+                mean[part] = self.mean_[0] + cross @ self.alpha_
+                half = factor.half_solve(cross.T)
+                explained = np.einsum("ij,ij->j", half, half)
+                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+        return mean, np.maximum(variance, 0.0)
+
+    def _covariance(self, X: Any) -> tuple[Array, Array]:
+        if self.solver_ == "cg":
+            return self._pathwise.covariance(X, self.tolerance, self.max_iterations)
+        mean, matrix = self._joint(X)
+        covariance = np.triu(matrix)
+        covariance += np.triu(covariance, 1).T
+        return mean, covariance
+
+    def rough(self) -> KernelSum | None:
+        """Return a cheap approximation of the mean from the landmarks alone, or None without landmarks."""
+        self._check_fitted()
+        return self._pathwise.rough if self.solver_ == "cg" else None
+
+    def draw(self, seed: int, target: int = 0) -> KernelSum:
+        """Return a posterior draw as a function; with conjugate gradients, one of the draws of the fit.
+
+        Raises
+        ------
+        InputError
+            If the fit has no draw with this number.
+        """
+        return self.drawn(self.weights_of_draw(seed, target), seed, target)
+
+    def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
+        """Return the weights of the labelled rows in a draw, float32 of shape (n, 1); see `draw`."""
+        self._check_fitted()
+        self._check_draws()
+        if self.solver_ == "cg" and not 0 <= seed < self.n_draws:
+            raise InputError(
+                f"this model has {self.n_draws} draws from the posterior: take a seed from 0 to "
+                f"{self.n_draws - 1}, or fit it with more n_draws."
+            )
+        return self.weights_of_draws(1, seed)
+
+    draws_take_rows = False  # besides X, which are rows
+
+    def most_draws(self) -> int | None:
+        """Return how many draws there are: `n_draws` with conjugate gradients, else None for any number."""
+        return self.n_draws if self.solver_ == "cg" else None
+
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
+        """Return the weights of the labelled rows in n draws, float32 of shape (n_rows, n).
+
+        With conjugate gradients they are n of those of the fit, from number `seed` on, and again from the
+        first one after the last. Draw 0 is that of `weights_of_draw`.
+        """
+        self._check_fitted()
+        self._check_draws()
+        if self.solver_ == "cg":
+            return np.column_stack([self._pathwise.drawn(draw) for draw in self._numbers(seed, n)])
+        prior = self._prior_of_draws(seed, n)(self.X_train_).astype(np.float64)
+        noise = standard_normal(seed, "gp/pathwise", len(prior), n)
+        prior *= math.sqrt(float(self.signal_variance_[0]))
+        prior += math.sqrt(float(self.noise_variance_[0])) * noise
+        weights = self.alpha_[:, None] - self._cholesky().solve(prior)
+        return weights.astype(np.float32)
+
+    def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
+        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        n = weights.shape[1]
+        if self.solver_ == "cg":
+            options = self.n_draws, self.n_features, self.random_state
+            of_fit = prior_of_fit(self.kernel, self.X_train_, *options)
+            return self._pathwise.function(weights, of_fit.only(self._numbers(seed, n)))
+        matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
+        prior = self._prior_of_draws(seed, n)
+        return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, prior, math.sqrt(a))
+
+    def _numbers(self, seed: int, n: int) -> list[int]:
+        """Return the numbers of n draws of a fit by conjugate gradients."""
+        return [(seed + draw) % self.n_draws for draw in range(min(n, self.n_draws))]
+
+    def _prior_of_draws(self, seed: int, n: int) -> PriorDraws | IntersectionDraws:
+        return prior_draws(self.kernel, self.X_train_, n, self.n_features, seed)
+
+    def _check_draws(self) -> None:
+        if self.means_only:
+            raise InputError("this model was read without its draws and predicts means only.")
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
+    ) -> Array:
+        """Return joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
+
+        With conjugate gradients they are taken from the `n_draws` of the fit, in an order set by
+        `random_state`, and cost n kernel values a row. The rest applies to a factorization, where draws are
+        exact.
+
+        Draws are from the posterior after `fit`, and from the prior before it (mean 0 and signal variance 1
+        unless given; y needs `noise_variance`). The covariance of all m rows is factorized: m^3 / 3
+        multiply-adds and 8 m^2 bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more. A
+        jitter of 1e-10 of the variance of f keeps that matrix positive definite. Draw i does not depend on
+        `n_samples`.
+
+        Raises
+        ------
+        InputError
+            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative or
+            exceeds the `n_draws` of a fit by conjugate gradients.
+        """
+        check_of(of)
+        if n_samples < 0:
+            raise InputError(f"the number of draws must not be negative, but is {n_samples}.")
+        seeds.check_seed(random_state)
+        check_columns_of(self, X)
+        X = check_rows(X, self.kernel)
+        if getattr(self, "solver_", None) == "cg":
+            return self._draws_pathwise(X, n_samples, random_state, of)
+        if hasattr(self, "alpha_"):
+            noise_variance = float(self.noise_variance_[0])
+            mean, covariance = self._joint(X)
+        else:
+            m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+            if s is None and of == "y":
+                raise InputError(
+                    "the noise of a draw from the prior is not known: pass noise_variance, or of='f'."
+                )
+            noise_variance = 0.0 if s is None else s
+            mean = np.full(X.shape[0], 0.0 if m is None else m)
+            covariance = self._kernel_matrix(X)
+            covariance *= 1.0 if a is None else a
+        draws = standard_normal(random_state, "gp/exact", len(mean), n_samples)
+        if len(mean):
+            size = float(covariance.diagonal().mean())
+            sampler = _Sampler(covariance)
+            _factorize(sampler, _DRAW_JITTER * (size if size > 0 else 1.0))
+            draws = sampler.multiply(draws)
+        draws += mean[:, None]
+        if of == "y":
+            draws += math.sqrt(noise_variance) * standard_normal(
+                random_state, "gp/noise/0", len(mean), n_samples
+            )
+        return draws
+
+    def _draws_pathwise(self, X: Any, n_samples: int, random_state: int, of: str) -> Array:
+        if n_samples > self.n_draws:
+            raise InputError(
+                f"this model has {self.n_draws} draws from the posterior, not {n_samples}: fit it with "
+                f"n_draws={n_samples}, or with solver='cholesky'."
+            )
+        mean, deviations = self._pathwise.deviations(X)
+        chosen = np.argsort(seeds.words(random_state, "gp/draws", self.n_draws), kind="stable")[:n_samples]
+        draws = mean[:, None] + deviations[:, chosen]
+        if of == "y":
+            noise = standard_normal(random_state, "gp/noise/0", len(mean), n_samples)
+            draws += math.sqrt(float(self.noise_variance_[0])) * noise
+        return draws
+
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: bool = False,
+    ) -> Any:
+        """Return log p(y), and its gradient in (mean, signal_variance, noise_variance) on request.
+
+        Values default to the fitted ones. A call costs O(n); if both variances were fixed in `fit`, the first
+        call reduces the kernel matrix (4/3 n^3 multiply-adds, 8 n^2 bytes).
+        """
+        self._check_fitted()
+        if self.solver_ == "cg":
+            raise InputError(
+                "the log marginal likelihood is not available with solver='cg': fit with solver='cholesky'."
+            )
+        given = [mean, signal_variance, noise_variance]
+        fitted = [self.mean_[0], self.signal_variance_[0], self.noise_variance_[0]]
+        m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
+        check_positive("signal_variance", a)
+        check_positive("noise_variance", s)
+        if self._solver is None:
+            self._solver = KernelSolver(self._kernel_matrix(self.X_train_), self.y_train_)
+        m -= float(self._solver.moments.shift[0])
+        value, gradient = log_likelihood(self._solver, m, a, s, gradient=eval_gradient)
+        return (value, gradient) if eval_gradient else value
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
+        self._check_fitted()
+        given = {name: self._given(name) for name in ("mean", "signal_variance", "noise_variance")}
+        found = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
+        posterior = self._pathwise if self.solver_ == "cg" else None
+        return {
+            "class": type(self).__name__,
+            "version": _STATE_VERSION,
+            "kernel": self.kernel.state(),
+            "shape": list(self.X_train_.shape),
+            "options": {name: getattr(self, name) for name in _OPTIONS} | {"solver": self.solver_},
+            "given": given,
+            **found,
+            "jitter": getattr(self, "jitter_", None),
+            "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
+            **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
+            "variances": posterior.variances.state() if posterior else None,
+            "kernel_choice": self.kernel_choice_.state() if self.kernel_choice_ else None,
+        }
+
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return labelled rows and weights and, with `statistics`, what deviations and draws need."""
+        self._check_fitted()
+        X = as_csr(self.X_train_)
+        parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+        arrays = {f"rows/{name}": values for name, values in parts.items()}
+        if self.solver_ == "cholesky":
+            return arrays | {"weights": self.alpha_[:, None], "labelled": self.y_train_}
+        posterior = self._pathwise
+        arrays |= {"weights": np.ascontiguousarray(posterior.alpha[:, :1])}
+        arrays |= {"landmarks": posterior.landmarks, "landmark_weights": posterior.landmark_weights}
+        if not statistics or self.means_only:
+            return arrays
+        draws = {"draws": posterior.alpha[:, 1:], "ones": posterior.ones, "labelled": self.y_train_}
+        return arrays | {f"statistics/{name}": np.ascontiguousarray(v) for name, v in draws.items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state has another version, or the rows are missing.
+        """
+        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
+        kernel, options = kernel_from_state(state["kernel"]), dict(state["options"])
+        model = cls(kernel, **state["given"], **options)
+        X = sp.csr_matrix(
+            tuple(arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")),
+            shape=tuple(state["shape"]),
+        )
+        X.check_format(full_check=True)  # rows that are none would crash compiled code
+        if not X.has_canonical_format:
+            raise ValueError("the columns of its rows are not in order")
+        model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
+        if state["kernel_choice"]:
+            model.kernel_choice_ = KernelChoice.from_state(state["kernel_choice"])
+        for name in _PER_TARGET:
+            setattr(model, name, np.array(state[name.rstrip("_")]))
+        if model.solver == "cg":
+            model._restore_pathwise(state, arrays)
+            return model
+        model.alpha_, model.y_train_ = arrays["weights"][:, 0], arrays["labelled"]
+        model.log_marginal_likelihood_value_ = state["log_marginal_likelihood"]
+        model.jitter_ = state["jitter"]
+        model._factor = model._solver = None
+        return model
+
+    def _restore_pathwise(self, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        alpha, rest, prior = arrays["weights"], {}, None
+        if "statistics/draws" in arrays:
+            rest = {name: arrays[f"statistics/{name}"] for name in ("draws", "ones", "labelled")}
+            alpha = np.column_stack([alpha, rest["draws"]])
+            prior = prior_of_fit(self.kernel, self.X_train_, self.n_draws, self.n_features, self.random_state)
+            self.y_train_ = rest["labelled"]
+        found = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
+        self._pathwise = PathwisePosterior(
+            matrix=KernelMatrix(self.kernel, self.X_train_),
+            prior=prior,
+            hyperparameters=ProcessParameters(*found),
+            alpha=alpha,
+            ones=rest.get("ones", alpha[:, 0]),
+            variances=VarianceModel.from_state(state["variances"]),
+            landmarks=arrays["landmarks"],
+            landmark_weights=arrays["landmark_weights"],
+            random_state=self.random_state,
+            **{name: state[name] for name in _OF_POSTERIOR},
+        )
+        self._take(self._pathwise)
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows it was fitted to."""
+        return int(self.X_train_.shape[0])
+
+    def usual_products(self, n_rows: int) -> float:
+        """Return roughly how many products with K a fit takes; for a factorization, the equivalent."""
+        return _USUAL_PRODUCTS if self.solver_for(n_rows) == "cg" else 2 + n_rows / 50
+
+    def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
+        """Return the rough time of a fit with a hyperparameter search that recomputes all tiles."""
+        if self.solver_for(n_rows) == "cholesky":
+            return 2.0 + n_rows**3 * 2e-11
+        return 2.0 + _USUAL_PRODUCTS * n_rows**2 * 1.4e-9 / n_processors
+
+    def memory_of_model(self, *, std: bool) -> int:
+        """Return the bytes of the fitted model in a predicting process, including tiles being computed."""
+        X, n = as_csr(self.X_train_), self.n_rows_
+        size = 16 * X.nnz + KernelMatrix.memory(X.nnz, 1)
+        if self.solver_ == "cholesky":
+            return size + (16 * n * n if std else 8 * n)
+        return size + (12 * (2 + self.n_draws) * (n + self.n_features) if std else 8 * n)
+
+    def seconds_per_row(self, *, std: bool) -> float:
+        """Return the rough time in seconds to predict a row on one core."""
+        n, features = self.n_rows_, 5e-9 * self.n_features
+        if self.solver_ == "cg":
+            return n * (1.2e-9 + std * 4e-11 * (1 + self.n_draws)) + std * features
+        return n * 2e-9 + std * n**2 / 1e10
+
+    @property
+    def means_only(self) -> bool:
+        """Whether it was read without the arrays that deviations and draws need."""
+        return self.solver_ == "cg" and self._pathwise.alpha.shape[1] == 1
+
+    @property
+    def log_marginal_likelihoods_(self) -> Array:
+        """The log marginal likelihood, shape (1,); NaN with conjugate gradients."""
+        return np.array([getattr(self, "log_marginal_likelihood_value_", math.nan)])
+
+    def words(self) -> str:
+        """Return how the equations were solved, in words."""
+        if self.solver_ == "cholesky":
+            return f"solved by a Cholesky factorization of {self.n_rows_:,} rows"
+        return (
+            f"solved by conjugate gradients for {self.n_rows_:,} rows: {self.n_iterations_} products with "
+            f"the kernel matrix, residual {self.residual_:.1e}"
+        )
+
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return the reasons not to trust standard deviations, one sentence each; usually none."""
+        self._check_fitted()
+        noise = bool(self.noise_variance_[0] < self.signal_variance_[0])
+        return [seen_no("the evidence", noise=noise)] if self.at_bound_[0] else []
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_factor": None} if "alpha_" in state else state
+
+    def _given(self, name: str) -> float | None:
+        """Return the hyperparameter that the user fixed, or None."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        values = np.asarray(value, dtype=np.float64)
+        if values.shape not in ((), (1,)) or not np.isfinite(values).all():
+            raise InputError(f"{name} must be one finite number, not {value!r}.")
+        number = float(values.reshape(()))
+        if name != "mean":
+            check_positive(name, number)
+        return number
+
+    def solver_for(self, n_rows: int) -> str:
+        """Return the solver for `n_rows` rows: "cholesky" or "cg"."""
+        if self.solver not in ("auto", "cholesky", "cg"):
+            raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")
+        for name in ("n_draws", "n_features", "n_landmarks", "max_iterations"):
+            value = getattr(self, name)
+            if name == "n_landmarks" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise InputError(f"{name} must be a positive integer, not {value!r}.")
+        if not isinstance(self.cache_bytes, (int, np.integer)) or self.cache_bytes < 0:
+            raise InputError(f"cache_bytes must be an integer of at least 0, not {self.cache_bytes!r}.")
+        if not isinstance(self.tolerance, (float, np.floating)) or not 0 < self.tolerance < 1:
+            raise InputError(f"tolerance must be a number between 0 and 1, not {self.tolerance!r}.")
+        if self.solver != "auto":
+            return self.solver
+        return "cg" if n_rows > _LARGEST_FACTOR and has_map(self.kernel) else "cholesky"
+
+    def _choose(self, n_rows: int) -> npt.NDArray[np.int64]:
+        """Return the rows to fit to, ascending."""
+        size, seed = self.n_subset, seeds.check_seed(self.random_state)
+        if size is None:
+            return np.arange(n_rows)
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise InputError(f"n_subset must be a positive integer or None, not {size!r}.")
+        if size >= n_rows:
+            return np.arange(n_rows)
+        # The rows with the smallest random words: sorting gives the same result in every NumPy version.
+        order = np.argsort(seeds.words(seed, "gp/subset", n_rows), kind="stable")
+        return np.sort(order[:size])
+
+    def _kernel_matrix(self, X: Any) -> Array:
+        if not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be one of daskrf.kernels, not {self.kernel!r}.")
+        n = X.shape[0]
+        try:
+            matrix = np.empty((n, n))
+        except MemoryError:
+            raise InputError(
+                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which do not fit into "
+                "memory: use fewer rows (n_subset), or random features."
+            ) from None
+        for part, block in self.kernel.blocks(X):
+            matrix[part] = block
+        return matrix
+
+    def _cross(self, X: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of the rows of X and their kernel values with the training rows."""
+        rows = max(1, _BLOCK_BYTES // (8 * len(self.alpha_)))
+        return self.kernel.blocks(X, self.X_train_, rows=rows)
+
+    def _joint(self, X: Any) -> tuple[Array, Array]:
+        """Return the posterior mean and covariance of f, the latter with only its upper triangle filled."""
+        m = X.shape[0]
+        covariance = self._kernel_matrix(X)
+        mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
+        factor = self._cholesky()
+        for part, cross in self._cross(X):
+            mean[part] = self.mean_[0] + cross @ self.alpha_
+            white[part] = factor.half_solve(cross.T).T
+        if m:
+            # The upper triangle in C order is the lower one in Fortran order.
+            blas.dsyrk(-1.0, white.T, beta=1.0, c=covariance.T, trans=1, lower=1, overwrite_c=1)
+        covariance *= self.signal_variance_[0]
+        diagonal = covariance.diagonal()
+        covariance[np.diag_indices(m)] = np.maximum(diagonal, 0.0)
+        return mean, covariance
+
+    def _cholesky(self) -> ShiftedCholesky:
+        """Return the factor of K + lambda I, recomputed once in a process that unpickled this model."""
+        with _FACTOR_LOCK:
+            if self._factor is None:
+                matrix = self._kernel_matrix(self.X_train_)
+                ratio = float(self.noise_variance_[0] / self.signal_variance_[0])
+                self._factor = _factorize(ShiftedCholesky(matrix), ratio)
+            return self._factor
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "alpha_"):
+            raise NotFittedError("this ExactGP is not fitted yet: call fit first.")
+
+
+def _few_more(before: Array, y: Array) -> bool:
+    """Return whether y begins with the labels of before, and has few more."""
+    return len(y) <= _FEW_MORE * len(before) and np.array_equal(before, y[: len(before)])
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Return whether two matrices of rows have different values."""
+    a, b = as_csr(a), as_csr(b)
+    if a.shape != b.shape or a.nnz != b.nnz:
+        return True
+    return not all(np.array_equal(getattr(a, p), getattr(b, p)) for p in ("indptr", "indices", "data"))
+
+
+class _Sampler(ShiftedCholesky):
+    """A Cholesky factor U^T U that turns standard normal numbers into draws."""
+
+    def multiply(self, right: Array) -> Array:
+        """Return U^T right."""
+        if right.shape[1] == 0:
+            return right.copy()
+        return blas.dtrmm(1.0, self._work.T, right, lower=0, trans_a=1)
+
+
+def _check_target(y: npt.ArrayLike) -> Array:
+    targets = check_targets(y)
+    if targets.shape[1] != 1:
+        raise InputError(
+            f"ExactGP has one target, but y has {targets.shape[1]}: fit one model for each column of y."
+        )
+    return np.ascontiguousarray(targets[:, 0])
+
+
+def _check_variance(y: Array) -> None:
+    """Raise InputError if y has no variance to within float64: no hyperparameter could be found from it."""
+    if len(y) == 1:
+        raise InputError(ONE_LABEL)
+    if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):
+        raise InputError(
+            f"y has no variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
+            "both signal_variance and noise_variance."
+        )
+
+
+def _factorize(factor: ShiftedCholesky, shift: float) -> ShiftedCholesky:
+    try:
+        return factor.factorize(shift)
+    except NotPositiveError:
+        raise NotPositiveError from None

@@ -1,0 +1,552 @@
+"""The exact posterior by conjugate gradients and pathwise samples, for data sets too large to factorize.
+
+A posterior draw is a prior draw corrected for its misfit to the labels (Matheron's rule; Wilson et al. 2020).
+With C = K + lambda I, lambda = noise_variance / signal_variance, y the labels minus their mean in units of
+the signal's standard deviation, f a prior draw and e independent standard normal numbers, it is
+
+    f(x) + k(x, X) C^-1 (y - f(X) - sqrt(lambda) e).
+
+One solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, therefore gives the mean
+k(x, X) alpha and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the
+evidence, since the expectation of |beta_s|^2 is tr C^-1.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.arrays import row_slice
+from daskrf.errors import InputError
+from daskrf.gp.processes.posterior import standard_normal
+from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws
+from daskrf.gp.solve.conjugategradients import BlockSystem, Solution
+from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.solve.variancemodel import VarianceModel, fit_variances
+from daskrf.kernels.kernel import Kernel
+
+__all__ = [
+    "KernelSum",
+    "PathwisePosterior",
+    "ProcessParameters",
+    "fit_pathwise",
+    "prior_of_fit",
+]
+
+Single = npt.NDArray[np.float32]
+Double = npt.NDArray[np.float64]
+
+_SEARCH = 10.0  # times the tolerance, during the search: enough for the gradient of the evidence
+_COARSEST = 0.05  # the largest tolerance during the search
+_FIRST_SEARCH = 10.0  # times that, for the first step with all rows: measured, it errs by 3 % at 0.1
+_REFINED = 0.1  # times the tolerance, for the mean
+_ROUNDS = 6
+_MANY = 16_000  # rows, above which the search starts with a search on some of them
+_SOME, _MOST_OF_SOME = 4, 20_000  # a quarter, at most so many: a product takes a 16th of the time or less
+_LANDMARKS_OF_SOME = 1000
+_STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
+_KNOWN_STEP = 0.5  # the same for the first step with all rows, where some rows have told how far to go
+_LARGEST_STEP = 1.5
+_RANGE = (1e-3, 1e6)
+"""Search range of lambda, relative to the mean of k(x, x): kernel values in single precision do not resolve
+much smaller ones."""
+
+_FIRST = 0.1
+"""Smallest starting value of the search, on the same scale: a few rows may show no noise where all rows do,
+and solves with little noise are slow."""
+
+_RANGE_OF_SIGNAL = (1e-6, 1e6)
+"""Search range where the noise variance is given and only the signal variance is optimized."""
+
+_FACTORIZED = 20_000  # rows, up to which a factorization is worth a thought
+_PREDICTED = 16384  # rows whose draws are held in memory at a time
+
+
+class ProcessParameters(NamedTuple):
+    """Mean, signal variance and noise variance."""
+
+    mean: float
+    signal_variance: float
+    noise_variance: float
+
+
+@dataclass
+class KernelSum:
+    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw; or several.
+
+    Attributes
+    ----------
+    matrix : KernelMatrix
+        The kernel matrix of the rows Z.
+    weights : float32 array, shape (n, 1), or (n, D) for D functions
+        In units of `scale`.
+    mean, scale : float
+    prior : PriorDraws, optional
+        One draw for each function, in units of `deviation`.
+    deviation : float
+    """
+
+    matrix: KernelMatrix
+    weights: Single
+    mean: float
+    scale: float
+    prior: PriorDraws | IntersectionDraws | None = None
+    deviation: float = 0.0
+
+    def predict(self, X: Any) -> Double:
+        """Return the values of the function at each row, float64 of shape (m,), or (m, D) for several."""
+        found = self.matrix.cross_product(X, self.weights)
+        values = self.mean + self.scale * found.astype(np.float64)
+        if self.prior is not None:
+            values += self.deviation * self.prior(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
+@dataclass
+class PathwisePosterior:
+    """The mean and the draws of a posterior, as weights of kernel values.
+
+    Attributes
+    ----------
+    hyperparameters : ProcessParameters
+    alpha : float32 array, shape (n, 1 + S)
+        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior draws; shape (n, 1) for means only.
+    ones : float32 array, shape (n,)
+        C^-1 times ones; like alpha, an initial guess for the solution with further labels.
+    variances : VarianceModel
+        Model of the variance of f, in units of the signal variance.
+    scale : float
+        The largest |y - mean of y|: squares of unscaled labels might overflow float32.
+    at_bound : bool
+        Whether lambda is at an end of its search range.
+    residual : float
+        Largest |b - C x| / |b| over all right-hand sides.
+    n_iterations : int
+        Products with K, including the hyperparameter search.
+    landmarks : int64 array, shape (L,)
+        Rows that the preconditioner is built from.
+    landmark_weights : float32 array, shape (L, 1)
+        k(x, landmarks) times these approximates the mean, in units of `scale`.
+    """
+
+    matrix: KernelMatrix
+    prior: PriorDraws | None
+    hyperparameters: ProcessParameters
+    alpha: Single
+    ones: Single
+    variances: VarianceModel
+    scale: float
+    at_bound: bool
+    residual: float
+    n_iterations: int
+    landmarks: npt.NDArray[np.int64]
+    landmark_weights: Single
+    random_state: int
+
+    def mean(self, X: Any) -> Double:
+        """Return the posterior mean at each row, float64 of shape (m,)."""
+        return self.function(self.alpha[:, 0]).predict(X)
+
+    def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
+        """Return the function with the given weights of the labelled rows, plus the prior draw if given."""
+        matrix, column, (mean, a, _) = self.matrix, weights.reshape(len(weights), -1), self.hyperparameters
+        return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
+
+    def drawn(self, draw: int) -> Single:
+        """Return the weights of the labelled rows in one of the S draws."""
+        size = math.sqrt(self.hyperparameters.signal_variance) / self.scale
+        return self.alpha[:, 0] - np.float32(size) * self.alpha[:, 1 + draw]
+
+    @functools.cached_property
+    def rough(self) -> KernelSum:
+        """An approximation of the mean that needs kernel values with the landmarks only."""
+        rows = KernelMatrix(self.matrix.kernel, self.matrix.X[self.landmarks])
+        return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
+
+    def deviations(self, X: Any) -> tuple[Double, Single]:
+        """Return the mean, and the deviation of each draw of f from it, float32 of shape (m, S)."""
+        assert self.prior is not None
+        mean, draws = np.empty(X.shape[0]), self.prior(X)
+
+        def use(part: slice, values: Single) -> None:
+            mean[part] = values[:, 0]
+            draws[part] -= values[:, 1:]
+
+        self.matrix.cross(X, self.alpha, use)
+        draws *= np.float32(math.sqrt(self.hyperparameters.signal_variance))
+        return self.hyperparameters.mean + self.scale * mean, draws
+
+    def covariance(self, X: Any, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
+        """Return the mean of f and its exact covariance, by one solve per row: meant for a shortlist.
+
+        Raises
+        ------
+        InputError
+            If the residuals do not fall to the tolerance.
+        """
+        kernel, own = self.matrix.kernel, self.matrix.X
+        cross = kernel(own, X)
+        preconditioner = LandmarkPreconditioner(kernel, own, len(self.landmarks), self.random_state)
+        preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
+        system = BlockSystem(
+            self.matrix.product, preconditioner, cross.astype(np.float32), preconditioner.ratio
+        )
+        found = system.solve(tolerance, max_iterations)
+        _check_residuals(found, tolerance, max_iterations)
+        covariance = kernel(X) - cross.T @ found.x
+        covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
+        return self.mean(X), covariance
+
+    def std(self, X: Any) -> tuple[Double, Double]:
+        """Return the mean and standard deviation of f, the latter from the S draws and the variance model.
+
+        From S draws alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
+        """
+        mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
+        for start in range(0, X.shape[0], _PREDICTED):
+            part = slice(start, min(start + _PREDICTED, X.shape[0]))
+            mean[part], std[part] = self._std(row_slice(X, part.start, part.stop))
+        return mean, std
+
+    def _std(self, X: Any) -> tuple[Double, Double]:
+        assert self.prior is not None
+        mean, draws = np.empty(X.shape[0]), self.prior(X)
+        variance, diagonal = np.empty(X.shape[0]), self.matrix.kernel.diag(X)
+        size = np.maximum(diagonal, np.finfo(np.float64).tiny)
+
+        def use(part: slice, values: Single, largest: Single, total: Single) -> None:
+            mean[part] = values[:, 0]
+            deviations = draws[part] - values[:, 1:]
+            squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
+            guess, worth = self.variances.guess(largest / size[part], total / size[part])
+            squares += worth * diagonal[part] * guess
+            variance[part] = squares / (deviations.shape[1] + worth)
+
+        self.matrix.cross(X, self.alpha, use, scales=self.correlation_scales)
+        mean = self.hyperparameters.mean + self.scale * mean
+        return mean, np.sqrt(self.hyperparameters.signal_variance * variance)
+
+    @functools.cached_property
+    def correlation_scales(self) -> Single:
+        """1 / sqrt(k(x_i, x_i) + lambda), float32 of shape (n,)."""
+        return correlation_scales(self.matrix, self.hyperparameters)
+
+
+def correlation_scales(matrix: KernelMatrix, found: ProcessParameters) -> Single:
+    """Return 1 / sqrt(k(x_i, x_i) + lambda) of the rows of a matrix, float32 of shape (n,)."""
+    ratio = found.noise_variance / found.signal_variance
+    return (1 / np.sqrt(matrix.kernel.diag(matrix.X) + ratio)).astype(np.float32)
+
+
+def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
+    """Return the prior draws that a fit turns into posterior draws."""
+    return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
+
+
+def fit_pathwise(
+    kernel: Kernel,
+    X: Any,
+    y: Double,
+    *,
+    start: ProcessParameters,
+    given: tuple[float | None, float | None, float | None],
+    n_draws: int,
+    n_features: int,
+    n_landmarks: int,
+    tolerance: float,
+    max_iterations: int,
+    keep_bytes: int = 0,
+    random_state: int,
+    matrix: KernelMatrix | None = None,
+    known: PathwisePosterior | None = None,
+) -> PathwisePosterior:
+    """Fit to the rows X and the labels y.
+
+    Parameters
+    ----------
+    start : ProcessParameters
+        Starting point of the search.
+    given : (float or None, float or None, float or None)
+        Mean, signal variance and noise variance; those that are not None are fixed.
+    n_draws, n_features : int
+        Number of posterior draws, and of random features for the prior draws.
+    n_landmarks : int
+        Number of landmarks of the preconditioner.
+    tolerance : float
+        Largest residual, relative to its right-hand side.
+    max_iterations : int
+        Largest number of products with the kernel matrix.
+    keep_bytes : int
+        Memory for tiles of the kernel matrix.
+    matrix : KernelMatrix, optional
+        k(X, X), if its products are computed elsewhere.
+    known : PathwisePosterior, optional
+        A posterior whose rows come first in X: its solution is the initial guess.
+
+    Raises
+    ------
+    InputError
+        If the residuals do not fall to the tolerance, or the kernel has no random features.
+    """
+    prior = prior_of_fit(kernel, X, n_draws, n_features, random_state)
+    matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
+    preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
+    system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
+    if known is not None:
+        system.begin_from(known)
+    log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
+    if given[1] is None or given[2] is None:
+        size = float(np.mean(kernel.diag(X)))
+        if given[2] is None and known is None:
+            log_ratio = max(log_ratio, math.log(_FIRST * size))
+        search = _Search(log_ratio, size, _RANGE if given[2] is None else _RANGE_OF_SIGNAL)
+        if known is None and len(y) > _MANY:
+            _search_some(search, system, prior, keep_bytes, tolerance, random_state)
+        search.run(system, tolerance)
+        log_ratio, at_bound = search.log_ratio, search.at_bound
+    system.solve(log_ratio, tolerance, check=False)
+    system.refine(tolerance)
+    found = system.hyperparameters()
+    variances = _variances(matrix, found, system.solution.x[:, 2:])
+    matrix.forget()
+    alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
+    return PathwisePosterior(
+        matrix,
+        prior,
+        found,
+        alpha,
+        system.solution.x[:, 1].astype(np.float32),
+        variances,
+        system.scale,
+        at_bound,
+        float(system.solution.residuals.max()),
+        system.n_iterations,
+        preconditioner.landmarks,
+        preconditioner.weights((y - found.mean) / system.scale)[:, None],
+        random_state,
+    )
+
+
+def _search_some(
+    search: _Search,
+    system: _System,
+    prior: PriorDraws,
+    keep_bytes: int,
+    tolerance: float,
+    random_state: int,
+) -> None:
+    """Move the start of a search to where it ends for some of the rows."""
+    whole, n = system.matrix, len(system.y)
+    order = np.argsort(seeds.words(random_state, "gp/search", n), kind="stable")
+    chosen = np.sort(order[: min(n // _SOME, _MOST_OF_SOME)])
+    X = whole.X[chosen]
+    matrix = KernelMatrix(whole.kernel, X, keep_bytes=min(keep_bytes, KernelMatrix.bytes_of(len(chosen))))
+    preconditioner = LandmarkPreconditioner(whole.kernel, X, _LANDMARKS_OF_SOME, random_state)
+    some = _System(
+        matrix,
+        preconditioner,
+        system.y[chosen] + system.shift,
+        prior(X),
+        system.given,
+        system.max_iterations,
+        random_state,
+    )
+    search.run(some, tolerance)
+    search.begin_again()
+
+
+def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Double) -> VarianceModel:
+    """Fit the variance model to the solutions for the draws."""
+    diagonal = matrix.kernel.diag(matrix.X)
+    largest, total = matrix.own_squares(correlation_scales(matrix, found))
+    squares = np.einsum("ij,ij->i", beta, beta) / beta.shape[1]
+    some = diagonal > 0
+    return fit_variances(
+        largest[some] / diagonal[some],
+        total[some] / diagonal[some],
+        diagonal[some],
+        squares[some],
+        found.noise_variance / found.signal_variance,
+        beta.shape[1],
+    )
+
+
+def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> None:
+    """Raise InputError if a residual exceeds `accepted`."""
+    worst = float(found.residuals.max(initial=0.0))
+    spent = found.n_iterations + 1 >= max_iterations  # the last one would be of the residual
+    if not worst <= accepted:
+        why = (
+            "in all products with the kernel matrix that max_iterations allows"
+            if spent
+            else "and rounding in single precision keeps it from falling further"
+        )
+        few = len(found.x) <= _FACTORIZED
+        ways = [*["more of them"] * spent, "a larger noise variance", *["solver='cholesky'"] * few]
+        advice = ", or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
+        raise InputError(
+            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {why}; "
+            f"give {advice}."
+        )
+
+
+class _System:
+    """(K + lambda I) x = b for labels, ones and noisy prior draws; keeps the last solution."""
+
+    def __init__(
+        self,
+        matrix: KernelMatrix,
+        preconditioner: LandmarkPreconditioner,
+        y: Double,
+        draws: Single,
+        given: tuple[float | None, float | None, float | None],
+        max_iterations: int,
+        random_state: int,
+    ) -> None:
+        self.matrix, self.preconditioner, self.given = matrix, preconditioner, given
+        self.draws, self.max_iterations = draws, max_iterations
+        self.shift = float(y.mean())
+        self.y = y - self.shift
+        self.scale = float(np.abs(self.y).max(initial=0.0)) or 1.0
+        self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
+        self.ratio, self.n_iterations = 0.0, 0
+        self.start: Single | None = None
+        self.equations: BlockSystem | None = None
+        self.solution: Solution
+
+    def begin_from(self, other: PathwisePosterior) -> None:
+        """Take the solution of another posterior as the initial guess for its rows, which come first."""
+        shift = np.float32((other.hyperparameters.mean - self.shift) / self.scale)
+        labels = np.float32(other.scale / self.scale) * other.alpha[:, 0] + shift * other.ones
+        self.start = np.zeros((len(self.y), 2 + self.draws.shape[1]), np.float32)
+        self.start[: len(other.alpha)] = np.column_stack([labels, other.ones, other.alpha[:, 1:]])
+
+    def solve(self, log_ratio: float, tolerance: float, *, check: bool = True) -> None:
+        """Solve for a given lambda, going on from the last solution."""
+        ratio = math.exp(log_ratio)
+        if self.equations is None or ratio != self.ratio:
+            self.ratio = ratio
+            self.preconditioner.set_ratio(ratio)
+            right = np.column_stack([self._labels(), self.draws + np.float32(math.sqrt(ratio)) * self.noise])
+            if self.equations is None:
+                product = self.matrix.product
+                self.equations = BlockSystem(product, self.preconditioner, right, ratio, start=self.start)
+            else:
+                self.equations.move(right, ratio)
+        self._solve(tolerance, tolerance, check=check)
+
+    def refine(self, tolerance: float) -> None:
+        """Solve for labels and ones, which determine the mean, more precisely than for the draws.
+
+        Where rounding prevents that, the tolerance of the draws is accepted.
+        """
+        size = 2 + self.draws.shape[1]
+        self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
+
+    def _labels(self) -> Single:
+        return np.column_stack([self.y / self.scale, np.ones(len(self.y))]).astype(np.float32)
+
+    def _solve(self, tolerance: float | Double, accepted: float, *, check: bool = True) -> None:
+        assert self.equations is not None
+        left = self.max_iterations - self.n_iterations
+        self.solution = self.equations.solve(tolerance, left, check=check)
+        self.n_iterations += self.solution.n_iterations
+        _check_residuals(self.solution, accepted, left)
+
+    @property
+    def mean(self) -> float:
+        """The given mean, or the optimal one for the current lambda."""
+        if self.given[0] is not None:
+            return self.given[0]
+        labels, ones = self.solution.x[:, :2].T
+        return self.shift + self.scale * float(labels.sum() / ones.sum())
+
+    def alpha(self) -> Double:
+        """Return C^-1 (y - mean)."""
+        labels, ones = self.solution.x[:, :2].T
+        labels = labels * self.scale
+        return labels - (self.mean - self.shift) * ones
+
+    def hyperparameters(self) -> ProcessParameters:
+        """Return the hyperparameters: those given, and the optimal others for the current lambda."""
+        alpha = self.alpha()
+        _, signal, noise = self.given
+        if signal is None and noise is not None:
+            signal = noise / self.ratio
+        elif signal is None:
+            signal = float((self.y - (self.mean - self.shift)) @ alpha) / len(alpha)
+        return ProcessParameters(self.mean, signal, self.ratio * signal if noise is None else noise)
+
+    def slope(self) -> float:
+        """Return the first-order step in log lambda to where the gradient of the evidence vanishes.
+
+        It vanishes where tr C^-1 = alpha^T alpha / a, with the signal variance a = r^T alpha / n unless it is
+        given. If the noise variance is given, a = alpha^T K alpha / tr(C^-1 K).
+        """
+        alpha, n = self.alpha(), len(self.y)
+        residual = self.y - (self.mean - self.shift)
+        beta = self.solution.x[:, 2:]
+        trace = float(np.einsum("ij,ij->", beta, beta)) / beta.shape[1]
+        _, signal, noise = self.given
+        tiny = float(np.finfo(np.float64).tiny)
+        if noise is not None:
+            # Sampling error may make the degrees of freedom vanish.
+            freedom = max(n - self.ratio * trace, 1e-3 * n)
+            best = max(float(alpha @ (residual - self.ratio * alpha)), tiny) / freedom
+            return math.log(noise / best / self.ratio)
+        a = max(float(residual @ alpha), tiny) / n if signal is None else signal
+        return math.log(max(float(alpha @ alpha), tiny) / a / trace)
+
+
+class _Search:
+    """Find the zero of a decreasing function of log lambda: a first step of its value, then secant steps."""
+
+    def __init__(self, log_ratio: float, size: float, ends: tuple[float, float]) -> None:
+        self.low, self.high = (math.log(end * size) for end in ends)
+        self.log_ratio = min(max(log_ratio, self.low), self.high)
+        self.done = self.at_bound = False
+        self._known: list[tuple[float, float]] = []
+        self._fall: float | None = None
+
+    def run(self, system: _System, tolerance: float) -> None:
+        """Search with the evidence of a system of equations, which may be solved coarsely.
+
+        Where some rows have told how far to go, the first step may be coarser still. A later one may not: a
+        solution that still serves after a short step would tell nothing new.
+        """
+        coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
+        while not self.done:
+            first = self._fall is not None and not self._known
+            system.solve(self.log_ratio, coarse * (_FIRST_SEARCH if first else 1.0), check=False)
+            self.tell(system.slope())
+
+    def begin_again(self) -> None:
+        """Go on with another system of equations of which the function falls alike."""
+        self.done = self.at_bound = False
+        (x0, v0), (x1, v1) = self._known[-2:]
+        self._fall = (v0 - v1) / (x1 - x0) if x1 != x0 else None
+        self._known = []
+
+    def tell(self, value: float) -> None:
+        """Take the value of the function at `log_ratio`, and update `log_ratio`."""
+        self._known.append((self.log_ratio, value))
+        fall = self._fall
+        if len(self._known) > 1:
+            (x0, v0), (x1, v1) = self._known[-2:]
+            fall = (v0 - v1) / (x1 - x0) if x1 != x0 else None
+        step = value if fall is None else value / min(max(fall, 0.05), 2.0)
+        step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
+        target = min(max(self.log_ratio + step, self.low), self.high)
+        self.at_bound = target != self.log_ratio + step
+        enough = _STEP
+        if len(self._known) == 1:
+            enough = 0.0 if self._fall is None else _KNOWN_STEP
+        self.done = abs(target - self.log_ratio) < enough or len(self._known) >= _ROUNDS
+        self.log_ratio = target

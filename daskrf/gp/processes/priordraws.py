@@ -1,0 +1,210 @@
+"""Prior draws of a Gaussian process as functions of a row, built from random features."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, row_slice
+from daskrf.engine import engine
+from daskrf.errors import InputError
+from daskrf.features.composed import CompositionFeatures
+from daskrf.features.featuremap import FeatureMap
+from daskrf.features.foldedfeatures import FoldedFeatures
+from daskrf.features.fourier import RandomFourierFeatures
+from daskrf.features.maclaurin import RandomMaclaurinFeatures
+from daskrf.features.meanfeatures import MeanFeatures
+from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.tanimotodot import TanimotoDotProductFeatures
+from daskrf.gp.processes.posterior import normal_of, standard_normal
+from daskrf.kernels.composition import Composition
+from daskrf.kernels.dotproduct import TanimotoDotProduct
+from daskrf.kernels.folding import Folded
+from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.powerseries import DotProductKernel
+from daskrf.kernels.radial import RadialKernel
+from daskrf.kernels.tanimoto import Intersection, TanimotoMinMax
+from daskrf.kernels.weightedmean import Mean
+
+__all__ = ["IntersectionDraws", "PriorDraws", "has_draws", "has_map", "map_of", "prior_draws"]
+
+_BLOCK_ENTRIES = 1 << 24  # features held in memory at a time
+_TERMS = 8
+_ROWS = 4096
+_LEVELS = 24
+
+
+def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
+    """Return the random features whose inner products have the expectation `kernel`.
+
+    Raises
+    ------
+    InputError
+        If the kernel has no random features.
+    """
+    common: dict[str, Any] = {"n_components": n_components, "random_state": random_state}
+    if isinstance(kernel, TanimotoMinMax):
+        return TanimotoMinMaxFeatures(**common)
+    if isinstance(kernel, TanimotoDotProduct):
+        # Without a residual, features of the full series would have the expectation of a truncated one.
+        terms: dict[str, Any] = {"n_terms": kernel.n_terms or _TERMS}
+        if kernel.n_terms is None:
+            terms["bias_correction"] = "residual"
+        return TanimotoDotProductFeatures(input_transform=kernel.transform, **terms, **common)
+    if isinstance(kernel, RadialKernel):
+        return RandomFourierFeatures(kernel, **common)
+    if isinstance(kernel, Composition):
+        return CompositionFeatures(kernel.outer, map_of(kernel.inner, n_components, random_state), **common)
+    if isinstance(kernel, DotProductKernel):
+        return RandomMaclaurinFeatures(kernel, **common)
+    if isinstance(kernel, Mean):
+        inner = tuple(map_of(each, n_components, random_state) for each in kernel.kernels)
+        return MeanFeatures(kernel.weights, inner, kernel.columns, **common)
+    if isinstance(kernel, Folded):
+        inner_map = map_of(kernel.inner, n_components, random_state)
+        return FoldedFeatures(inner_map, kernel.size, kernel.hashed, kernel.binary, **common)
+    raise InputError(
+        f"{kernel.words()} has no random features, which draws of a function are made of: take another "
+        "acquisition rule than thompson, in Python sample_y, or another kernel; exact processes of this one "
+        "are solved with solver='cholesky'."
+    )
+
+
+def has_map(kernel: Kernel) -> bool:
+    """Return whether the kernel has random features."""
+    try:
+        map_of(kernel, 2, 0)
+    except InputError:
+        return False
+    return True
+
+
+def has_draws(kernel: Kernel) -> bool:
+    """Return whether draws of the kernel's process are known as functions."""
+    return isinstance(kernel, Intersection) or has_map(kernel)
+
+
+def prior_draws(
+    kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int
+) -> PriorDraws | IntersectionDraws:
+    """Return draws as functions, as `PriorDraws`, or exact ones where that is possible.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    if isinstance(kernel, Intersection):
+        return IntersectionDraws(n_draws, random_state)
+    return PriorDraws(kernel, X, n_draws, n_components, random_state)
+
+
+class PriorDraws:
+    """Draws f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, whose covariance approximates k.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : rows to fit the features to
+    n_draws, n_components, random_state : int
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int) -> None:
+        self.feature_map = map_of(kernel, n_components, random_state).fit(X)
+        size = self.feature_map.n_components
+        self.weights = standard_normal(random_state, "gp/prior", size, n_draws).astype(np.float32)
+        if self.feature_map.one_bit:
+            self.weights /= np.float32(np.sqrt(size))
+
+    def only(self, numbers: Sequence[int]) -> PriorDraws:
+        """Return some of the draws."""
+        some = copy.copy(self)
+        some.weights = np.ascontiguousarray(self.weights[:, list(numbers)])
+        return some
+
+    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
+        size, n_draws = self.weights.shape
+        found = np.empty((X.shape[0], n_draws), np.float32)
+        step = max(1, _BLOCK_ENTRIES // size)
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step]
+            if self.feature_map.one_bit:
+                bits = self.feature_map.transform_bits(rows)
+                found[start : start + step] = engine().bit_means(bits, size, self.weights)
+            else:
+                found[start : start + step] = self.feature_map.transform(rows) @ self.weights
+        return found
+
+
+@dataclass(frozen=True)
+class IntersectionDraws:
+    """Exact draws of the process of sum_k min(x_k, y_k): f(x) = sum_k B_k(x_k), with Brownian motions B_k.
+
+    The increments of B_k over whole numbers are normal numbers, hashed from the column. Between them follow
+    Brownian bridges, as Schauder series of 24 levels: what is left has a variance of 1e-8.
+
+    Parameters
+    ----------
+    n_draws, random_state : int
+    """
+
+    n_draws: int
+    random_state: int
+
+    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
+        rows = as_csr(X)
+        found = np.empty((rows.shape[0], self.n_draws), np.float32)
+        for start in range(0, rows.shape[0], _ROWS):
+            part = row_slice(rows, start, start + _ROWS)
+            row, token, weight = _increments(part)
+            tokens, place = np.unique(token, return_inverse=True)
+            normal = np.column_stack(
+                [np.empty((len(tokens), 0)), *map(self._normal(tokens), range(self.n_draws))]
+            )
+            shares = sp.csr_matrix((weight, (row, place)), shape=(part.shape[0], len(tokens)))
+            found[start : start + _ROWS] = shares @ normal
+        return found
+
+    def _normal(self, tokens: npt.NDArray[np.uint64]) -> Callable[[int], npt.NDArray[np.float64]]:
+        def of(draw: int) -> npt.NDArray[np.float64]:
+            key = np.uint64(seeds.key(self.random_state, f"gp/prior#{draw}"))
+            return normal_of(seeds.splitmix64(tokens ^ key))
+
+        return of
+
+
+def _increments(
+    rows: sp.csr_matrix,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+    """Return row, token and weight of each normal number that Brownian motions at some rows are made of."""
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    column, value = rows.indices.astype(np.uint64), rows.data.astype(np.float64)
+    whole = np.floor(value)
+    count = whole.astype(np.int64)
+    step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    parts = [(np.repeat(row, count), _token(np.repeat(column, count), step, 0), np.ones(len(step)))]
+    some = value > whole
+    row, column, whole, rest = row[some], column[some], whole[some], (value - whole)[some]
+    parts.append((row, _token(column, whole, 0), rest))
+    for level in range(_LEVELS if some.any() else 0):
+        scaled = rest * 2.0**level
+        place = np.floor(scaled)
+        hat = 1.0 - np.abs(2.0 * (scaled - place) - 1.0)
+        token = _token(column, whole * 2.0**level + place, level + 1)
+        parts.append((row, token, hat * 2.0 ** (-level / 2 - 1)))
+    found = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return next(found), next(found), next(found)
+
+
+def _token(column: npt.NDArray[np.uint64], place: Any, level: int) -> npt.NDArray[np.uint64]:
+    inner = seeds.splitmix64(column ^ np.uint64(level << 48))
+    return seeds.splitmix64(inner ^ np.asarray(place).astype(np.uint64))

@@ -1,0 +1,936 @@
+"""Gaussian processes in feature space, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.engine import engine
+from daskrf.errors import CalibrationWarning, InputError
+from daskrf.features.featuremap import check_feature_map, from_state, map_key
+from daskrf.features.foldedfeatures import FoldedFeatures
+from daskrf.features.nystrom import NystromFeatures
+from daskrf.gp.processes.evidence import (
+    Hyperparameters,
+    check_given,
+    check_positive,
+    find_hyperparameters,
+    log_likelihood,
+    solved_weights,
+)
+from daskrf.gp.processes.posterior import (
+    LowRankFactor,
+    PosteriorFactor,
+    expanded_rows,
+    posterior_factor,
+    standard_normal,
+)
+from daskrf.gp.processes.residual import Residual, ResidualDraws
+from daskrf.gp.solve.roundoff import CoarseSumsError
+from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver, few_rows, with_deficit
+from daskrf.gp.sums.chunks import (
+    FeatureBlock,
+    check_of,
+    check_rows,
+    feature_blocks,
+    refuse_unpacked_bits,
+    sum_rows,
+)
+from daskrf.gp.sums.fixedpoint import check_targets, choose_exponent
+from daskrf.gp.sums.statistics import Moments, SufficientStatistics
+from daskrf.gp.sums.sums import Statistics, Summation
+from daskrf.kernels.kernel import Kernel
+
+__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "check_version", "seen_no"]
+
+EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
+STATE_VERSION = 3
+PER_TARGET = (
+    *("mean_", "signal_variance_", "noise_variance_"),
+    *("log_marginal_likelihoods_", "at_bound_"),
+)
+"""Attributes of a fitted process with one entry per target."""
+_SMALLEST_LEFT = 1e-6  # relative to k(x, x): anything less is rounding of the features
+_FEW_LEFT = 0.05  # of the signal variance: below, the labels contradict the prior of what features leave out
+_FACTOR_LOCK = threading.Lock()
+
+Array = npt.NDArray[np.float64]
+
+
+class FeatureSpaceGP(RegressorMixin, BaseEstimator):
+    """Base class of regression from sums over rows of features: see `RandomFeatureGP` and `SparseGP`."""
+
+    common: ClassVar[tuple[str, ...]] = (
+        "feature_map",
+        "mean",
+        "signal_variance",
+        "noise_variance",
+        "method",
+        "n_components",
+    )
+    """Parameters shared by several kinds of process."""
+
+    # The parameters and fitted attributes that belong to a state, besides those of every process.
+    _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
+    _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
+    _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
+
+    kernel: Kernel | None = None
+    """The exact kernel of an `ExactGP`; processes of features have that of their map."""
+
+    feature_map: Any
+    mean: npt.ArrayLike | None
+    signal_variance: npt.ArrayLike | None
+    noise_variance: npt.ArrayLike | None
+    method: Literal["auto", "eigh", "cholesky"]
+    n_components: int | None = None
+    statistics_: Any  # as `fit_statistics` takes them, or None
+    _factors: dict[float, PosteriorFactor | LowRankFactor]
+    _projects: Literal["unit", "rows"] | None = None  # whether features are a projection; what k(x, x) is
+    _residual: Residual | None = None  # what they leave out, if they are of a map
+    _residual_draws: ResidualDraws | None = None  # of this draw
+    _eigen: EigenSolver | None
+    _before_eigen: Callable[[], None] | None = None
+
+    def check_parameters(self, n_targets: int | None = None) -> None:
+        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
+        if self.method not in ("auto", "eigh", "cholesky"):
+            raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
+        check_given(
+            n_targets,
+            mean=self.mean,
+            signal_variance=self.signal_variance,
+            noise_variance=self.noise_variance,
+        )
+
+    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
+
+        Raises
+        ------
+        InputError
+            If y is not finite or has no variance, shapes do not match, or a hyperparameter is out of range.
+        """
+        if self.feature_map is not None:
+            check_feature_map(self.feature_map)
+        given, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
+        if len(targets) == 0:
+            raise InputError("there is no row to fit to: pass at least one row with a label.")
+        check_rows_to_fit(X)
+        self.check_parameters(targets.shape[1])
+        if self.feature_map is None and self.n_components is None:
+            refuse_unpacked_bits(X)
+        self._set_map(None if self.feature_map is None else clone(self.feature_map).fit(X))
+        size = self.n_components if self.feature_map_ is None else self.feature_map_.n_components
+        sums: dict[str, Any] = {"n_components": size, "exponents": choose_exponent(targets)}
+        try:
+            self._fit(sum_rows(X, targets, self.feature_map_, **sums))
+        except CoarseSumsError:
+            self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
+        learn_columns(self, given)
+        for target in range(targets.shape[1]):
+            for caution in self.cautions(target):
+                warnings.warn(f"target {target}: {caution}.", CalibrationWarning, stacklevel=2)
+        return self
+
+    def fit_statistics(
+        self,
+        statistics: Statistics,
+        feature_map: Any = None,
+        *,
+        before_eigen: Callable[[], None] | None = None,
+    ) -> Self:
+        """Fit to statistics; `predict` then uses `feature_map`, which is already fitted.
+
+        `before_eigen` is called if Cholesky factors would lose digits, before an eigendecomposition, which
+        holds five M x M matrices instead of two: it may raise an error to prevent that.
+
+        Raises
+        ------
+        InputError
+            If there are no rows, y has no variance, a hyperparameter is out of range, or the statistics
+            belong to another map.
+        """
+        feature_map = feature_map if feature_map is not None else self.feature_map
+        if feature_map is not None and statistics.map_key not in (None, map_key(feature_map.state())):
+            raise InputError(
+                f"the statistics are of the map {statistics.map_key}, not of {map_key(feature_map.state())}: "
+                "pass the map that they were made with."
+            )
+        self._set_map(feature_map)
+        self._before_eigen = before_eigen
+        try:
+            return self._fit(statistics)
+        finally:
+            self._before_eigen = None
+
+    def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Add rows and refit to all rows seen: the same as `fit` on all of them, up to rounding.
+
+        For one-bit maps the sums are exact, with y rounded to the fixed-point scale chosen in the first
+        call. An empty set of rows changes nothing.
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if later y (at 4,000 times the largest of the first call) or the sums exceed the
+            range of that scale (see `choose_exponent`).
+        """
+        if not hasattr(self, "statistics_"):
+            return self.fit(X, y)
+        kept = self._kept_statistics()
+        check_columns_of(self, X)
+        X, targets = check_rows(X, self.feature_map_), check_targets(y)
+        if X.shape[0] == len(targets) == 0:
+            return self
+        self.check_parameters(targets.shape[1])
+        sums: dict[str, Any] = {"n_components": kept.n_components, "exponents": kept.y_exponents}
+        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=kept.n))
+
+    def add_statistics(self, statistics: SufficientStatistics) -> Self:
+        """Add the statistics of further rows and refit."""
+        self._check_fitted()
+        return self._fit(self._kept_statistics().combine(statistics))
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
+    ) -> Any:
+        """Return the predictive mean and, on request, the standard deviation or the joint covariance.
+
+        The mean costs M multiply-adds a row. The standard deviation costs M^2 / 2 a row and, at the first
+        call, one Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n
+        matrices at once, so it is for small sets.
+
+        If features are a projection of the kernel (`FeatureMap.projected_kernel`), the covariance of f
+        includes that of what they leave out: `left_out_` times k(x, x') - phi(x) . phi(x'). The noise
+        variance already includes the mean of its variance over the labelled rows: what y adds to f is the
+        rest of the noise variance.
+
+        Parameters
+        ----------
+        X : rows as for `fit`
+        return_std, return_cov : bool
+            At most one of them.
+        of : {"y", "f", "both"}
+            Uncertainty of a new observation y (with noise), of the function f (without), or, for
+            `return_std`, of both.
+        target : int, optional
+            Predict this target only: each target has its own M x M factor.
+        diagonal : float array, shape (n,), optional
+            k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
+        rows : rows of the feature map, optional
+            The rows that X holds features of, needed for the covariance if the features are a projection,
+            and for draws of such a process.
+
+        Returns
+        -------
+        mean : float64 array, shape (n,) or (n, n_targets)
+        std : float64 array of the same shape, if `return_std`; two, of f and of y, for "both"
+        cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
+        """
+        self._check_fitted()
+        check_columns_of(self, X)
+        check_of(of, *(["both"] if return_std else []))
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not both.")
+        if return_cov and target is not None:
+            raise InputError("return_cov covers all targets: leave target out.")
+        if return_cov:
+            return self._predict_joint(X, of, diagonal, rows)
+        chosen = list(range(len(self.mean_))) if target is None else [target]
+        means, squares = [np.empty((0, len(chosen)))], [np.empty((2, 0, len(chosen)))]
+        for block in self._features(X, diagonal, rows):
+            means.append(self._mean_of(block)[:, chosen])
+            if return_std:
+                squares.append(self._variances(block, chosen))
+        mean = self._squeeze(np.concatenate(means))
+        if not return_std:
+            return mean
+        std_f, std_y = (self._squeeze(values) for values in np.sqrt(np.concatenate(squares, axis=1)))
+        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
+        self._check_fitted()
+        said = []
+        if self.at_bound_[target]:
+            noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
+            said.append(seen_no(self._maximized(), noise=noise))
+        if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
+            noise = self.noise_variance_[target] / self.signal_variance_[target]
+            kernel = getattr(self.feature_map_, "kernel_", None)
+            longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
+            said.append(
+                f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
+                f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
+                f"trusted; take more features{longer}"
+            )
+        return said
+
+    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
+
+        mean_[target] + phi(x) . w is then a draw of the function f, but for what features leave out of it.
+        Draw i does not depend on n.
+        """
+        self._check_fitted()
+        if n < 0:
+            raise InputError(f"the number of draws must not be negative, but is {n}.")
+        draws = self._feature_weights(self._factor(target).sample(n, seed, target))
+        return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
+
+    def rough(self) -> None:
+        """Return nothing: the mean is cheap itself; see `ExactGP.rough`."""
+
+    def words(self) -> str:
+        """Return nothing: sums have one way of solving; see `ExactGP.words`."""
+        return ""
+
+    @property
+    def means_only(self) -> bool:
+        """Whether it was read without the statistics, which deviations and draws need."""
+        return self.statistics_ is None
+
+    def draw(self, seed: int, target: int = 0) -> Self:
+        """Return a model of one target whose mean is one exact posterior draw of the whole function.
+
+        If features leave a part of the kernel out, the draw has that part, too. It is made of 4,096 random
+        features of the kernel (`daskrf.gp.processes.residual`), in addition to those of the map, so that a
+        draw takes the rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance
+        is exact; a single draw has that of its random features, which is right to some 3 %.
+
+        It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
+        seed instead.
+
+        Raises
+        ------
+        InputError
+            If features leave out a part of a kernel that has no random features.
+        """
+        return self.drawn(self.weights_of_draw(seed, target), seed, target)
+
+    def weights_of_draw(self, seed: int, target: int = 0) -> Array:
+        """Return the weights of a draw, shape (M, 1); see `draw`."""
+        return self.weights_of_draws(1, seed, target)
+
+    def most_draws(self) -> None:
+        """Return None: there may be any number of draws; see `ExactGP.most_draws`."""
+
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return the weights of n draws, shape (M, n); the first is that of `weights_of_draw`."""
+        weights = self.sample_weights(n, seed, target)
+        residual = self._drawn_residual(n, seed, target)
+        if residual is not None:
+            weights -= residual.residual.correction(residual)
+        return weights
+
+    def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
+        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        drawn = self._with_weights(weights, target)
+        drawn._residual_draws = self._drawn_residual(weights.shape[1], seed, target)
+        return drawn
+
+    def _with_weights(self, weights: Array, target: int) -> Self:
+        """Return a model of one target that predicts the functions with these weights."""
+        drawn = type(self)(**{name: getattr(self, name) for name in self._options})
+        drawn.weights_ = weights
+        drawn.mean_ = np.repeat(self.mean_[[target]], weights.shape[1])
+        drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
+        drawn._projects, drawn._residual = self._projects, self._residual
+        return drawn
+
+    @property
+    def draws_take_rows(self) -> bool:
+        """Whether draws and covariances take the rows themselves, besides features of them."""
+        return self._residual is not None
+
+    def _drawn_residual(self, n: int, seed: int, target: int) -> ResidualDraws | None:
+        """Return n draws of what features leave out, or None if that is nothing."""
+        if self._residual is None:
+            return None
+        return self._residual.draws(n, seed, target, math.sqrt(float(self.left_out_[target])))
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: int = 0,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int = 0,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
+    ) -> Array:
+        """Return posterior draws at the rows X, shape (n, n_samples), of y (with noise) or of f.
+
+        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever
+        rows stand beside them, and draw i does not depend on n_samples. Only where features leave out a part
+        of a kernel without random features is that part drawn for the rows X jointly.
+
+        `diagonal` and `rows` are as in `predict`.
+        """
+        check_of(of)
+        check_columns_of(self, X)
+        blocks = list(self._features(X, diagonal, rows))
+        n = sum(len(block.phi) for block in blocks)
+        normal = standard_normal(random_state, f"gp/noise/{target}", n, n_samples) if of == "y" else None
+        residual = self._residual
+        if residual is None or residual.has_functions:
+            weights = self.weights_of_draws(n_samples, random_state, target)
+            return self._values(self.drawn(weights, random_state, target), blocks, normal, target)
+        drawn = self._with_weights(self.sample_weights(n_samples, random_state, target), target)
+        shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
+        own = residual.joint_draws(known, shared, n_samples, random_state, target)
+        return self._with_noise(drawn, blocks, own, normal, target)
+
+    def values_of_draws(
+        self,
+        drawn: Self,
+        X: Any,
+        normal: Array | None = None,
+        target: int = 0,
+        *,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
+    ) -> Array:
+        """Return the values of `drawn` functions at the rows X, or of measurements of them.
+
+        Parameters
+        ----------
+        drawn : process
+            From `drawn`.
+        X : features or rows, n of them
+        normal : float64 array, shape (n, n_draws), optional
+            Standard normal numbers for the noise of a measurement; none gives values of the function.
+        target : int
+        diagonal, rows
+            As in `predict`.
+
+        Returns
+        -------
+        float64 array, shape (n, n_draws)
+        """
+        return self._values(drawn, list(self._features(X, diagonal, rows)), normal, target)
+
+    def _values(self, drawn: Self, blocks: list[FeatureBlock], normal: Array | None, target: int) -> Array:
+        """Return the values of drawn functions at blocks of rows; see `values_of_draws`."""
+        own = None
+        if drawn._residual_draws is not None:
+            own = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
+        return self._with_noise(drawn, blocks, own, normal, target)
+
+    def _with_noise(
+        self, drawn: Self, blocks: list[FeatureBlock], own: Array | None, normal: Array | None, target: int
+    ) -> Array:
+        """Return drawn means, with draws of what features leave out, and with noise; see `_parts_of_y`."""
+        draws = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._checked_means, blocks)])
+        parts = [left for block in blocks for _, _, left in self._parts(block)]
+        of = "f" if normal is None else "y"
+        share, noise = self._parts_of_y(np.concatenate([np.empty(0), *parts]), target, of)
+        if own is not None:
+            draws += share[:, None] * own
+        return draws if normal is None else draws + noise[:, None] * normal
+
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: bool = False,
+        *,
+        target: int = 0,
+    ) -> Any:
+        """Return log p(y) of one target, and on request its gradient.
+
+        The gradient is in (mean, signal_variance, noise_variance).
+
+        Values default to the fitted ones. Each call costs one Cholesky factorization, or O(M) with "eigh",
+        which keeps its decomposition.
+        """
+        return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, 0.0)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
+        self._check_fitted()
+        if not hasattr(self, "noise_variance_"):
+            raise InputError(
+                "a posterior draw cannot be stored: store the model, and draw again by the seed."
+            )
+        given = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
+        return {
+            "class": type(self).__name__,
+            "version": STATE_VERSION,
+            "n": self.n_rows_,
+            "one_bit": self.one_bit_,
+            **{name: getattr(self, name) for name in ("method", *self._options)},
+            "n_components": len(self.weights_),
+            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
+            "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
+            **{name.rstrip("_"): getattr(self, name) for name in self._numbers},
+            **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
+        }
+
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return the weights and the statistics, which deviations, samples and partial_fit need."""
+        self._check_fitted()
+        arrays = {"weights": self.weights_}
+        if statistics and self.statistics_ is not None:
+            arrays.update({f"statistics/{k}": v for k, v in self.statistics_.arrays().items()})
+        return arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state has another version, or the weights are missing.
+        """
+        check_version(state, STATE_VERSION, arrays, "weights")
+        model = cls(**{name: state[name] for name in cls._options}, **state["given"])
+        model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
+        model.feature_map = model.feature_map_
+        for name in cls._per_target:
+            kind = bool if name == "at_bound_" else np.float64
+            setattr(model, name, np.array(state[name.rstrip("_")], dtype=kind))
+        for name in cls._numbers:
+            setattr(model, name, float(state[name.rstrip("_")]))
+        model.n_rows_, model.one_bit_ = state["n"], state["one_bit"]
+        model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
+        kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
+        model.statistics_ = Summation.restore(kept) if kept else None
+        model._factors, model._eigen = {}, None
+        return model
+
+    @property
+    def log_marginal_likelihood_value_(self) -> Any:
+        """Evidence at the fitted hyperparameters: a float, or an array for several targets."""
+        values = self.log_marginal_likelihoods_
+        return float(values[0]) if len(values) == 1 else values
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_factors": {}, "_eigen": None}
+
+    def _set_map(self, feature_map: Any) -> None:
+        """Set the fitted feature map, or None if features are given."""
+        self.feature_map_ = feature_map
+        kernel = None if feature_map is None else feature_map.projected_kernel
+        self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
+        self._residual = None if kernel is None else Residual(feature_map, self._projection(feature_map))
+
+    def _projection(self, feature_map: Any) -> Callable[[Array], Array] | None:
+        """Return how values at landmarks become weights, if features are a projection on landmarks."""
+        inner = feature_map.folded_map if isinstance(feature_map, FoldedFeatures) else feature_map
+        return inner.project if isinstance(inner, NystromFeatures) else None
+
+    def _features(
+        self, X: Any, diagonal: npt.ArrayLike | None = None, rows: Any = None
+    ) -> Iterator[FeatureBlock]:
+        """Yield the packed bits or features of the rows, in blocks."""
+        return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
+
+    def _moments(self, statistics: SufficientStatistics) -> Moments:
+        """Return moments of features whose weights each have the prior variance `signal_variance`."""
+        return statistics.moments()
+
+    def _feature_weights(self, weights: Array) -> Array:
+        """Return the weights of the original features, given those of the features of `_moments`."""
+        return weights
+
+    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+        return posterior_factor(statistics, ratio)
+
+    def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the features of `_moments`, given the original features of some rows."""
+        return phi
+
+    def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
+        """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
+        phi, diagonal, known = block
+        if self._projects == "rows" and diagonal is None and known is not None and self._residual is not None:
+            diagonal = self._residual.diag(known)
+        if self._projects == "rows" and diagonal is None:
+            raise InputError(
+                "the kernel of these features is not 1 between a row and itself, so that deviations need its "
+                "values: give diagonal=k(x, x) of each row, or rows to a model with its feature_map_."
+            )
+        for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
+            white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
+            if self._projects is not None:
+                left += 1.0 if diagonal is None else diagonal[rows]
+                left -= np.einsum("ij,ij->i", white, white, dtype=np.float64)
+                np.maximum(left, 0.0, out=left)  # negative through rounding, or a sketch of too large norm
+            yield rows, white, left
+            del white  # before the next one is made
+
+    def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
+        """Return the independent variances of f and y at each row, from what features leave out there."""
+        extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
+        return self.left_out_[target] * left, extra + self.noise_variance_[target]
+
+    def _parts_of_y(self, left: Array, target: int, of: str) -> tuple[Array, Array]:
+        """Return what the residual is multiplied by at each row, and the deviation of independent noise.
+
+        The noise variance includes the mean residual of the labelled rows: y has less of the residual than f
+        where that is more than all of its noise.
+        """
+        if of == "f":
+            return np.ones(len(left)), np.zeros(len(left))
+        of_f, of_y = self._own_variances(left, target)
+        share = np.divide(of_y, of_f, out=np.ones(len(left)), where=of_y < of_f)
+        return np.sqrt(share), np.sqrt(np.maximum(of_y - of_f, 0.0))
+
+    def _check_statistics(self, statistics: Any) -> None:
+        if not isinstance(statistics, SufficientStatistics):
+            raise InputError(f"{type(self).__name__} takes no sums about centroids: use LocalGaussianGP.")
+
+    def _fit(self, statistics: Any) -> Self:
+        self.check_parameters()
+        self._check_statistics(statistics)
+        if statistics.n == 0:
+            raise InputError("there is no row to fit to: pass at least one row with a label.")
+        solver = self._solver(statistics)
+        found = self._search(solver)
+        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
+            if self._before_eigen is not None:
+                self._before_eigen()
+            del solver  # frees its matrix before the next one is allocated
+            solver = EigenSolver(self._moments(statistics))
+            found = self._search(solver)
+        fitted = [hyperparameters for hyperparameters, _ in found]
+        moments = solver.moments
+        weights, self.jitter_ = self._weights(statistics, solver, fitted)
+        self.statistics_ = statistics
+        self.n_rows_, self.one_bit_ = statistics.n, statistics.one_bit
+        self.mean_ = np.array([h.mean for h in fitted]) + moments.shift
+        self.signal_variance_ = np.array([h.signal_variance for h in fitted])
+        self.noise_variance_ = np.array([h.noise_variance for h in fitted])
+        self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
+        self.at_bound_ = np.array([at_bound for _, at_bound in found])
+        self.weights_ = self._feature_weights(weights)
+        self._set_left_out(statistics, solver, fitted)
+        self._factors = {}
+        self._eigen = solver if isinstance(solver, EigenSolver) else None
+        return self
+
+    def _weights(
+        self,
+        statistics: SufficientStatistics,
+        solver: EigenSolver | CholeskySolver,
+        fitted: list[Hyperparameters],
+    ) -> tuple[Array, float]:
+        """Return the posterior mean of the weights of each target, and the largest jitter."""
+        factor = solver.factor if isinstance(solver, CholeskySolver) else None
+        searched = self.signal_variance is None or self.noise_variance is None
+        return solved_weights(solver.moments, fitted, factor, claimed=searched)
+
+    def _search(self, solver: EigenSolver | CholeskySolver) -> list[tuple[Hyperparameters, bool]]:
+        return find_hyperparameters(
+            solver, mean=self.mean, signal_variance=self.signal_variance, noise_variance=self.noise_variance
+        )
+
+    def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
+        small = statistics.n_components <= EIGEN_LIMIT or few_rows(statistics.n, statistics.n_components)
+        eigen = self.method == "eigh" or (self.method == "auto" and small)
+        return (EigenSolver if eigen else CholeskySolver)(self._moments(statistics))
+
+    def _likelihood(
+        self,
+        mean: float | None,
+        signal_variance: float | None,
+        noise_variance: float | None,
+        eval_gradient: bool,
+        target: int,
+        deficit: float,
+    ) -> Any:
+        statistics = self._kept_statistics()
+        given = [mean, signal_variance, noise_variance]
+        fitted = [self.mean_[target], self.signal_variance_[target], self.noise_variance_[target]]
+        m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
+        check_positive("signal_variance", a)
+        check_positive("noise_variance", s)
+        solver = self._eigen or self._solver(statistics)
+        if solver.loses_digits(s / a):
+            solver = EigenSolver(self._moments(statistics))
+        if isinstance(solver, EigenSolver):
+            self._eigen = solver
+        m -= float(solver.moments.shift[target])
+        solver = with_deficit(solver, deficit)
+        value, gradient = log_likelihood(solver, m, a, s, target, gradient=eval_gradient)
+        return (value, gradient) if eval_gradient else value
+
+    def _means(self, phi: npt.NDArray[Any]) -> Array:
+        self._check_width(phi)
+        if phi.dtype == np.uint8:
+            scale = 1.0 / np.sqrt(len(self.weights_))
+            return engine().bit_means(phi, len(self.weights_), self.weights_ * scale) + self.mean_
+        means = np.empty((len(phi), self.weights_.shape[1]))
+        for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
+            means[rows] = phi[rows].astype(np.float64, copy=False) @ self.weights_
+        return means + self.mean_
+
+    def _set_left_out(
+        self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
+    ) -> None:
+        """Set the variance of f outside the features, per unit of k(x, x) that they leave out.
+
+        A priori it is the signal variance. But an estimated noise variance also includes this part,
+        `mean_left_` units of it: if the noise is smaller than that, f must vary less. With n - g degrees of
+        freedom left for the noise, g = tr(Phi A^-1 Phi^T), the variance is at most
+        noise_variance n / ((n - g) mean_left_) per unit; if features can fit all labels (n <= M, hardly any
+        noise), the labels carry no information about it.
+        """
+        n, size = statistics.n, len(solver.moments.phi_sum)
+        self.mean_left_, self.left_out_ = 0.0, self.signal_variance_.copy()
+        missing = statistics.kernel_trace - solver.moments.trace
+        if not self._noise_has_left_out() or missing <= _SMALLEST_LEFT * statistics.kernel_trace:
+            return
+        self.mean_left_ = missing / n
+        for t, h in enumerate(fitted):
+            if h.noise_variance < self.left_out_[t] * self.mean_left_:
+                free = (n - size + h.ratio * solver.curvature(h.ratio, h.mean, t)[0]) / n
+                self.left_out_[t] = min(
+                    self.left_out_[t], h.noise_variance / (self.mean_left_ * max(free, 1e-300))
+                )
+
+    def _maximized(self) -> str:
+        return "the evidence"
+
+    def _noise_has_left_out(self) -> bool:
+        """Return whether the noise variance includes what features leave out of the labelled rows."""
+        return self._projects is not None and self.noise_variance is None
+
+    def _variances(self, block: FeatureBlock, targets: list[int]) -> Array:
+        """Return the variances of f and of y at each row, shape (2, n, n_targets)."""
+        size, n = len(self.weights_), len(block.phi)
+        variances = np.empty((2, n, len(targets)))
+        for rows, white, left in self._parts(block):
+            for i, t in enumerate(targets):
+                explained = self._factor(t).variances(white, size) * self.noise_variance_[t]
+                for variance, own in zip(variances, self._own_variances(left, t), strict=True):
+                    variance[rows, i] = explained + own
+        return variances
+
+    def _predict_joint(
+        self, X: Any, of: str, diagonal: npt.ArrayLike | None, rows: Any
+    ) -> tuple[Array, Array]:
+        size = len(self.weights_)
+        blocks = list(self._features(X, diagonal, rows))
+        n = sum(len(block.phi) for block in blocks)
+        covariances, means = [], np.concatenate([np.empty((0, len(self.mean_))), *map(self._mean_of, blocks)])
+        for t in range(len(self.mean_)):
+            white, left, start = np.empty((n, size)), np.empty(n), 0
+            for block in blocks:
+                for part_rows, part, missing in self._parts(block):
+                    own = slice(start + part_rows.start, start + part_rows.stop)
+                    white[own], left[own] = self._factor(t).whiten(part, size), missing
+                start += len(block.phi)
+            covariance = self.noise_variance_[t] * (white @ white.T)
+            share, noise = self._parts_of_y(left, t, of)
+            covariance += self.left_out_[t] * share[:, None] * self._left_out(blocks) * share
+            covariance[np.diag_indices(n)] += noise**2
+            covariances.append(covariance)
+        joint = covariances[0] if len(covariances) == 1 else np.stack(covariances, axis=-1)
+        return self._squeeze(means), joint
+
+    def _mean_of(self, block: FeatureBlock) -> Array:
+        """Return the means of a block, those of a draw with its residual; see `_checked_means`."""
+        means = self._checked_means(block)
+        return means if self._residual_draws is None else means + self._residual_of(block)
+
+    def _checked_means(self, block: FeatureBlock) -> Array:
+        """Return the means by the features of a block; raise InputError if one is not finite."""
+        means = self._means(block.phi)
+        if not np.isfinite(means).all():
+            place = int(np.argmin(np.isfinite(means).all(axis=1)))
+            raise InputError(
+                f"The features of row {place} hold NaN or infinity, or are too large; repair that row."
+            )
+        return means
+
+    def _residual_of(self, block: FeatureBlock) -> Array:
+        """Return the values of a draw's residual at the rows of a block."""
+        assert self._residual_draws is not None
+        rows, scaled = self._rows_of(block), self._residual_draws.residual.project is None
+        parts = [left for _, _, left in self._parts(block)] if scaled else []
+        return self._residual_draws(rows, np.concatenate([np.empty(0), *parts]))
+
+    def _rows_of(self, block: FeatureBlock) -> Any:
+        if block.rows is None:
+            raise InputError(
+                "the covariance of f, and draws of it, need the kernel between rows, which features do not "
+                "hold: ask for return_std, or give the rows, too (rows), or rows to a model with its "
+                "feature_map_."
+            )
+        return block.rows
+
+    def _left_out(self, blocks: list[FeatureBlock]) -> Array:
+        """Return the covariance of what features leave out of the rows, in units of `left_out_`."""
+        n = sum(len(block.phi) for block in blocks)
+        if self._residual is None or not n:
+            return np.zeros((n, n))
+        parts = [each for block in blocks for each in self._parts(block)]
+        white, left = (np.concatenate([each[i] for each in parts]) for i in (1, 2))
+        return self._residual.covariance(self._all_rows(blocks), white, left)
+
+    def _all_rows(self, blocks: list[FeatureBlock]) -> sp.csr_matrix:
+        return sp.vstack([as_csr(self._rows_of(block)) for block in blocks], format="csr")
+
+    def _factor(self, target: int) -> PosteriorFactor | LowRankFactor:
+        """Return the factor of one target, computed once per process; targets with equal ratios share it."""
+        statistics = self._kept_statistics()
+        ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
+        with _FACTOR_LOCK:
+            if ratio not in self._factors:
+                self._factors[ratio] = self._new_factor(statistics, ratio)
+            return self._factors[ratio]
+
+    def _kept_statistics(self) -> SufficientStatistics:
+        self._check_fitted()
+        if self.statistics_ is None:
+            raise InputError(
+                "this model has no statistics (it was stored without, or is a draw) and predicts means only."
+            )
+        if self.statistics_.n != self.n_rows_:
+            raise InputError(
+                f"the statistics had {self.n_rows_} rows when the model was fitted, and have "
+                f"{self.statistics_.n} now: call fit_statistics again."
+            )
+        return self.statistics_
+
+    def _check_width(self, phi: npt.NDArray[Any]) -> None:
+        packed = phi.dtype == np.uint8
+        width = -(-len(self.weights_) // 8) if packed else len(self.weights_)
+        if (packed and not self.one_bit_) or phi.shape[1] != width:
+            kind = "one-bit" if self.one_bit_ else "dense"
+            raise InputError(
+                f"the model has {len(self.weights_)} {kind} features, which does not fit rows of {phi.dtype} "
+                f"with {phi.shape[1]} columns: use the map it was fitted with."
+            )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+
+    def _squeeze(self, values: Array) -> Array:
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
+def check_version(
+    state: dict[str, Any], version: int, arrays: dict[str, npt.NDArray[Any]], *names: str
+) -> None:
+    """Raise InputError if a stored model has another version, or lacks arrays of the given names."""
+    if state.get("version") != version or not arrays.keys() >= set(names):
+        raise InputError(
+            f"the model has state version {state.get('version')!r}, but this daskrf reads version {version}: "
+            "fit again."
+        )
+
+
+def seen_no(who: str, *, noise: bool) -> str:
+    """Return the message for labels that show no noise, or no signal."""
+    lacks = "noise" if noise else "signal"
+    so = (
+        "molecules just like a labelled one get next to no deviation: give the noise variance if a "
+        "repeated measurement would differ"
+        if noise
+        else "predictions will hardly differ from the mean: see that these are the right labels, and "
+        "joined to the right molecules"
+    )
+    return f"{who} sees no {lacks} in these labels, so that {so}"
+
+
+class RandomFeatureGP(FeatureSpaceGP):
+    """Exact Gaussian process regression with the kernel signal_variance * phi(x) . phi(x').
+
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance phi . phi). Everything is computed from sums over the
+    rows (`SufficientStatistics`); hyperparameters that are not given maximize the evidence of all rows.
+    Several targets share one Gram matrix but have their own hyperparameters.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, optional
+        Map from what `fit` and `predict` are given to features. Without it they are given features: a float
+        array of shape (n, M), or packed bits (uint8, see `daskrf.arrays`) of shape (n, ceil(M / 8)).
+    mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
+        Hyperparameters to keep fixed: the mean of y, the variance of f where |phi| = 1, and the variance of
+        the noise. Any combination; the others are optimized.
+    method : {"auto", "eigh", "cholesky"}
+        How the evidence is searched: one eigendecomposition and then O(M) a step, or about ten Cholesky
+        factorizations. "auto" takes the first up to M = 1024, and where there are at most M / 4 rows, in
+        whose space it is then made; see benchmarks/README.md. Where "cholesky"
+        would lose digits (fewer than 2 M rows, and noise below 1e-6 of the variance of f), an
+        eigendecomposition follows.
+    n_components : int, optional
+        M for packed bits; default 8 times their number of bytes.
+
+    Attributes
+    ----------
+    mean_, signal_variance_, noise_variance_ : float64 arrays, shape (n_targets,)
+    weights_ : float64 array, shape (M, n_targets)
+        Posterior mean of the feature weights.
+    log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
+    left_out_ : float64 array, shape (n_targets,)
+        Variance of f outside the features, per unit of k(x, x) - |phi(x)|^2: the signal variance, unless the
+        estimated noise variance implies less. It matters for maps that project their kernel, such as
+        `NystromFeatures` (`FeatureMap.projected_kernel`).
+    mean_left_ : float
+        Mean of k(x, x) - |phi(x)|^2 over the rows if the estimated noise variance includes it, else 0.
+    at_bound_ : bool array, shape (n_targets,)
+        Whether noise_variance / signal_variance is at an end of its search range: the data show no noise, or
+        no signal.
+    jitter_ : float
+        Largest jitter that a Cholesky factorization needed (relative to Phi^T Phi), usually 0.
+    statistics_ : SufficientStatistics
+    feature_map_ : FeatureMap or None
+
+    Notes
+    -----
+    Source: Rasmussen & Williams 2006, sections 2.1.2 and 2.2 (weight-space view) and eq. 5.8 (evidence).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Phi = rng.standard_normal((200, 3))
+    >>> gp = RandomFeatureGP().fit(Phi, 5 + Phi @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(200))
+    >>> mean, std = gp.predict(np.eye(3), return_std=True)
+    >>> (mean.round(1).tolist(), std.round(1).tolist())
+    ([6.0, 3.0, 5.5], [0.1, 0.1, 0.1])
+    """
+
+    def __init__(
+        self,
+        feature_map: Any = None,
+        *,
+        mean: npt.ArrayLike | None = None,
+        signal_variance: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
+        method: Literal["auto", "eigh", "cholesky"] = "auto",
+        n_components: int | None = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.mean = mean
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
+        self.method = method
+        self.n_components = n_components

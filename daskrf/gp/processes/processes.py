@@ -1,0 +1,88 @@
+"""The Gaussian process class for a feature map, which the map names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from daskrf.errors import InputError, OptionError
+from daskrf.features import default_map, known_maps
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.local import LocalGaussianGP
+from daskrf.gp.processes.process import FeatureSpaceGP, RandomFeatureGP
+from daskrf.gp.processes.separate import SeparateGP
+from daskrf.gp.processes.sparse import SparseGP
+from daskrf.gp.processes.weightedsum import Process
+from daskrf.quantities import either
+
+__all__ = ["PROCESSES", "gp_for", "model_from_state"]
+
+
+PROCESSES: dict[str, type[FeatureSpaceGP]] = {
+    "features": RandomFeatureGP,
+    "sparse": SparseGP,
+    "local": LocalGaussianGP,
+}
+"""The classes that a feature map may name as `FeatureMap.process`."""
+
+
+def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
+    """Return the unfitted model for a feature map.
+
+    The map names its class (`FeatureMap.process`).
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    **options : parameters of the model
+
+    Raises
+    ------
+    InputError
+        If the value of an option is invalid, or, as an OptionError, the map does not support the option.
+
+    Examples
+    --------
+    >>> from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
+    >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
+    ('SparseGP', 'RandomFeatureGP')
+    """
+    kind = PROCESSES[feature_map.process]
+    if unknown := sorted(set(options) - set(kind._get_param_names())):
+        raise OptionError(_misplaced(unknown[0], feature_map))
+    model = kind(feature_map, **options)
+    model.check_parameters()
+    return model
+
+
+def _misplaced(option: str, feature_map: Any) -> str:
+    """Return a message that says which maps support an option."""
+    flag, own = f"--{option.replace('_', '-')}", type(feature_map)
+    maps = [cls.facts.name for cls in known_maps() if option in PROCESSES[cls.process]._get_param_names()]
+    if not maps:
+        return f"there is no option {flag}; leave it out"
+    name = own.facts.name if own in known_maps() else own.__name__
+    default = " (the default)" if own is type(default_map()) else ""
+    return (
+        f"{flag} goes with {either('--map', maps)}, not with the map {name}{default}; leave it out, or take "
+        "such a map"
+    )
+
+
+def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Process | SeparateGP:
+    """Rebuild a fitted model of any class from its `state` and `arrays`.
+
+    Raises
+    ------
+    InputError
+        If the class is unknown, the state has another version, or the weights are missing.
+    """
+    if state.get("class") == SeparateGP.__name__:
+        parts = (model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays))
+        return SeparateGP([part for part in parts if not isinstance(part, SeparateGP)], state["targets"])
+    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), ExactGP)}
+    name = state.get("class")
+    if name not in classes:
+        raise InputError(f"model {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
+    return classes[name].from_state(state, arrays)

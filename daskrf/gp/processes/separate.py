@@ -1,0 +1,190 @@
+"""Targets measured for different rows: one process per set of rows, behind a common interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.gp.processes.process import PER_TARGET
+from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, WeightedSum
+
+__all__ = ["SeparateGP", "process_of", "processes_of"]
+
+
+class SeparateGP:
+    """Processes with a common feature map or kernel, each for some targets and the rows labelled with them.
+
+    Targets of one process share the Gram matrix of the rows that have labels for all of them. If targets have
+    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the processes.
+
+    Parameters
+    ----------
+    parts : sequence of FeatureSpaceGP or ExactGP
+        Fitted, with one feature map or kernel.
+    targets : sequence of sequence of int
+        Indices of the targets of each part: together all from 0 on, each once.
+
+    Attributes
+    ----------
+    mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
+        Of shape (n_targets,).
+    weights_ : float64 array, shape (M, n_targets)
+        Weights of features; exact processes have neither these nor `left_out_`.
+    one_bit_, jitter_ : as for the processes; the largest jitter
+
+    Raises
+    ------
+    InputError
+        If the indices of the targets do not match the parts.
+
+    Examples
+    --------
+    >>> from daskrf.gp import RandomFeatureGP
+    >>> X, rng = np.random.default_rng(0).standard_normal((60, 2)), np.random.default_rng(1)
+    >>> y = X @ [[1.0, 0.0], [0.0, 2.0]] + 0.01 * rng.standard_normal((60, 2))
+    >>> some = RandomFeatureGP().fit(X[:40], y[:40, 1])
+    >>> gp = SeparateGP([some, RandomFeatureGP().fit(X, y[:, 0])], [[1], [0]])
+    >>> np.abs(gp.predict(X) - y).max().round(1)
+    np.float64(0.0)
+    """
+
+    mean_: npt.NDArray[np.float64]
+    signal_variance_: npt.NDArray[np.float64]
+    noise_variance_: npt.NDArray[np.float64]
+    left_out_: npt.NDArray[np.float64]
+    weights_: npt.NDArray[np.float64]
+    log_marginal_likelihoods_: npt.NDArray[np.float64]
+    at_bound_: npt.NDArray[np.bool_]
+
+    def __init__(self, parts: Sequence[Process], targets: Sequence[Sequence[int]]) -> None:
+        self.parts = tuple(parts)
+        self.targets = tuple(tuple(int(t) for t in own) for own in targets)
+        sizes, numbers = [len(part.mean_) for part in self.parts], [t for own in self.targets for t in own]
+        if [len(own) for own in self.targets] != sizes or sorted(numbers) != list(range(sum(sizes))):
+            raise InputError(f"the targets {self.targets} are not those of processes of {sizes} targets.")
+        self._order = np.argsort(numbers)
+        whose = (part for part, size in zip(self.parts, sizes, strict=True) for _ in range(size))
+        within = (own for size in sizes for own in range(size))
+        self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
+        for name in (*PER_TARGET, "left_out_", "weights_"):
+            if all(hasattr(part, name) for part in self.parts):
+                values = np.concatenate([getattr(part, name) for part in self.parts], axis=-1)
+                setattr(self, name, values[..., self._order])
+        self.one_bit_ = self.parts[0].one_bit_
+        self.jitter_ = max(getattr(part, "jitter_", 0.0) for part in self.parts)
+
+    @property
+    def feature_map_(self) -> Any:
+        """The map of all processes; if set to None, they take features instead of rows."""
+        return getattr(self.parts[0], "feature_map_", None)
+
+    @feature_map_.setter
+    def feature_map_(self, feature_map: Any) -> None:
+        for part in self.parts:
+            part.feature_map_ = feature_map
+
+    @property
+    def statistics_(self) -> Any:
+        """The sums of each process, or None if the model was stored without them."""
+        sums = tuple(part.statistics_ for part in self.parts)
+        return None if None in sums else sums
+
+    @property
+    def means_only(self) -> bool:
+        """Whether the model was read without the arrays that deviations and draws need."""
+        return any(part.means_only for part in self.parts)
+
+    def process_of(self, target: int) -> tuple[Process, int]:
+        """Return the process of a target, and the index of the target in it."""
+        return self._places[target]
+
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return the reasons not to trust deviations of one target; see `FeatureSpaceGP.cautions`."""
+        part, own = self.process_of(target)
+        return part.cautions(own)
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Return means and, on request, deviations of all targets or of one, as `FeatureSpaceGP.predict`.
+
+        Returns
+        -------
+        mean, std : float64 arrays, shape (n, n_targets), or (n,) for one target
+            Two standard deviations, of f and of y, for ``of="both"``.
+        """
+        options: dict[str, Any] = {"of": of} | ({} if diagonal is None else {"diagonal": diagonal})
+        if target is not None:
+            part, own = self.process_of(target)
+            return part.predict(X, return_std, **options, target=own)
+        found = [part.predict(X, return_std, **options) for part in self.parts]
+        if not return_std:
+            return self._columns(found)
+        return tuple(self._columns(values) for values in zip(*found, strict=True))
+
+    def draw(self, seed: int, target: int = 0) -> Any:
+        """Return one posterior draw of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
+        part, own = self.process_of(target)
+        return part.draw(seed, own)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
+        parts = [part.state() for part in self.parts]
+        feature_map = parts[0].get("feature_map")
+        alone = [{**part, "feature_map": None} for part in parts]
+        return {
+            "class": type(self).__name__,
+            "targets": self.targets,
+            "parts": alone,
+            "feature_map": feature_map,
+        }
+
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return the weights of all targets and, prefixed with its index, the statistics of each process."""
+        arrays = {"weights": self.weights_} if hasattr(self, "weights_") else {}
+        for number, part in enumerate(self.parts):
+            own = part.arrays(statistics=statistics)
+            arrays |= {f"{number}/{name}": array for name, array in own.items() if name not in arrays}
+        return arrays
+
+    @staticmethod
+    def stored_parts(
+        state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+    ) -> Iterator[tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]:
+        """Yield the state and arrays of each process from those of the whole model."""
+        for number, (part, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
+            prefix = f"{number}/"
+            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            if "weights" in arrays:
+                own["weights"] = arrays["weights"][:, targets]
+            yield {**part, "feature_map": state["feature_map"]}, own
+
+    def _columns(self, values: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return the predictions of all processes as one array, in the order of the targets."""
+        return np.column_stack(list(values))[:, self._order]
+
+
+@overload
+def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]: ...
+@overload
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]: ...
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]:
+    """Return the process that predicts a target or a sum, and the index of the target in it."""
+    if isinstance(target, WeightedSum):
+        return SummedProcess(tuple(process_of(gp, t) for t in target.targets), target.weights), 0
+    return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
+
+
+def processes_of(gp: Process | SeparateGP) -> tuple[Process, ...]:
+    """Return the processes that have their own sums."""
+    return gp.parts if isinstance(gp, SeparateGP) else (gp,)

@@ -1,0 +1,188 @@
+"""Fit several exact processes in step, so that each kernel value is made once for all of them.
+
+Targets of the same rows have one kernel matrix but each its own noise, so that conjugate gradients solve
+different equations. Their products with the matrix can still be taken side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Terms
+
+__all__ = ["fit_together", "in_step"]
+
+Single = npt.NDArray[np.float32]
+Ask = Callable[[Any], Any]
+
+
+def fit_together(
+    processes: Sequence[ExactGP], X: Any, y: Sequence[npt.ArrayLike], matrix: KernelMatrix
+) -> None:
+    """Fit processes with the same kernel to the same rows by conjugate gradients.
+
+    Parameters
+    ----------
+    processes : sequence of ExactGP
+    X : rows
+    y : sequence of arrays, shape (n,)
+        Labels of each process.
+    matrix : KernelMatrix
+        k(X, X).
+
+    Raises
+    ------
+    InputError
+        As of `ExactGP.fit`, for the first process that it happens to; the others are then not fitted either.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> X = np.random.default_rng(0).poisson(1.0, (60, 8))
+    >>> options = {"solver": "cg", "n_draws": 2, "n_features": 64, "noise_variance": 0.1}
+    >>> first, second = (ExactGP(TanimotoMinMax(), **options) for _ in range(2))
+    >>> fit_together([first, second], X, [X[:, 0], X[:, 1]], KernelMatrix(TanimotoMinMax(), X))
+    >>> alone = ExactGP(TanimotoMinMax(), **options).fit(X, X[:, 1])
+    >>> bool(np.allclose(second.predict(X), alone.predict(X), atol=1e-3))
+    True
+    """
+
+    def fitting(gp: ExactGP, labels: npt.ArrayLike) -> Callable[[Ask], ExactGP]:
+        return lambda ask: gp.fit(X, labels, matrix=_Shared(matrix, ask))
+
+    def totals(questions: list[Terms]) -> list[Any]:
+        asked = [terms.vectors for terms in questions if isinstance(terms, Products)]
+        found = matrix.total(Products(np.hstack(asked))) if asked else None  # double, if one of them is
+        ends = iter(np.cumsum([0, *(vectors.shape[1] for vectors in asked)]).tolist())
+        start, answers = next(ends), []
+        for terms in questions:
+            if found is None or not isinstance(terms, Products):
+                answers.append(matrix.total(terms))
+            else:
+                stop = next(ends)
+                answers.append(np.ascontiguousarray(found[:, start:stop], terms.vectors.dtype))
+                start = stop
+        return answers
+
+    in_step([fitting(gp, labels) for gp, labels in zip(processes, y, strict=True)], totals)
+
+
+class _Shared(KernelMatrix):
+    """A kernel matrix whose totals are asked for, until `forget`; those of a fitted process are its own."""
+
+    def __init__(self, matrix: KernelMatrix, ask: Ask) -> None:
+        super().__init__(matrix.kernel, matrix.X, tile=matrix.tile, n_threads=matrix.n_threads)
+        self._ask: Ask | None = ask
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        KernelMatrix.__init__(self, **state)
+        self._ask = None
+
+    def total(self, terms: Terms) -> Single:
+        """See `KernelMatrix`."""
+        return super().total(terms) if self._ask is None else self._ask(terms)
+
+    def forget(self) -> None:
+        """See `KernelMatrix`."""
+        super().forget()
+        self._ask = None
+
+
+def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """Call functions that ask questions, which are answered together once each has asked one or returned.
+
+    Only one of them runs at a time, in the order given, so that nothing depends on the timing of threads.
+
+    Parameters
+    ----------
+    functions : sequence of callable
+        Each is called with a function that takes a question and returns its answer.
+    answer : callable
+        Takes a list of questions and returns their answers.
+
+    Returns
+    -------
+    list
+        What each function returned.
+
+    Raises
+    ------
+    BaseException
+        The first that a function or `answer` raises; the other functions are stopped where they ask.
+
+    Examples
+    --------
+    >>> in_step([lambda ask: ask(1) + ask(2), lambda ask: ask(10)], lambda asked: [sum(asked)] * len(asked))
+    [13, 11]
+    """
+    turns = [_Turn(function) for function in functions]
+    try:
+        waiting = [turn for turn in turns if turn.go()]
+        while waiting:
+            for turn, reply in zip(waiting, answer([turn.question for turn in waiting]), strict=True):
+                turn.reply = reply
+            waiting = [turn for turn in waiting if turn.go()]
+    finally:
+        for turn in turns:
+            turn.stop()
+    return [turn.result for turn in turns]
+
+
+class _Stopped(BaseException):
+    """Ends a function whose answers will not come; like KeyboardInterrupt, it is no error to handle."""
+
+
+class _Turn:
+    """A function that runs in a thread of its own, but only while `go` waits for its next question."""
+
+    def __init__(self, function: Callable[[Ask], Any]) -> None:
+        self.question: Any = None
+        self.reply: Any = None
+        self.result: Any = None
+        self._function = function
+        self._error: BaseException | None = None
+        self._ended = self._stop = False
+        self._own, self._others = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def go(self) -> bool:
+        """Run until the next question, or the end; return whether there is a question."""
+        self._own.release()
+        self._others.acquire()
+        if self._error is not None:
+            raise self._error
+        return not self._ended
+
+    def stop(self) -> None:
+        """End the function, if it has not ended, and its thread."""
+        if not self._ended:
+            self._stop = True
+            self._own.release()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._own.acquire()
+        try:
+            if not self._stop:
+                self.result = self._function(self._asked)
+        except _Stopped:
+            pass
+        except BaseException as error:  # raised by `go`, in the thread that waits
+            self._error = error
+        self._ended = True
+        self._others.release()
+
+    def _asked(self, question: Any) -> Any:
+        self.question = question
+        self._others.release()
+        self._own.acquire()
+        if self._stop:
+            raise _Stopped
+        return self.reply

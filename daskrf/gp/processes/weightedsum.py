@@ -1,0 +1,275 @@
+"""A weighted sum of targets as a target of its own, and the process that predicts it.
+
+The processes of different targets are independent, so that the mean of a sum is the sum of the means, its
+variance that of the variances times the squares of the weights, and a draw of it a sum of independent draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.process import FeatureSpaceGP
+
+__all__ = [
+    "Process",
+    "SummedFunction",
+    "SummedProcess",
+    "Target",
+    "WeightedSum",
+    "joint_prediction",
+    "targets_in",
+    "values_of",
+]
+
+Array = npt.NDArray[np.float64]
+
+Process = FeatureSpaceGP | ExactGP
+"""A model of targets that have the same rows."""
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """A weighted sum of some targets of a model.
+
+    Attributes
+    ----------
+    targets : tuple of int
+    weights : tuple of float
+        In units of the labels of each.
+    name : str
+        As a formula.
+
+    Examples
+    --------
+    >>> values_of(np.array([[6.0, 2.0], [7.0, np.nan]]), WeightedSum((0, 1), (1.0, -0.5), "pIC50 - 0.5 logD"))
+    array([ 5., nan])
+    """
+
+    targets: tuple[int, ...]
+    weights: tuple[float, ...]
+    name: str = ""
+
+
+Target = int | WeightedSum
+"""What ranks molecules: a target of a model by its position, or a sum of several."""
+
+
+def targets_in(target: Target) -> tuple[int, ...]:
+    """Return a target, or those of a sum."""
+    return target.targets if isinstance(target, WeightedSum) else (target,)
+
+
+def values_of(y: Array, target: Target) -> Array:
+    """Return the labels of a target, NaN where a label is missing.
+
+    Parameters
+    ----------
+    y : float64 array, shape (n, n_targets)
+    target : int or WeightedSum
+
+    Returns
+    -------
+    float64 array, shape (n,)
+
+    Examples
+    --------
+    >>> values_of(np.array([[6.0, 2.0], [7.0, 3.0]]), 1)
+    array([2., 3.])
+    """
+    if isinstance(target, WeightedSum):
+        return np.asarray(y[:, list(target.targets)] @ np.array(target.weights))
+    return y[:, target]
+
+
+def joint_prediction(
+    process: Any,
+    own: int,
+    X: Any,
+    diagonal: npt.NDArray[np.float64] | None = None,
+    rows: Any = None,
+    *,
+    of: str = "f",
+) -> tuple[Array, Array]:
+    """Return mean and joint covariance at some rows, for one target of a process.
+
+    Parameters
+    ----------
+    process : Process or SummedProcess
+    own : int
+        Position of the target in the process.
+    X : rows, shape (m, n_columns)
+    diagonal : float64 array, shape (m,), optional
+        k(x, x) of each row, for features that do not determine it.
+    rows : optional
+        The rows of which X holds features, for features that leave out a part of the kernel.
+    of : {"f", "y"}
+        Whether of the function or of new measurements, with noise.
+
+    Returns
+    -------
+    mean : float64 array, shape (m,)
+    covariance : float64 array, shape (m, m)
+    """
+    given = {"diagonal": diagonal, "rows": rows}
+    options = {name: values for name, values in given.items() if values is not None}
+    mean, covariance = process.predict(X, return_cov=True, of=of, **options)
+    return (mean[:, own], covariance[:, :, own]) if covariance.ndim == 3 else (mean, covariance)
+
+
+@dataclass(frozen=True)
+class SummedFunction:
+    """A sum of functions of rows."""
+
+    functions: tuple[Any, ...]
+    weights: tuple[float, ...]
+
+    def predict(self, X: Any, **options: Any) -> Array:
+        """Return its values, of shape (m,), or (m, D) for D functions at once; `options` are for each."""
+        parts = [w * f.predict(X, **options) for f, w in zip(self.functions, self.weights, strict=True)]
+        return np.asarray(sum(parts[1:], start=parts[0]))
+
+
+@dataclass(frozen=True)
+class _MeanOf:
+    """The mean of one target of a process, as a function of rows."""
+
+    process: Any
+    own: int
+
+    def predict(self, X: Any) -> Array:
+        return np.asarray(self.process.predict(X, target=self.own))
+
+
+@dataclass(frozen=True)
+class SummedProcess:
+    """Predicts a weighted sum of targets as if it were one: it stands wherever a process does.
+
+    Parameters
+    ----------
+    parts : sequence of (process, int)
+        The process of each target, and the position of the target in it.
+    weights : sequence of float
+
+    Attributes
+    ----------
+    mean_, noise_variance_ : float64 arrays, shape (1,)
+
+    Examples
+    --------
+    >>> from daskrf.gp import RandomFeatureGP
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 2))
+    >>> gp = RandomFeatureGP().fit(X, X @ [[1.0, 0.0], [0.0, 2.0]] + 0.1 * rng.standard_normal((60, 2)))
+    >>> both = SummedProcess(((gp, 0), (gp, 1)), (1.0, -0.5))
+    >>> bool(np.allclose(both.predict(X), X[:, 0] - X[:, 1], atol=0.2))
+    True
+    """
+
+    parts: tuple[tuple[Process, int], ...]
+    weights: tuple[float, ...]
+    mean_: Array = field(init=False)
+    noise_variance_: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        of_parts = [(gp.mean_[own], gp.noise_variance_[own]) for gp, own in self.parts]
+        means, noises = np.array(of_parts).T
+        w = np.array(self.weights)
+        object.__setattr__(self, "mean_", np.array([w @ means]))
+        object.__setattr__(self, "noise_variance_", np.array([w**2 @ noises]))
+
+    @property
+    def means_only(self) -> bool:
+        """Whether a process was read without the arrays that deviations and draws need."""
+        return any(gp.means_only for gp, _ in self.parts)
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: Any = None,
+    ) -> Any:
+        """Return means and, on request, deviations or the joint covariance, as `FeatureSpaceGP.predict`.
+
+        `target` may be 0 or None: there is only the sum.
+        """
+        options: dict[str, Any] = {} if diagonal is None else {"diagonal": np.asarray(diagonal)}
+        w = np.array(self.weights)
+        if return_cov:
+            joint = [joint_prediction(gp, own, X, rows=rows, of=of, **options) for gp, own in self.parts]
+            mean = np.asarray(w @ [m for m, _ in joint])
+            covariance = np.zeros((len(mean), len(mean)))
+            for (_, own), weight in zip(joint, self.weights, strict=True):
+                covariance += weight**2 * own
+            return mean, covariance
+        if not return_std:
+            return w @ [gp.predict(X, target=own, **options) for gp, own in self.parts]
+        found = [gp.predict(X, True, of=of, target=own, **options) for gp, own in self.parts]
+        means, *deviations = zip(*found, strict=True)
+        return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
+
+    @property
+    def draws_take_rows(self) -> bool:
+        """Whether draws and covariances take the rows themselves, besides features of them."""
+        return any(gp.draws_take_rows for gp, _ in self.parts)
+
+    def rough(self) -> SummedFunction | None:
+        """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""
+        found = [gp.rough() for gp, _ in self.parts]
+        if all(each is None for each in found):
+            return None
+        cheap = (each or _MeanOf(*part) for each, part in zip(found, self.parts, strict=True))
+        return SummedFunction(tuple(cheap), self.weights)
+
+    def most_draws(self) -> int | None:
+        """Return how many draws there are, or None for any number."""
+        numbers = [n for gp, _ in self.parts if (n := gp.most_draws()) is not None]
+        return min(numbers, default=None)
+
+    def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[Any]:
+        """Return the weights of one draw of all targets, one after the other, shape (sum of sizes, 1)."""
+        found = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draw(own_seed, own) for (gp, own), own_seed in found])
+
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[Any]:
+        """Return the weights of n draws of all targets, shape (sum of sizes, n)."""
+        n = min(n, self.most_draws() or n)
+        found = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draws(n, own_seed, own) for (gp, own), own_seed in found])
+
+    def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
+        """Return the sum of draws with the weights from `weights_of_draw` or `weights_of_draws`."""
+        ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
+        found = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
+        functions = (gp.drawn(own_weights, own_seed, own) for (gp, own), own_weights, own_seed in found)
+        return SummedFunction(tuple(functions), self.weights)
+
+    def _seeds(self, seed: int) -> list[int]:
+        """Return a seed for each target, the first as given.
+
+        Processes that draw by the same seed draw the same prior function. Those fitted by conjugate gradients
+        have some draws of their own, and the seed is a number of one: they take different ones.
+        """
+        found = [seed]
+        for place, (gp, _) in enumerate(self.parts[1:], start=1):
+            most = gp.most_draws()
+            if most is None:
+                found.append(seeds.key(seed, f"gp/sum/{place}") >> 1)
+            else:
+                found.append((seed + place * max(1, most // len(self.parts))) % most)
+        return found
+
+
+def _size(gp: Any) -> int:
+    """Return the number of weights of a draw."""
+    return len(gp.weights_) if hasattr(gp, "weights_") else int(gp.n_rows_)

@@ -1,0 +1,1 @@
+"""Solving the linear equations: factors, conjugate gradients and their preconditioners, rounding errors."""

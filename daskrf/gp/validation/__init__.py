@@ -1,0 +1,1 @@
+"""How good predictions are: cross-validation, labels left out, calibration, simple baselines."""

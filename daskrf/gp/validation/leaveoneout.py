@@ -1,0 +1,109 @@
+"""What an exact process says of each labelled molecule from the labels of all others, without new fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.sums.folds import equal_rows
+
+__all__ = ["LeftOut", "leave_one_out"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST = 2000  # molecules that are left out, each in its turn
+_COLUMNS = 512  # of the inverse at a time
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Labels, and their predictions by a process without the labels of their molecule.
+
+    Attributes
+    ----------
+    y, mean, std : float64 arrays, shape (n,)
+        Labels, and predictive means and standard deviations, noise included.
+    n_molecules : int
+        Molecules with labels, all of them; at most 2,000 are left out.
+    rows : int array, shape (n,)
+        Where the labels stand among all of the process.
+    """
+
+    y: Array
+    mean: Array
+    std: Array
+    n_molecules: int
+    rows: npt.NDArray[np.intp]
+
+
+def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
+    """Return the predictions of labelled molecules, each from the labels of all others.
+
+    Kernel, mean and variances stay those of all labels. Labels with equal rows are left out together.
+
+    Parameters
+    ----------
+    gp : ExactGP
+        Fitted by a factorization (solver "cholesky").
+    most : int
+        Molecules to leave out; of more, as many are drawn at random.
+
+    Raises
+    ------
+    InputError
+        If the process was fitted by conjugate gradients, which give no inverse.
+
+    Notes
+    -----
+    With P the inverse of the covariance of the labels, and alpha = P (y - m), labels B that are left out have
+    errors P_BB^-1 alpha_B and the covariance P_BB^-1 (Rasmussen & Williams 2006, eqs. 5.10 - 5.12).
+
+    Examples
+    --------
+    >>> from daskrf.kernels import Gaussian
+    >>> X = np.arange(6.0)[:, None]
+    >>> gp = ExactGP(Gaussian(2.0), noise_variance=0.01).fit(X, X[:, 0])
+    >>> leave_one_out(gp).mean.round(1).tolist()
+    [0.5, 0.9, 2.1, 2.9, 4.1, 4.5]
+    """
+    if gp.solver_ != "cholesky":
+        raise InputError("labels are left out one by one after a factorization only: use evaluate, or folds.")
+    groups = np.unique(equal_rows(gp.X_train_), return_inverse=True)[1]
+    n_molecules = int(groups.max(initial=-1)) + 1
+    chosen = np.argsort(seeds.words(0, "gp/leaveoneout", n_molecules), kind="stable")[:most]
+    rows = np.flatnonzero(np.isin(groups, chosen))
+    order = rows[np.argsort(groups[rows], kind="stable")]
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    parts = np.split(order, starts[1:])
+    y = np.asarray(gp.y_train_, dtype=np.float64)
+    found = _from_inverse(gp, parts)
+    error, variance = np.empty(len(y)), np.empty(len(y))
+    for part, own in zip(parts, found, strict=True):
+        error[part], variance[part] = own
+    return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
+
+
+def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[Array, Array]]:
+    """Return errors and variances of the labels of each molecule, by the inverse."""
+    factor, n, a = gp._cholesky(), len(gp.alpha_), float(gp.signal_variance_[0])
+    found, at = [], 0
+    while at < len(parts):
+        some = parts[at : at + _COLUMNS]
+        at += len(some)
+        columns = np.concatenate(some)
+        ones = np.zeros((n, len(columns)), order="F")
+        ones[columns, np.arange(len(columns))] = 1.0
+        half = factor.half_solve(ones)
+        ends = np.cumsum([len(part) for part in some])
+        for part, end in zip(some, ends.tolist(), strict=True):
+            own = half[:, end - len(part) : end]
+            inverse = cho_factor(own.T @ own, lower=True)
+            error = cho_solve(inverse, gp.alpha_[part])
+            found.append((error, a * cho_solve(inverse, np.eye(len(part))).diagonal()))
+    return found
