@@ -30,9 +30,9 @@ from daskrf.gp.processes.weightedsum import WeightedSum
 from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
 from daskrf.jobs.directions import words
 from daskrf.jobs.draws import drawn_function
-from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.models import Model
+from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.passing import Excluded, Passing
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress

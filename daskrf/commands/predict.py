@@ -19,9 +19,10 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, as_list, as_path
 from daskrf.files.disk import work_folder
 from daskrf.jobs.given import Data, is_given
-from daskrf.jobs.inputs import inputs_of, source_for, source_words
+from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
+from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of

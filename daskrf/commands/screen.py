@@ -28,11 +28,12 @@ from daskrf.jobs.directions import maximizes, words
 from daskrf.jobs.draws import drawn_function, drawn_values, leave_draws, source_of_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import inputs_of, source_for, source_words
+from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
 from daskrf.jobs.models import Model, need_of_model, open_model, predictions_of, read_model, score_seconds
+from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress

@@ -49,10 +49,11 @@ from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, 
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.draws import drawn_values
 from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import inputs_of, source_for, source_words
+from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
+from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress

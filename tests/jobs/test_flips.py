@@ -24,11 +24,11 @@ import pytest
 
 from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Run
 from daskrf.jobs.joinedlabels import kept_arrays, labels_of
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.models import read_model
+from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
