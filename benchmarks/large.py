@@ -33,13 +33,13 @@ from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.engine import engine
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
-from daskrf.jobs.models import read_model
-from daskrf.jobs.progress import Progress
+from daskrf.models.models import read_model
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.predictions import PredictionStore
+from daskrf.workers.progress import Progress
 
 N_TRAIN = 40_000
 PARTITION = 5_000  # rows

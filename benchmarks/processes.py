@@ -17,8 +17,8 @@ from common import HERE
 from counter import TaskCounter, counts
 from distributed import Client
 
-from daskrf.jobs.clusters import connect
-from daskrf.jobs.progress import Progress
+from daskrf.workers.clusters import connect
+from daskrf.workers.progress import Progress
 
 __all__ = ["Cluster", "Cost", "Times", "start_cluster", "tasks_counted"]
 

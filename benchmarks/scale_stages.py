@@ -18,12 +18,12 @@ from synthesis import Composer
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
 from daskrf.commands.fingerprint import create_store
-from daskrf.jobs.inputs import scan_inputs
 from daskrf.jobs.pieces import Partitions
-from daskrf.jobs.smiles import rejects_table, rows_table
 from daskrf.molecules import FingerprintSpec, Library, read_partition
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.measurements import read_labels
+from daskrf.sources.inputs import scan_inputs
+from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock

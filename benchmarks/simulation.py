@@ -32,13 +32,13 @@ from simulated_workers import Draws, SleepFold, SleepStage
 
 from daskrf import seeds
 from daskrf.gp import SufficientStatistics
-from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.pieces import Partitions
 from daskrf.jobs.tree import Root, Tree
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.runlog import RunLog
 from daskrf.storage.store import Store
+from daskrf.workers.execution import Task, run_tasks
 
 __all__ = ["simulate"]
 

@@ -39,10 +39,10 @@ from benchmarks.common import data_folder, parser, peak_gib, print_header, write
 from benchmarks.everyproduct import best_of_every_product, compared
 from benchmarks.fingerprint import plain_generator, plain_loop
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit, screen
-from daskrf.jobs.models import feature_map_of, read_model
-from daskrf.jobs.spacesearch import Chosen
+from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.screening import TopK
+from daskrf.screens.space.search import Chosen
 from daskrf.spaces import cut, read_space
 from daskrf.spaces.families import families
 from daskrf.spaces.ranking import Search, amplitudes, balanced_basis, pieces_of, score_piece

@@ -17,9 +17,9 @@ import pandas as pd
 from distributed import Client
 
 from daskrf import fingerprint, fit, local_cluster, screen
-from daskrf.jobs.security import certificates
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
+from daskrf.workers.security import certificates
 
 _TASKS = 40  # in a round
 _BYTES = 4096  # that a task is sent

@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     from daskrf.errors import StoreError as StoreError
     from daskrf.errors import WorkerError as WorkerError
     from daskrf.features import *  # noqa: F403
+    from daskrf.fitting.lazy import gram as gram
+    from daskrf.fitting.lazy import kernel_matrix as kernel_matrix
+    from daskrf.fitting.learner import fit_map as fit_map
     from daskrf.gp.processes.exact import ExactGP as ExactGP
     from daskrf.gp.processes.local import LocalGaussianGP as LocalGaussianGP
     from daskrf.gp.processes.process import RandomFeatureGP as RandomFeatureGP
     from daskrf.gp.processes.sparse import SparseGP as SparseGP
     from daskrf.gp.sums.statistics import SufficientStatistics as SufficientStatistics
-    from daskrf.jobs.batch import jobqueue_cluster as jobqueue_cluster
-    from daskrf.jobs.clusters import connect as connect
-    from daskrf.jobs.clusters import local_cluster as local_cluster
-    from daskrf.jobs.lazy import gram as gram
-    from daskrf.jobs.lazy import kernel_matrix as kernel_matrix
-    from daskrf.jobs.learner import fit_map as fit_map
     from daskrf.jobs.shards import Shard as Shard
-    from daskrf.jobs.views import load as load
-    from daskrf.jobs.views import open_features as open_features
-    from daskrf.jobs.views import open_library as open_library
     from daskrf.kernels import *  # noqa: F403
+    from daskrf.models.views import load as load
+    from daskrf.models.views import open_features as open_features
+    from daskrf.models.views import open_library as open_library
     from daskrf.molecules.fingerprints import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.formats import TableFormat as TableFormat
+    from daskrf.workers.batch import jobqueue_cluster as jobqueue_cluster
+    from daskrf.workers.clusters import connect as connect
+    from daskrf.workers.clusters import local_cluster as local_cluster
 
 __version__ = "0.2.0.dev0"
 

@@ -158,35 +158,37 @@ TESTS = {
     "storage/zarrays": "model featurestore fingerprintstore damage",
     "storage/predictions": "predictions inspection",
     "storage/runlog": "runlog activity",
-    "jobs/": "job shards_of_job variants",
-    "jobs/batch": "batch",
-    "jobs/countarray": "lazy",
-    "jobs/clusters": "clusters preflight",
-    "jobs/directions": "directions",
-    "jobs/everylabel": "everylabel",
-    "jobs/duplicates": "hits",
-    "jobs/exactsolve": "exact",
-    "jobs/execution": "execution",
-    "jobs/fitsahead": "fitsahead",
-    "jobs/heldsignals": "../cli/test_signals",
-    "jobs/given": "given",
-    "jobs/joinedlabels": "measurements structure_key alone",
-    "jobs/lazy": "lazy",
-    "jobs/learner": "maps",
+    **dict.fromkeys(
+        ("jobs/", "workers/", "sources/", "models/", "fitting/", "screens/"), "job shards_of_job variants"
+    ),
+    "workers/batch": "batch",
+    "models/countarray": "lazy",
+    "workers/clusters": "clusters preflight",
+    "models/directions": "directions",
+    "models/everylabel": "everylabel",
+    "models/duplicates": "hits",
+    "fitting/exactsolve": "exact",
+    "workers/execution": "execution",
+    "fitting/fitsahead": "fitsahead",
+    "workers/heldsignals": "../cli/test_signals",
+    "sources/given": "given",
+    "models/joinedlabels": "measurements structure_key alone",
+    "fitting/lazy": "lazy",
+    "fitting/learner": "maps",
     "jobs/memory": "memory",
-    "jobs/passing": "passing screenfilters",
+    "screens/passing": "passing screenfilters",
     "jobs/pieces": "tree",
-    "jobs/preflight": "preflight",
-    "jobs/progress": "progress",
-    "jobs/pythonwords": "pythonwords",
+    "workers/preflight": "preflight",
+    "workers/progress": "progress",
+    "report/pythonwords": "../jobs/test_pythonwords",
     "jobs/shards": "shards",
-    "jobs/security": "security",
-    "jobs/shortlist": "exact",
-    "jobs/smiles": "lines",
-    "jobs/totals": "strips variants",
-    "jobs/toolkits": "toolkits",
+    "workers/security": "security",
+    "screens/shortlist": "exact",
+    "sources/smiles": "lines",
+    "fitting/totals": "strips variants",
+    "models/toolkits": "toolkits",
     "jobs/tree": "tree",
-    "jobs/views": "views",
+    "models/views": "views",
     "arrays": "arrays/test_arrays",
     "seeds": "seeds",
     "screening": "screening",
@@ -341,11 +343,15 @@ class Finder(ast.NodeVisitor):
             self.replace(node.slice, other)
 
 
+OF_JOBS = ("workers", "sources", "models", "fitting", "screens")  # whose tests are those of jobs
+
+
 def tests_of(path: Path) -> list[str]:
     """Return the tests of a file of the package, with the examples in it; none where the table has none."""
     name = path.relative_to(REPOSITORY / "daskrf").as_posix()
     names = {key for key in TESTS if name == f"{key}.py" or (key.endswith("/") and name.startswith(key))}
-    folder = REPOSITORY / "tests" / (name.split("/")[0] if "/" in name else "")
+    part = name.split("/")[0] if "/" in name else ""
+    folder = REPOSITORY / "tests" / ("jobs" if part in OF_JOBS else part)
     tests = TESTS[max(names, key=len)].split() if names else []
     files = [Path(os.path.normpath(folder / (test if "/" in test else f"test_{test}"))) for test in tests]
     if missing := [f"{file}.py" for file in files if not Path(f"{file}.py").exists()]:

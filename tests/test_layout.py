@@ -28,34 +28,45 @@ LAYERS = [
     "blas",
     "engine",
     "kernels",
+    "acquisition",
     "features",
+    "gp",
     "molecules",
     "spaces",
     "storage",
-    "gp",
-    "acquisition",
     "screening",
+    "workers",
     "jobs",
+    "sources",
+    "models",
+    "fitting",
+    "screens",
     "report",
     "commands",
     "cli",
 ]
 
 # The folders of a folder, in their order: the same rule holds there.
-GROUPS = {"gp": ["sums", "solve", "processes", "choice", "validation"]}
+GROUPS = {
+    "gp": ["sums", "solve", "processes", "choice", "validation"],
+    "screens": ["space"],
+}
+
+# What runs on Dask.
+ON_DASK = {"workers", "jobs", "sources", "models", "fitting", "screens", "commands"}
 
 # Who may import these at all.
 ONLY = {
     "rdkit": {"molecules", "spaces"},
     "zarr": {"storage"},
-    "dask": {"jobs", "commands"},
-    "distributed": {"jobs", "commands"},
+    "dask": ON_DASK,
+    "distributed": ON_DASK,
     "matplotlib": {"report"},
     "numba": {"engine"},
     "llvmlite": {"engine"},
     "obstore": {"files"},
     "openpyxl": {"molecules"},
-    "pyarrow": {"molecules", "storage", "jobs", "commands", "report"},
+    "pyarrow": {"molecules", "storage", "report", *ON_DASK},
     "click": {"cli"},
     "rich": {"cli"},
 }
@@ -180,7 +191,7 @@ def test_imports_point_upwards(path):
         ("storage", "from rdkit import Chem"),
         ("gp", "import dask.array"),
         ("gp", "import pyarrow"),
-        ("gp", "from daskrf.jobs import lazy"),
+        ("gp", "from daskrf.fitting import lazy"),
         ("features", "from daskrf import molecules"),
         ("engine", "def f():\n    import sklearn"),
         ("gp", "from daskrf.engine.cpu.popcount import bit_gram"),
@@ -237,7 +248,7 @@ def test_a_circle_of_files_is_found(late: str) -> None:
     assert circle({"a.b": "from a.d import e", "a.d": "import numpy", "a.f": late}) == []
 
 
-# How a job is shared, locked and checked is known in jobs/ alone.
+# How a job is shared, locked and checked is known to jobs and what they are made of alone.
 OF_JOBS = {"Share", "Shard", "StoreLock", "check_disk"}
 OF_MODULES = {"memory": "check", "job": "check_disk"}
 EXCEPT = {"storage/lock.py", "__init__.py"}  # where locks are defined, and where public names are gathered
@@ -274,7 +285,7 @@ def names_of_jobs(source: str) -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_only_jobs_know_of_shards_locks_and_limits(path):
-    if part_of(path) != "jobs" and path.relative_to(PACKAGE).as_posix() not in EXCEPT:
+    if part_of(path) not in ON_DASK - {"commands"} and path.relative_to(PACKAGE).as_posix() not in EXCEPT:
         assert names_of_jobs(path.read_text()) == set()
 
 
@@ -296,7 +307,7 @@ def test_a_name_of_jobs_is_found(source):
 
 # What one map alone is like, nothing that runs, stores or shows a map asks for.
 OF_MAPS = {"gram_block", "refuse_half", "LandmarkMap", *(cls.__name__ for cls in known_maps())}
-WITHOUT_MAPS = ("jobs", "commands", "storage", "cli", "report")
+WITHOUT_MAPS = ("storage", *ON_DASK, "cli", "report")
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in WITHOUT_MAPS], ids=relative)

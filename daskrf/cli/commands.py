@@ -23,11 +23,11 @@ from daskrf.cli.session import at_work
 from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
-from daskrf.jobs.clients import client_of
-from daskrf.jobs.given import taking_data
 from daskrf.kernels import Kernel
 from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
+from daskrf.sources.given import taking_data
 from daskrf.storage.kinds import kind_of
+from daskrf.workers.clients import client_of
 
 __all__ = ["command_of", "commands"]
 

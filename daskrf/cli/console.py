@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from daskrf.errors import printable
-from daskrf.jobs.progress import Progress
 from daskrf.quantities import amount, duration
+from daskrf.workers.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

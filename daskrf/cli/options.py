@@ -307,5 +307,5 @@ _WHERE = {
 
 
 def where_option(parameter: Parameter) -> SectionOption:
-    """Return the option for a parameter of `daskrf.jobs.clients.client_of`, or for one on job shares."""
+    """Return the option for a parameter of `daskrf.workers.clients.client_of`, or for one on job shares."""
     return option_of(parameter, replace(_WHERE[parameter.name], section=CLUSTER))

@@ -14,10 +14,10 @@ import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.cli.options import Session
-from daskrf.jobs.calls import stop_within
-from daskrf.jobs.clients import client_of
-from daskrf.jobs.clusters import QueuedClient, worker_memory, worker_threads
 from daskrf.quantities import amount, format_bytes
+from daskrf.workers.calls import stop_within
+from daskrf.workers.clients import client_of
+from daskrf.workers.clusters import QueuedClient, worker_memory, worker_threads
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -53,7 +53,7 @@ class Signals:
         progress = self._session.progress
         if progress is None or not progress.stoppable or progress.stopping:
             raise KeyboardInterrupt
-        from daskrf.jobs.calls import stop_within
+        from daskrf.workers.calls import stop_within
 
         progress.stopping = True
         # Both run in their own threads: the main one may hold the stream's lock, or be in a long call.

@@ -21,11 +21,11 @@ READING = Option(section="Reading the files")
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function of a command as Python calls it.
 
-    It takes data: see `daskrf.jobs.given.taking_data`. Its errors name arguments, too, not options alone.
+    It takes data: see `daskrf.sources.given.taking_data`. Its errors name arguments, too, not options alone.
     """
     from daskrf.errors import DaskrfError
-    from daskrf.jobs.given import taking_data
-    from daskrf.jobs.pythonwords import in_python
+    from daskrf.report.pythonwords import in_python
+    from daskrf.sources.given import taking_data
 
     taking = taking_data(function)
 

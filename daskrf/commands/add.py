@@ -20,6 +20,7 @@ from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction, need_of_solve
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
+from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
@@ -27,17 +28,14 @@ from daskrf.gp.processes.weightedsum import Process
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.validation.agreement import Agreement, agreement, impossible
-from daskrf.jobs.directions import check_conventions, directions_of, largest_best
-from daskrf.jobs.exactsolve import Equations, need_of_solution, solve_exact
-from daskrf.jobs.given import Data
 from daskrf.jobs.job import Job, Need, Run, run
-from daskrf.jobs.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
 from daskrf.jobs.memory import Making
-from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.rounds import best_of, redirected, rounds_of
-from daskrf.jobs.toolkits import check_toolkit
+from daskrf.models.directions import check_conventions, directions_of, largest_best
+from daskrf.models.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
+from daskrf.models.models import Model, feature_map_of, read_model
+from daskrf.models.rounds import best_of, redirected, rounds_of
+from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.columns import smiles_position
 from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
@@ -48,12 +46,14 @@ from daskrf.molecules.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
+from daskrf.sources.given import Data
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.store import hash_of
+from daskrf.workers.progress import Progress
 
 __all__ = ["AddReport", "add"]
 

@@ -8,7 +8,6 @@ import os
 from dataclasses import dataclass
 
 from daskrf.errors import InputError
-from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
@@ -19,6 +18,7 @@ from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
 from daskrf.spaces.spacefiles import read_space
 from daskrf.spaces.synthons import check_spec
+from daskrf.workers.progress import Progress
 
 __all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]
 

@@ -34,21 +34,18 @@ from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path
 from daskrf.files.disk import work_folder
+from daskrf.fitting.exactsolve import need_of_gathering
+from daskrf.fitting.fitsahead import FitsAhead
+from daskrf.fitting.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
 from daskrf.gp.validation.calibration import probability_link
-from daskrf.jobs.everylabel import EveryLabel
-from daskrf.jobs.exactsolve import need_of_gathering
-from daskrf.jobs.fitsahead import FitsAhead
-from daskrf.jobs.given import Data
-from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress, Within
-from daskrf.jobs.sources import making_of
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
+from daskrf.models.everylabel import EveryLabel
 from daskrf.molecules import given_words
 from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.measurements import Reading, read_column
@@ -77,12 +74,15 @@ from daskrf.report.merit import (
     top_found,
 )
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
+from daskrf.sources.given import Data
+from daskrf.sources.sources import making_of
 from daskrf.storage.descriptions import kinds_words
 from daskrf.storage.hits import write_hits, write_recorded
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.labels import match_labels
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
+from daskrf.workers.progress import Progress, Within
 
 __all__ = ["EvaluationReport", "evaluate"]
 

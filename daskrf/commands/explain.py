@@ -16,10 +16,10 @@ from daskrf.errors import OptionError, check_type
 from daskrf.files.backend import as_path
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
-from daskrf.jobs.directions import target_of
-from daskrf.jobs.labelled import labelled_smiles
-from daskrf.jobs.toolkits import check_toolkit
-from daskrf.jobs.views import Predictor, load
+from daskrf.models.directions import target_of
+from daskrf.models.labelled import labelled_smiles
+from daskrf.models.toolkits import check_toolkit
+from daskrf.models.views import Predictor, load
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.environments import drawn_with_weights, without_atoms
 from daskrf.molecules.similarity import nearest

@@ -18,13 +18,16 @@ from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.files.backend import absolute, as_path
+from daskrf.fitting.lazy import featurize_array
+from daskrf.fitting.learner import prepared
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
-from daskrf.jobs.lazy import featurize_array
-from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import (
+from daskrf.molecules import FingerprintSpec
+from daskrf.parameters import Command
+from daskrf.quantities import amount, features_words
+from daskrf.report.notebook import Shown
+from daskrf.sources.sources import (
     FingerprintSource,
     check_map,
     check_map_for,
@@ -33,14 +36,11 @@ from daskrf.jobs.sources import (
     map_for,
     planned_rows,
 )
-from daskrf.molecules import FingerprintSpec
-from daskrf.parameters import Command
-from daskrf.quantities import amount, features_words
-from daskrf.report.notebook import Shown
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.kinds import check_output
 from daskrf.storage.store import CommitRecord
+from daskrf.workers.progress import Progress
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
 

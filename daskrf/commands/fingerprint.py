@@ -18,12 +18,8 @@ from daskrf.errors import InputError, StoreError, check_type
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
 from daskrf.jobs import memory
-from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import library_of, tables_of
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.smiles import fingerprints_of, rejects_table
 from daskrf.molecules import (
     Fingerprinter,
     FingerprintSpec,
@@ -38,11 +34,15 @@ from daskrf.molecules.toolkit import Toolkit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
+from daskrf.sources.given import Data
+from daskrf.sources.inputs import library_of, tables_of
+from daskrf.sources.smiles import fingerprints_of, rejects_table
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.store import CommitRecord
+from daskrf.workers.progress import Progress
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
 

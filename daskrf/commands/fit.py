@@ -22,6 +22,16 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, map_key, undecided
 from daskrf.files.backend import absolute, as_path, backend
 from daskrf.files.disk import work_folder
+from daskrf.fitting.exactsolve import (
+    Equations,
+    Fingerprints,
+    need_of_exact,
+    solve_exact,
+    why_not_exact,
+)
+from daskrf.fitting.learner import prepared
+from daskrf.fitting.mapsearch import Search, found_map
+from daskrf.fitting.totals import Labelled, Sums
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.choice.lengthscale import LengthScaleSearch, stand_in
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
@@ -37,40 +47,18 @@ from daskrf.gp.solve.solvers import check_eigen_size
 from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.sums.statistics import Precision
 from daskrf.gp.sums.sums import STRIP_BYTES, Statistics, Summation, precision_for
-from daskrf.jobs.directions import check_conventions, direction_of, directions_of
-from daskrf.jobs.exactsolve import (
-    Equations,
-    Fingerprints,
-    need_of_exact,
-    solve_exact,
-    why_not_exact,
-)
-from daskrf.jobs.given import Data
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
-from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
-from daskrf.jobs.learner import prepared
-from daskrf.jobs.mapsearch import Search, found_map
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
-from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.rounds import identity_after, redirected, rounds_of
-from daskrf.jobs.sources import (
-    FeatureSource,
-    FingerprintSource,
-    Source,
-    check_map_for,
-    folding_words,
-    making_of,
-    map_for,
-    open_source,
-)
-from daskrf.jobs.toolkits import toolkit_of
-from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.weightedmean import kernel_on_first
+from daskrf.models.directions import check_conventions, direction_of, directions_of
+from daskrf.models.joinedlabels import LabelFiles, labels_of, other_molecules
+from daskrf.models.labelled import SMILES, smiles_array, smiles_of_rows
+from daskrf.models.models import Model, read_model
+from daskrf.models.rounds import identity_after, redirected, rounds_of
+from daskrf.models.toolkits import toolkit_of
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.columns import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
@@ -81,6 +69,17 @@ from daskrf.molecules.values import Scale, is_concentration
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words, listed
 from daskrf.report.notebook import Shown
+from daskrf.sources.given import Data
+from daskrf.sources.sources import (
+    FeatureSource,
+    FingerprintSource,
+    Source,
+    check_map_for,
+    folding_words,
+    making_of,
+    map_for,
+    open_source,
+)
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.kinds import check_output, kind_of
@@ -88,6 +87,7 @@ from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
+from daskrf.workers.progress import Progress
 
 __all__ = [
     "FitReport",

@@ -28,30 +28,30 @@ from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import WeightedSum
 from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
-from daskrf.jobs.directions import words
-from daskrf.jobs.draws import drawn_function
 from daskrf.jobs.job import Need, Run, run
-from daskrf.jobs.models import Model
-from daskrf.jobs.modelsource import source_for
-from daskrf.jobs.passing import Excluded, Passing
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.rounds import rounds_of
-from daskrf.jobs.sources import Block, Source
-from daskrf.jobs.spacehits import Candidates as ProductTable
-from daskrf.jobs.spaceranking import ranks_itself
-from daskrf.jobs.spacescreen import BELOW, DEEPEST, MORE, SpaceScreen
-from daskrf.jobs.targets import Measured
+from daskrf.models.directions import words
+from daskrf.models.models import Model
+from daskrf.models.modelsource import source_for
+from daskrf.models.rounds import rounds_of
+from daskrf.models.targets import Measured
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import KnownStructures, Level, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
+from daskrf.screens.draws import drawn_function
+from daskrf.screens.passing import Excluded, Passing
+from daskrf.screens.space.hits import Candidates as ProductTable
+from daskrf.screens.space.screen import BELOW, DEEPEST, MORE, SpaceScreen
+from daskrf.screens.space.surrogate import ranks_itself
+from daskrf.sources.sources import Block, Source
 from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
 from daskrf.spaces.spacefiles import space_among
+from daskrf.workers.progress import Progress
 
 __all__ = ["FoundReport", "found"]
 

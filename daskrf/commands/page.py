@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import as_path, backend
-from daskrf.jobs.models import Model, read_model
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.wholefile import molecules_in
+from daskrf.models.models import Model, read_model
 from daskrf.parameters import Command
 from daskrf.quantities import amount, format_bytes
 from daskrf.report.annotation import Known
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, MOST
+from daskrf.sources.wholefile import molecules_in
 from daskrf.storage.hits import hits_at, write_recorded
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.predictions import PredictionStore
+from daskrf.workers.progress import Progress
 
 __all__ = ["PageReport", "page"]
 

@@ -23,26 +23,26 @@ from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
+from daskrf.fitting.exactsolve import need_of_solution
+from daskrf.fitting.learner import need_of_learning
 from daskrf.gp import ExactGP, choose_exponent, gp_for
 from daskrf.gp.choice.lengthscale import stand_in
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import Summation, precision_for
-from daskrf.jobs.exactsolve import need_of_solution
-from daskrf.jobs.inputs import scan_inputs, tables_of
 from daskrf.jobs.job import Need, Run
-from daskrf.jobs.learner import need_of_learning
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.smiles import rejects_table, rows_table
-from daskrf.jobs.sources import check_map, map_for
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, format_bytes
 from daskrf.report.notebook import Shown
+from daskrf.sources.inputs import scan_inputs, tables_of
+from daskrf.sources.smiles import rejects_table, rows_table
+from daskrf.sources.sources import check_map, map_for
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.workers.progress import Progress
 
 __all__ = ["PlanReport", "StageCost", "plan"]
 
@@ -342,7 +342,7 @@ def _time_features(
     _, seconds = _timed(statistics.update, phi, y)
     note = "a labelled molecule, besides its features"
     n_strips = len(SumsShape.of(feature_map).strips(M))
-    if n_strips > 1 and not bits:  # see `daskrf.jobs.totals`
+    if n_strips > 1 and not bits:  # see `daskrf.fitting.totals`
         note += f", which are made {n_strips + 1} times, or read as often where they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
     gp = gp_for(feature_map, mean=0.0, signal_variance=1.0, noise_variance=1.0).fit_statistics(

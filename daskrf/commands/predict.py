@@ -18,14 +18,10 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, as_list, as_path
 from daskrf.files.disk import work_folder
-from daskrf.jobs.given import Data, is_given
-from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
-from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import Block, Source, making_of
+from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
+from daskrf.models.modelsource import source_for
 from daskrf.molecules import TableFormat, lay_out
 from daskrf.molecules.frames import INDEX, InputIndex
 from daskrf.molecules.spec import Fragments
@@ -33,6 +29,9 @@ from daskrf.parameters import Command
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
+from daskrf.sources.given import Data, is_given
+from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.sources import Block, Source, making_of
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.kinds import check_output
 from daskrf.storage.outputs import earlier_output
@@ -40,6 +39,7 @@ from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.rowstore import REJECT_SCHEMA
 from daskrf.storage.store import REJECTS, CommitRecord
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
+from daskrf.workers.progress import Progress
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
 

@@ -27,8 +27,6 @@ from daskrf.errors import InputError
 from daskrf.features import default_map
 from daskrf.files.backend import as_path
 from daskrf.gp import Calibration, calibration_report
-from daskrf.jobs.execution import Task, run_tasks
-from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec, objective
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.parameters import Command, Option
@@ -41,6 +39,8 @@ from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded
 from daskrf.storage.predictions import PredictionStore
+from daskrf.workers.execution import Task, run_tasks
+from daskrf.workers.progress import Progress
 
 __all__ = ["QuickstartReport", "quickstart"]
 

@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import as_path
-from daskrf.jobs.cutspaces import cut_once, left_out, no_products, without_differing
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.spacehits import product_columns
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
+from daskrf.screens.space.cutspaces import cut_once, left_out, no_products, without_differing
+from daskrf.screens.space.hits import product_columns
 from daskrf.seeds import check_seed
 from daskrf.spaces import CutSpace, read_space
 from daskrf.spaces.families import decoded, starts_of
@@ -31,6 +30,7 @@ from daskrf.spaces.sampling import inside, random_numbers
 from daskrf.storage.hits import write_hits
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
+from daskrf.workers.progress import Progress
 
 __all__ = ["SampleReport", "sample"]
 

@@ -22,26 +22,18 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
+from daskrf.fitting.learner import sampled_rows
 from daskrf.gp.processes.separate import process_of, processes_of
 from daskrf.gp.processes.weightedsum import Target, WeightedSum, targets_in
-from daskrf.jobs.directions import maximizes, words
-from daskrf.jobs.draws import drawn_function, drawn_values, leave_draws, source_of_draws
-from daskrf.jobs.duplicates import duplicates
-from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
-from daskrf.jobs.models import Model, need_of_model, open_model, predictions_of, read_model, score_seconds
-from daskrf.jobs.modelsource import source_for
-from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
-from daskrf.jobs.sources import Block, Source, making_of
-from daskrf.jobs.spacescreen import SpaceScreen
-from daskrf.jobs.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.jobs.tree import Reduction, Root, Tree
+from daskrf.models.directions import maximizes, words
+from daskrf.models.duplicates import duplicates
+from daskrf.models.models import Model, need_of_model, open_model, predictions_of, read_model, score_seconds
+from daskrf.models.modelsource import source_for
+from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, Level
@@ -51,12 +43,20 @@ from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
+from daskrf.screens.draws import drawn_function, drawn_values, leave_draws, source_of_draws
+from daskrf.screens.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
+from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
+from daskrf.screens.space.screen import SpaceScreen
+from daskrf.sources.given import Data
+from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.sources import Block, Source, making_of
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
+from daskrf.workers.progress import Progress
 
 __all__ = ["ScreenReport", "screen"]
 
@@ -365,7 +365,7 @@ class ScreenJob(Job[ScreenReport]):
     seed: int
     rule: Acquisition
     maximize: bool | None
-    asked: Any  # a target; see `daskrf.jobs.targets.ranked_target`
+    asked: Any  # a target; see `daskrf.models.targets.ranked_target`
     exclude_labelled: bool
     overwrite: bool
     shortlist: float | None = None

@@ -46,25 +46,14 @@ from daskrf.files.backend import as_list, as_path, backend
 from daskrf.files.disk import file_errors
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
-from daskrf.jobs.directions import maximizes, target_of, words
-from daskrf.jobs.draws import drawn_values
-from daskrf.jobs.given import Data
-from daskrf.jobs.inputs import inputs_of, source_words
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
-from daskrf.jobs.models import Model, read_model
-from daskrf.jobs.modelsource import source_for
-from daskrf.jobs.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import AnyShard, ShardReport
-from daskrf.jobs.shortlist import n_candidates
-from daskrf.jobs.sources import Block, Source
-from daskrf.jobs.spacehits import Candidates as Products
-from daskrf.jobs.spaceranking import ranks_itself
-from daskrf.jobs.spacescreen import SpaceScreen
-from daskrf.jobs.targets import measured_of, names_in
-from daskrf.jobs.wholefile import smiles_in
+from daskrf.models.directions import maximizes, target_of, words
+from daskrf.models.models import Model, read_model
+from daskrf.models.modelsource import source_for
+from daskrf.models.targets import measured_of, names_in
 from daskrf.molecules import TableFormat, given_words
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Limit, limits_of
@@ -78,11 +67,22 @@ from daskrf.report.hitspage import write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
+from daskrf.screens.draws import drawn_values
+from daskrf.screens.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
+from daskrf.screens.shortlist import n_candidates
+from daskrf.screens.space.hits import Candidates as Products
+from daskrf.screens.space.screen import SpaceScreen
+from daskrf.screens.space.surrogate import ranks_itself
+from daskrf.sources.given import Data
+from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.sources import Block, Source
+from daskrf.sources.wholefile import smiles_in
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
+from daskrf.workers.progress import Progress
 
 __all__ = ["SuggestReport", "suggest"]
 

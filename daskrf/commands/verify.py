@@ -15,14 +15,13 @@ from daskrf.commands.fingerprint import FingerprintStage
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import absolute, as_path, backend, is_file
 from daskrf.jobs.job import Job, Run, run
-from daskrf.jobs.mapreference import rebuild
-from daskrf.jobs.models import read_model
 from daskrf.jobs.pieces import Partitions, Pieces
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import FingerprintSource, planned_rows
+from daskrf.models.models import read_model
 from daskrf.molecules import Library
 from daskrf.parameters import Command
 from daskrf.report.notebook import Shown
+from daskrf.sources.mapreference import rebuild
+from daskrf.sources.sources import FingerprintSource, planned_rows
 from daskrf.storage import inspection
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -30,6 +29,7 @@ from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import KIND_NAMES, Store
+from daskrf.workers.progress import Progress
 
 __all__ = ["VerifyReport", "verify"]
 

@@ -31,15 +31,15 @@ from daskrf.files.backend import (
 )
 from daskrf.files.disk import file_errors, is_work_folder, work_folder
 from daskrf.jobs import memory
-from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
 from daskrf.quantities import format_bytes
 from daskrf.storage.lock import LOCK_FILE
 from daskrf.storage.runlog import RunLog, first_sentence, seconds_of
 from daskrf.storage.store import Store
+from daskrf.workers.clusters import worker_memory
+from daskrf.workers.progress import Progress, Recorded
 
 __all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
 

@@ -17,13 +17,13 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import StoreError, WorkerError
 from daskrf.files.backend import absolute
 from daskrf.files.disk import crc32c_of
-from daskrf.jobs.calls import check_stop
-from daskrf.jobs.clusters import worker_threads
-from daskrf.jobs.execution import Task, run_tasks
-from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.quantities import amount
 from daskrf.storage.store import CommitRecord, Store, hash_of
+from daskrf.workers.calls import check_stop
+from daskrf.workers.clusters import worker_threads
+from daskrf.workers.execution import Task, run_tasks
+from daskrf.workers.progress import Progress
 
 __all__ = [
     "Done",

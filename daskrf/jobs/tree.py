@@ -28,12 +28,12 @@ from distributed import Client
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.files.backend import absolute, backend
-from daskrf.jobs.execution import Task
 from daskrf.jobs.pieces import submit
-from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.storage.model import find_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
+from daskrf.workers.execution import Task
+from daskrf.workers.progress import Progress
 
 __all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "lazy", "parents"]
 

@@ -276,8 +276,8 @@ class RowBatch:
 def given_words(path: str | os.PathLike[str]) -> str:
     """Return what stands in a file that was written for data in the place of a file; "" for any other file.
 
-    See `daskrf.jobs.given`, which writes such files in folders that end in ".given", under the name of what
-    is in them, with their number and a digest.
+    See `daskrf.sources.given`, which writes such files in folders that end in ".given", under the name of
+    what is in them, with their number and a digest.
 
     Examples
     --------

@@ -19,8 +19,8 @@ from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import Target, WeightedSum, values_of
 from daskrf.gp.validation.calibration import coverage, r2, rmse
 from daskrf.gp.validation.leaveoneout import leave_one_out
-from daskrf.jobs.models import Model
-from daskrf.jobs.targets import measured_of, ranked_target
+from daskrf.models.models import Model
+from daskrf.models.targets import measured_of, ranked_target
 from daskrf.quantities import amount, listed
 from daskrf.report.annotation import Known
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation

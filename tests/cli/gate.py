@@ -13,8 +13,8 @@ from pathlib import Path
 
 from daskrf.commands import fit as fitting
 from daskrf.commands.fingerprint import FingerprintStage
-from daskrf.jobs import calls
-from daskrf.jobs.totals import Sums
+from daskrf.fitting.totals import Sums
+from daskrf.workers import calls
 
 _DIRECTORY = Path(os.environ["DASKRF_GATE"])
 fitting._GROUP_ROWS = (20, 40)

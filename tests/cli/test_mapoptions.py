@@ -32,7 +32,6 @@ from daskrf.features import (
     known_maps,
 )
 from daskrf.gp import ExactGP, LocalGaussianGP
-from daskrf.jobs.models import read_model
 from daskrf.kernels import (
     Composition,
     DotProduct,
@@ -45,6 +44,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
+from daskrf.models.models import read_model
 from daskrf.molecules import objective
 from daskrf.molecules.enumeration import enumerate_to_file
 
@@ -360,7 +360,7 @@ def test_options_that_do_not_go_together(
 def test_too_many_labels_take_features(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daskrf.jobs.exactsolve._MOST_MINUTES", 0)
+    monkeypatch.setattr("daskrf.fitting.exactsolve._MOST_MINUTES", 0)
     fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
     assert run([*fit, "--kernel", "dot-product"]) == 0
     assert "for 80 labels, an exact one would take about 0 minutes here" in capsys.readouterr().err

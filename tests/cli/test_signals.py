@@ -16,10 +16,10 @@ import pytest
 from daskrf.cli import session
 from daskrf.cli.options import Session
 from daskrf.cli.signals import Signals
-from daskrf.jobs import clusters
-from daskrf.jobs.clusters import local_cluster
-from daskrf.jobs.heldsignals import SignalsHeld
-from daskrf.jobs.progress import Progress
+from daskrf.workers import clusters
+from daskrf.workers.clusters import local_cluster
+from daskrf.workers.heldsignals import SignalsHeld
+from daskrf.workers.progress import Progress
 
 
 @pytest.mark.parametrize("in_time", [True, False])

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from distributed import Client
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.jobs.progress import Progress
+from daskrf.workers.progress import Progress
 from tests.jobs.job import assert_same_job, data_digests, model_arrays
 
 __all__ = ["Job", "assert_same_job", "assert_same_part", "await_true", "write_inputs"]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cluster.slurm_lab.lab import Lab
-from daskrf.jobs.batch import _variable
-from daskrf.jobs.clusters import CONFIG
+from daskrf.workers.batch import _variable
+from daskrf.workers.clusters import CONFIG
 from tests.cluster.job import FULL, Job, assert_same_job, await_true
 
 WAITING = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING")

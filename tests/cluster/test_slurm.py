@@ -18,8 +18,8 @@ from distributed import Client
 from cluster.slurm_lab.lab import Lab
 from daskrf import fit, jobqueue_cluster, local_cluster, screen
 from daskrf.cli.app import run
-from daskrf.jobs.batch import LISTINGS
-from daskrf.jobs.progress import Progress
+from daskrf.workers.batch import LISTINGS
+from daskrf.workers.progress import Progress
 from tests.cluster.job import Job, assert_same_job, assert_same_part, await_true
 from tests.jobs.job import model_arrays
 
@@ -106,7 +106,7 @@ def test_an_exact_process_is_solved_and_screened_though_a_job_is_cancelled(
 ) -> None:
     """Workers compute panels of products, as they do for tens of thousands of labels."""
     monkeypatch.setattr("daskrf.gp.solve.kernelmatrix._TILE", 128)
-    monkeypatch.setattr("daskrf.jobs.exactsolve._on_workers", lambda client, n_rows: client is not None)
+    monkeypatch.setattr("daskrf.fitting.exactsolve._on_workers", lambda client, n_rows: client is not None)
     store = str(done / "fp")
 
     def solve(client: Client, out: Path) -> None:

@@ -26,7 +26,7 @@ from distributed import Client, WorkerPlugin, get_worker
 FINGERPRINT = "daskrf.commands.fingerprint:FingerprintStage.make"
 FEATURIZE = "daskrf.commands.featurize:FeaturizeStage.make"
 PREDICT = "daskrf.commands.predict:PredictStage.make"
-FIT = "daskrf.jobs.totals:Sums.from_chunk"
+FIT = "daskrf.fitting.totals:Sums.from_chunk"
 SCREEN = "daskrf.commands.screen:Search.from_chunk"
 WORK = (FINGERPRINT, FEATURIZE, FIT, PREDICT, SCREEN)  # the bodies of all tasks, in the order of the job
 PUBLISH = "daskrf.storage.store:Store.publish"  # a partition is staged, nothing of it has its final name

@@ -38,10 +38,10 @@ from tests.faults.test_workers import left_over
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
 SCORED = "daskrf.commands.suggest:Candidates.add"  # blocks of a library
-SEARCHED = "daskrf.jobs.spacesearch:SpaceSearch.add"  # blocks of products
-PREDICTED = "daskrf.jobs.heldout:ExactHeldOut.fitted"
+SEARCHED = "daskrf.screens.space.search:SpaceSearch.add"  # blocks of products
+PREDICTED = "daskrf.fitting.heldout:ExactHeldOut.fitted"
 MADE = "daskrf.storage.model:write_checkpoint"  # what is made once
-PRODUCT = "daskrf.jobs.exactsolve:write_checkpoint"
+PRODUCT = "daskrf.fitting.exactsolve:write_checkpoint"
 TABLE = "daskrf.commands.suggest:write_molecules"
 DURABLE = (CHECKPOINT, PREDICTED)  # what is done once, but for what was in hand
 TARGETS = (SCORED, SEARCHED, MADE, PRODUCT, *DURABLE, TABLE, "os:replace", "os:fsync", "shutil:rmtree")
@@ -51,11 +51,11 @@ KILLS = 4  # of a command, unless it ends before
 # A small library is scored in many pieces, and a small space is searched as a large one is.
 SMALL = {
     "daskrf.commands.screen._LEAST_ROWS": 1,
-    "daskrf.jobs.cutspaces.COMPARED": 2,
-    "daskrf.jobs.spacescreen.SAMPLE": 300,
-    "daskrf.jobs.spacescreen.BELOW": 50,
-    "daskrf.jobs.spacescreen.LEAST_SHORTLIST": 30,
-    "daskrf.jobs.spaceranking._TRIALS": 3,
+    "daskrf.screens.space.cutspaces.COMPARED": 2,
+    "daskrf.screens.space.screen.SAMPLE": 300,
+    "daskrf.screens.space.screen.BELOW": 50,
+    "daskrf.screens.space.screen.LEAST_SHORTLIST": 30,
+    "daskrf.screens.space.surrogate._TRIALS": 3,
     "daskrf.spaces.ranking.PIECE_FLOP": 1.0,
     "daskrf.spaces.ranking.LEAST_ROWS": 60,
 }

@@ -11,12 +11,12 @@ from distributed import Client
 
 from daskrf import fingerprint, fit, load
 from daskrf.files.disk import work_folder
-from daskrf.jobs import exactsolve
+from daskrf.fitting import exactsolve
 from tests.faults.injection import Crash, Fault, Injector, on_workers
 from tests.jobs.job import model_arrays
 
-BLOCKS = "daskrf.jobs.exactsolve:Blocks.leave"
-LEFT = "daskrf.jobs.exactsolve:write_checkpoint"
+BLOCKS = "daskrf.fitting.exactsolve:Blocks.leave"
+LEFT = "daskrf.fitting.exactsolve:write_checkpoint"
 EXACT: dict[str, Any] = {
     "process": "exact", "quick": True, "solver": "cg", "n_landmarks": 30, "n_features": 512, "n_draws": 4,
     "noise_variance": 0.05, "tolerance": 1e-4,

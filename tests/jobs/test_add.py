@@ -18,7 +18,7 @@ from daskrf.commands import add as adding
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.features.landmarks import LandmarkFeatures
-from daskrf.jobs.models import read_model
+from daskrf.models.models import read_model
 from daskrf.storage import model as storage
 from tests.jobs.job import FEATURES, data_digests
 

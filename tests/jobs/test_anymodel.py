@@ -25,13 +25,15 @@ from daskrf import (
 )
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import OptionError, StoreError
-from daskrf.jobs import cutspaces, spaceranking, spacescreen
-from daskrf.jobs.models import read_model
-from daskrf.jobs.productpool import Pool
-from daskrf.jobs.productscores import ProductScores, Scored
-from daskrf.jobs.spacescreen import Missed
+from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.structures import KnownStructures
+from daskrf.screens.space import cutspaces
+from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space import surrogate as spaceranking
+from daskrf.screens.space.productpool import Pool
+from daskrf.screens.space.productscores import ProductScores, Scored
+from daskrf.screens.space.screen import Missed
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import decoded
 from tests.naive.spaces import Made, best_products, every_product

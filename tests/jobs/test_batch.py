@@ -19,8 +19,8 @@ from distributed import Client
 from distributed.security import Security
 
 from daskrf.errors import InputError
-from daskrf.jobs.batch import Batch, configured, jobqueue_cluster, started
-from daskrf.jobs.security import written
+from daskrf.workers.batch import Batch, configured, jobqueue_cluster, started
+from daskrf.workers.security import written
 
 CONFIGURATIONS = Path(__file__).resolve().parents[2] / "cluster"
 
@@ -341,7 +341,7 @@ def test_a_missing_dask_jobqueue_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 IMPORTS = """
 import signal, sys, threading
 from daskrf.errors import InputError
-from daskrf.jobs.batch import configured
+from daskrf.workers.batch import configured
 
 def first(path):
     with configured(path):

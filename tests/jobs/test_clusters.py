@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from daskrf.errors import InputError, WorkerError
-from daskrf.jobs.clients import client_of
-from daskrf.jobs.clusters import connect, local_cluster
+from daskrf.workers.clients import client_of
+from daskrf.workers.clusters import connect, local_cluster
 
 
 def listening() -> set[str]:

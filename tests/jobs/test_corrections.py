@@ -17,8 +17,8 @@ from daskrf import FingerprintSpec, TanimotoMinMaxFeatures
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.jobs import job as jobs
-from daskrf.jobs.labelled import SMILES as SMILES_ARRAY
-from daskrf.jobs.models import read_model
+from daskrf.models.labelled import SMILES as SMILES_ARRAY
+from daskrf.models.models import read_model
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage import hits, inspection, store
 from daskrf.storage.featurestore import FeatureStore
@@ -281,7 +281,7 @@ def test_a_model_that_changes_meanwhile_is_never_mixed(
 ) -> None:
     at = shutil.copytree(made, tmp_path / "at")
     other = daskrf.fit(labels(tmp_path / "more.csv", 7), output=tmp_path / "other", **FIT).model
-    from daskrf.jobs import models, views
+    from daskrf.models import models, views
 
     real = models.read_model
 

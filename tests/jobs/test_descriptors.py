@@ -25,8 +25,8 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import choose_kernel
-from daskrf.jobs.models import read_model
 from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoMinMax
+from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 

@@ -12,9 +12,9 @@ import pytest
 
 from daskrf import add, fingerprint, fit, predict, screen, status
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs.directions import direction_of, directions_of
-from daskrf.jobs.models import read_model
-from daskrf.jobs.progress import Progress
+from daskrf.models.directions import direction_of, directions_of
+from daskrf.models.models import read_model
+from daskrf.workers.progress import Progress
 from tests.jobs.job import FEATURES
 
 

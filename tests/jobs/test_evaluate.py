@@ -23,10 +23,10 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.landmarks import LandmarkFeatures
+from daskrf.fitting import heldout
 from daskrf.gp import RandomFeatureGP, choose_kernel
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.validation.calibration import probability_link
-from daskrf.jobs import heldout
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary

@@ -327,7 +327,7 @@ def test_the_kernel_is_chosen_printed_and_kept(
         == str(expected).splitlines()
     )
     assert kernel_from_state(load_model(tmp_path / "model").metadata["gp"]["kernel"]) == expected.kernel
-    monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)  # nothing is tried again
+    monkeypatch.setattr("daskrf.fitting.exactsolve.choose_kernel", None)  # nothing is tried again
     again = fit(store, inputs[1], tmp_path / "model", process="exact", noise_variance=0.5)
     assert (again.choices, again.kernel) == (report.choices, report.kernel)
     quick = fit(store, inputs[1], tmp_path / "quick", process="exact", quick=True)
@@ -344,7 +344,7 @@ def test_a_fit_that_was_killed_keeps_its_choice(
         patched.setattr(ExactGP, "fit", lambda *args, **kwargs: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             fit(store, inputs[1], tmp_path / "model", process="exact")
-    monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)
+    monkeypatch.setattr("daskrf.fitting.exactsolve.choose_kernel", None)
     report = fit(store, inputs[1], tmp_path / "model", process="exact")
     assert report.choices[0] is not None
 
@@ -422,7 +422,7 @@ def test_a_shortlist_that_would_be_most_of_the_library_is_none(
 ) -> None:
     fit(store, inputs[1], tmp_path / "model", direction="minimize", solver="cg", **EXACT)
     monkeypatch.setattr("daskrf.commands.screen._LEAST_LIBRARY", 100)
-    monkeypatch.setattr("daskrf.jobs.shortlist._MOST", 0.01)
+    monkeypatch.setattr("daskrf.screens.shortlist._MOST", 0.01)
     found = screen(tmp_path / "model", store, tmp_path / "hits.parquet", k=5)
     whole = screen(tmp_path / "model", store, tmp_path / "whole.parquet", k=5, shortlist=1.0)
     assert found.table.equals(whole.table)

@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError, WorkerError
-from daskrf.jobs.clusters import local_cluster
-from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.memory import LIBRARIES, libraries_of
 from daskrf.storage.runlog import RunLog, read_log
+from daskrf.workers.clusters import local_cluster
+from daskrf.workers.execution import Task, run_tasks
 
 
 def _square(x: int) -> int:
@@ -207,9 +207,9 @@ def test_results_that_leave_with_their_worker_are_made_again() -> None:
 
 def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It freezes with results that are not fetched yet, answers again, freezes, and goes for good."""
-    monkeypatch.setattr("daskrf.jobs.execution._FETCH", 0.3)
-    monkeypatch.setattr("daskrf.jobs.execution._LOOK", 0.2)
-    monkeypatch.setattr("daskrf.jobs.clusters._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("daskrf.workers.execution._FETCH", 0.3)
+    monkeypatch.setattr("daskrf.workers.execution._LOOK", 0.2)
+    monkeypatch.setattr("daskrf.workers.clusters._ANSWER_SECONDS", 0.5)
     with (
         dask.config.set({"daskrf.wait-for-workers": 1.0}),
         local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client,

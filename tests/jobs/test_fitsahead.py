@@ -7,8 +7,8 @@ import io
 import pytest
 
 from daskrf.cli.console import LineProgress, TerminalProgress
-from daskrf.jobs.fitsahead import FitsAhead
-from daskrf.jobs.progress import Within
+from daskrf.fitting.fitsahead import FitsAhead
+from daskrf.workers.progress import Within
 
 
 class Clock:

@@ -25,14 +25,14 @@ import pytest
 from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.jobs.job import Run
-from daskrf.jobs.joinedlabels import kept_arrays, labels_of
-from daskrf.jobs.mapreference import MapReference
-from daskrf.jobs.models import read_model
-from daskrf.jobs.modelsource import source_for
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
-from daskrf.jobs.smiles import planned_library
+from daskrf.models.joinedlabels import kept_arrays, labels_of
+from daskrf.models.models import read_model
+from daskrf.models.modelsource import source_for
 from daskrf.molecules import Library, read_partition, scan
 from daskrf.molecules.measurements import Reading
+from daskrf.sources.mapreference import MapReference
+from daskrf.sources.smiles import planned_library
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock

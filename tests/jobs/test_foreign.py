@@ -12,12 +12,12 @@ import pytest
 
 from daskrf import featurize, fingerprint, fit, predict, screen, status, verify
 from daskrf.errors import DaskrfError, InputError, StoreError
-from daskrf.jobs.joinedlabels import labels_of
-from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
-from daskrf.jobs.smiles import planned_library
-from daskrf.jobs.sources import Block, open_source
+from daskrf.models.joinedlabels import labels_of
+from daskrf.models.models import read_model
 from daskrf.molecules.measurements import Reading
+from daskrf.sources.smiles import planned_library
+from daskrf.sources.sources import Block, open_source
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.store import ARRAYS_FILE, plan_hash

@@ -19,9 +19,9 @@ from daskrf.commands.found import DrawnValues
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, NystromFeatures
 from daskrf.gp import ExactGP
-from daskrf.jobs.models import read_model
-from daskrf.jobs.sources import Block
 from daskrf.kernels import TanimotoMinMax
+from daskrf.models.models import read_model
+from daskrf.sources.sources import Block
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.rowstore import RowStore
 

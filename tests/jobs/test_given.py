@@ -20,9 +20,9 @@ import daskrf
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.cli.app import run
 from daskrf.errors import InputError
-from daskrf.jobs.given import as_files
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.frames import table_of
+from daskrf.sources.given import as_files
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 

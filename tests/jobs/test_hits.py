@@ -14,8 +14,8 @@ import pytest
 from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs import duplicates, labelled
-from daskrf.jobs.models import read_model
+from daskrf.models import duplicates, labelled
+from daskrf.models.models import read_model
 from tests.jobs.job import FEATURES, data_digests
 
 

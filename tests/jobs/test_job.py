@@ -25,12 +25,12 @@ from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, 
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.models import read_model
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import open_source
+from daskrf.models.models import read_model
+from daskrf.sources.sources import open_source
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import read_plan
+from daskrf.workers.progress import Progress
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
 
 

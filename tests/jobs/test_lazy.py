@@ -13,8 +13,8 @@ from scipy import sparse as sp
 from daskrf import SufficientStatistics, TanimotoMinMaxFeatures, featurize, gram
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures
+from daskrf.fitting.lazy import kernel_matrix
 from daskrf.gp import SparseGP, choose_exponent
-from daskrf.jobs.lazy import kernel_matrix
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 
 FEATURES = TanimotoMinMaxFeatures(n_components=45, random_state=2)

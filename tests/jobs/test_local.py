@@ -15,7 +15,7 @@ from sklearn.base import clone
 from daskrf import featurize, fingerprint, fit, gram, predict, screen, status
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
-from daskrf.jobs.sources import open_source
+from daskrf.sources.sources import open_source
 from daskrf.storage.predictions import PredictionStore
 
 LOCAL = LocalGaussianFeatures(75, length_scale=6.0, n_centroids=3, random_state=3)

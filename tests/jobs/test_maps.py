@@ -47,6 +47,7 @@ from daskrf.features import (
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
+from daskrf.fitting.learner import sampled_rows
 from daskrf.gp import (
     LocalGaussianGP,
     RandomFeatureGP,
@@ -56,11 +57,10 @@ from daskrf.gp import (
     gp_for,
 )
 from daskrf.gp.sums.sums import Summation
-from daskrf.jobs.learner import sampled_rows
-from daskrf.jobs.mapreference import MapReference
-from daskrf.jobs.models import read_model
-from daskrf.jobs.sources import FingerprintSource
 from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
+from daskrf.models.models import read_model
+from daskrf.sources.mapreference import MapReference
+from daskrf.sources.sources import FingerprintSource
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
@@ -238,7 +238,7 @@ def test_killed_fit_resumes_without_choosing_again(
     assert len(list(partials.glob("level-0-*/_arrays.json"))) >= 2
     with (
         patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
-        patch("daskrf.jobs.learner._fitted", None),
+        patch("daskrf.fitting.learner._fitted", None),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=MAPS["landmarks"])
     with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
@@ -253,7 +253,7 @@ def test_finished_work_is_not_done_again(inputs: tuple[Path, Path], store: Path,
     featurize(store, chosen, tmp_path / "phi")
     fit(store, inputs[1], tmp_path / "model", feature_map=chosen)
     FeatureStore.open(tmp_path / "phi").discard(2)
-    with patch("daskrf.jobs.learner._fitted", None):
+    with patch("daskrf.fitting.learner._fitted", None):
         assert featurize(store, chosen, tmp_path / "phi").made == 1
         with patch("daskrf.jobs.tree.Tree.make", None):
             again = fit(store, inputs[1], tmp_path / "model", feature_map=chosen, criterion="bound")

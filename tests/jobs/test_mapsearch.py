@@ -24,13 +24,13 @@ from daskrf import (
     status,
 )
 from daskrf.errors import InputError, StoreError
+from daskrf.fitting.mapsearch import labelled_sample
 from daskrf.gp import AutoMap, choose_length_scale, choose_map
 from daskrf.gp.choice.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
-from daskrf.jobs.joinedlabels import labels_of
-from daskrf.jobs.mapsearch import labelled_sample
-from daskrf.jobs.models import read_model
 from daskrf.kernels import Gaussian
+from daskrf.models.joinedlabels import labels_of
+from daskrf.models.models import read_model
 from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
 
@@ -109,7 +109,7 @@ def test_workers_and_shards_find_the_same(
     )
     for shard in ("1/2", "0/2"):
         fit(store, inputs[1], tmp_path / "cut", feature_map=ASKED, shard=shard)
-    with patch("daskrf.jobs.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
+    with patch("daskrf.fitting.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
         cut = fit(store, inputs[1], tmp_path / "cut", feature_map=ASKED)
     assert cut.length_scale.state() == report.length_scale.state()
     assert cut.log_marginal_likelihood == report.log_marginal_likelihood
@@ -122,7 +122,7 @@ def test_what_was_found_is_not_searched_again(
     killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", feature_map=ASKED)
-    with patch("daskrf.jobs.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
+    with patch("daskrf.fitting.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
         again = fit(store, inputs[1], tmp_path / "model", feature_map=ASKED)
         there = fit(store, inputs[1], tmp_path / "model", feature_map=ASKED)
     assert again.length_scale.state() == there.length_scale.state() == report.length_scale.state()
@@ -204,7 +204,7 @@ def test_a_map_is_chosen_once(store: Path, inputs: tuple[Path, Path], tmp_path: 
     killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", feature_map=asked, client=client)
-    with patch("daskrf.jobs.mapsearch.choose_map", side_effect=AssertionError("chosen again")):
+    with patch("daskrf.fitting.mapsearch.choose_map", side_effect=AssertionError("chosen again")):
         report: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
         there: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
     X, y = sample(store, inputs[1], tmp_path / "w")

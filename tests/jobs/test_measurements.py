@@ -16,11 +16,11 @@ from scipy import sparse
 from daskrf import TanimotoMinMaxFeatures, fingerprint, fit, fit_map, predict, screen, status
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, LocalGaussianFeatures, NystromFeatures
+from daskrf.fitting.totals import of_labels
 from daskrf.gp import SeparateGP, gp_for
 from daskrf.gp.sums.chunks import sum_rows
-from daskrf.jobs.models import read_model
-from daskrf.jobs.sources import Block
-from daskrf.jobs.totals import of_labels
+from daskrf.models.models import read_model
+from daskrf.sources.sources import Block
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import data_digests, model_arrays
@@ -90,7 +90,7 @@ def test_a_mean_of_r_measurements_has_an_rth_of_the_noise(name: str, store: Path
     """The model of all measurements is that of their means, each with the noise of a mean (by the dual)."""
     rows, y = _measured(store, 1)
     labels, noise = _table(tmp_path / "labels.csv", rows, y=y), 0.3
-    with small_groups(), patch("daskrf.jobs.sources.block_rows", lambda *_, **__: 32):
+    with small_groups(), patch("daskrf.sources.sources.block_rows", lambda *_, **__: 32):
         report = fit(
             store, labels, tmp_path / "model", feature_map=MAPS[name], key="row",
             mean=0.5, signal_variance=2.0, noise_variance=noise,

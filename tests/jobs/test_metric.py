@@ -28,8 +28,8 @@ from daskrf import (
 from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
 from daskrf.gp import choose_metric
-from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.kernels import MetricGaussian
+from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.spaces import cut, read_space
 from tests.naive.spaces import Made, best_products, every_product
@@ -129,7 +129,7 @@ def test_what_was_learned_is_not_learned_again(made: Path, store: Path, tmp_path
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, made / "y.csv", tmp_path / "model", **given)
     fit(store, made / "y.csv", tmp_path / "cut", shard="1/2", **given)
-    with patch("daskrf.jobs.mapsearch.choose_metric", side_effect=AssertionError("learned again")):
+    with patch("daskrf.fitting.mapsearch.choose_metric", side_effect=AssertionError("learned again")):
         first: Any = fit(store, made / "y.csv", tmp_path / "model", **given)
         again: Any = fit(store, made / "y.csv", tmp_path / "model", **given)
         fit(store, made / "y.csv", tmp_path / "cut", shard="0/2", **given)
@@ -148,7 +148,7 @@ def test_labels_are_added_with_the_metric_that_is_there(made: Path, tmp_path: Pa
     model = tmp_path / "model"
     fit(made / "y.csv", output=model, spec=SPEC, feature_map=ASKED, direction="maximize")
     kernel = kernel_of(model)
-    with patch("daskrf.jobs.mapsearch.choose_metric", side_effect=AssertionError("learned again")):
+    with patch("daskrf.fitting.mapsearch.choose_metric", side_effect=AssertionError("learned again")):
         report = add(model, made / "new.csv")
     assert "60 labels added, 300 in all" in str(report)
     assert kernel_of(model) == kernel
@@ -157,7 +157,7 @@ def test_labels_are_added_with_the_metric_that_is_there(made: Path, tmp_path: Pa
 
 def test_an_evaluation_learns_a_metric_in_each_fold(made: Path, tmp_path: Path) -> None:
     """One that was learned from all labels would know those that are left out."""
-    with patch("daskrf.jobs.heldout.choose_metric", wraps=choose_metric) as learned:
+    with patch("daskrf.fitting.heldout.choose_metric", wraps=choose_metric) as learned:
         judged = str(evaluate(made / "y.csv", feature_map=ASKED, folds=3, direction="maximize"))
     assert [len(call.args[1]) for call in learned.call_args_list] == [160, 160, 160]
     assert "metric, mean and variances were found in each fold" in judged

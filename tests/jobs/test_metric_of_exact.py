@@ -14,11 +14,11 @@ from rdkit.Chem import Crippen
 import daskrf
 from daskrf import FingerprintSpec, add, evaluate, explain, fingerprint, fit, page, status, suggest
 from daskrf.commands import add as adding
+from daskrf.fitting import heldout
 from daskrf.gp import choose_kernel
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.jobs import heldout
-from daskrf.jobs.models import read_model
 from daskrf.kernels import MetricGaussian
+from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 

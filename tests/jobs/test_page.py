@@ -19,7 +19,7 @@ from daskrf import fingerprint, fit, page, predict, screen, status, verify
 from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp.validation.leaveoneout import leave_one_out
-from daskrf.jobs.models import read_model
+from daskrf.models.models import read_model
 from tests.jobs.job import FEATURES
 from tests.report.test_webpage import Reader
 

@@ -9,9 +9,9 @@ import pytest
 
 from daskrf import TableFormat, fingerprint
 from daskrf.errors import InputError
-from daskrf.jobs.passing import PASSED, Passing, check_columns
-from daskrf.jobs.sources import open_source
 from daskrf.molecules.filters import Filters, Limit
+from daskrf.screens.passing import PASSED, Passing, check_columns
+from daskrf.sources.sources import open_source
 
 
 def passing(folder: Path, cells: list[str], limit: Limit, step: int | None = None) -> Passing:

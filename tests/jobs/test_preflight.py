@@ -13,10 +13,10 @@ import pytest
 from distributed import Client
 
 from daskrf.errors import InputError, WorkerError
-from daskrf.jobs import preflight
-from daskrf.jobs.clusters import Jobs, QueuedClient, _check_scheduler_file
-from daskrf.jobs.execution import Task, run_tasks
-from daskrf.jobs.preflight import Absence, Expected, explained
+from daskrf.workers import preflight
+from daskrf.workers.clusters import Jobs, QueuedClient, _check_scheduler_file
+from daskrf.workers.execution import Task, run_tasks
+from daskrf.workers.preflight import Absence, Expected, explained
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytes
     timer.start()
     _check_scheduler_file(file)
     timer.join()
-    monkeypatch.setattr("daskrf.jobs.clusters._FILE_SECONDS", 0.2)
+    monkeypatch.setattr("daskrf.workers.clusters._FILE_SECONDS", 0.2)
     file.write_text('{"id": 7}')
     with pytest.raises(InputError, match=r"scheduler\.json is not a scheduler file"):
         _check_scheduler_file(file)

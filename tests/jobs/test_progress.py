@@ -12,8 +12,8 @@ from daskrf import fingerprint, fit, predict, screen
 from daskrf.errors import InputError
 from daskrf.features import TanimotoDotProductFeatures
 from daskrf.files.disk import crc32c_of
-from daskrf.jobs.progress import Progress
 from daskrf.storage.runlog import log_directory, read_log
+from daskrf.workers.progress import Progress
 from tests.jobs.job import FLAWS, N_LABELS, N_MOLECULES
 
 N_ROWS = N_MOLECULES + len(FLAWS)

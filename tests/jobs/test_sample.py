@@ -14,7 +14,7 @@ from rdkit import Chem
 from daskrf import FingerprintSpec, fit, sample, screen
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs import cutspaces
+from daskrf.screens.space import cutspaces
 from daskrf.spaces import cut, read_space
 from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import SUMS, sums_of

@@ -133,8 +133,8 @@ def test_a_shortlist_in_which_too_few_pass_is_left(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daskrf.commands.screen._LEAST_LIBRARY", 0)
-    monkeypatch.setattr("daskrf.jobs.shortlist._BEST", 5)
-    monkeypatch.setattr("daskrf.jobs.shortlist._MOST", 1.0)
+    monkeypatch.setattr("daskrf.screens.shortlist._BEST", 5)
+    monkeypatch.setattr("daskrf.screens.shortlist._MOST", 1.0)
     monkeypatch.setattr(ExactGP, "rough", lambda self: self)
     daskrf.fit(LABELS, output=tmp_path / "exact", process="exact", kernel=TanimotoMinMax(), **GIVEN)
     mean = daskrf.load(tmp_path / "exact").predict(SMILES[:N])

@@ -26,9 +26,9 @@ from distributed.security import Security
 
 from daskrf.cli.app import run
 from daskrf.errors import InputError, WorkerError
-from daskrf.jobs.clients import client_of
-from daskrf.jobs.clusters import connect, local_cluster
-from daskrf.jobs.security import certificates, certificates_to_join, private_scratch, written
+from daskrf.workers.clients import client_of
+from daskrf.workers.clusters import connect, local_cluster
+from daskrf.workers.security import certificates, certificates_to_join, private_scratch, written
 
 ONE = {"n_workers": 1, "memory_limit": "1GiB", "dashboard": False}
 
@@ -241,7 +241,7 @@ def test_certificates_for_jobs_are_files_of_this_user_alone(tmp_path: Path) -> N
 
 def exported(folder: Path, **environment: str) -> dict[str, str]:
     """Return what a launch script reads, as settings of Dask."""
-    run = [sys.executable, "-m", "daskrf.jobs.security", str(folder)]
+    run = [sys.executable, "-m", "daskrf.workers.security", str(folder)]
     printed = subprocess.run(
         run, capture_output=True, text=True, check=True, env=os.environ | environment
     ).stdout

@@ -20,8 +20,8 @@ from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import SummedProcess, WeightedSum
-from daskrf.jobs.models import feature_map_of, read_model
-from daskrf.jobs.targets import formula_of, parsed_formula, ranked_target
+from daskrf.models.models import feature_map_of, read_model
+from daskrf.models.targets import formula_of, parsed_formula, ranked_target
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 from tests.jobs.job import FEATURES

@@ -19,11 +19,11 @@ import pytest
 from daskrf import Shard, fingerprint
 from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import ShardReport
 from daskrf.molecules import FingerprintSpec
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
+from daskrf.workers.progress import Progress
 from tests.jobs.job import N_MOLECULES, data_digests
 
 
@@ -36,7 +36,7 @@ def test_what_is_no_shard_is_refused(text: Any) -> None:
 @contextmanager
 def no_scan() -> Iterator[None]:
     """Fail where input files are read from end to end."""
-    with patch("daskrf.jobs.inputs.scan_files", side_effect=AssertionError("scanned again")):
+    with patch("daskrf.sources.inputs.scan_files", side_effect=AssertionError("scanned again")):
         yield
 
 
@@ -236,7 +236,7 @@ def test_a_shard_of_the_program_ends_well_and_starts_no_workers(
     capsys: pytest.CaptureFixture[str], inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = ["fingerprint", str(inputs[0]), "-o", str(tmp_path / "fp"), "--rows-per-partition", "50"]
-    with patch("daskrf.jobs.clusters.local_cluster", side_effect=AssertionError("workers were started")):
+    with patch("daskrf.workers.clusters.local_cluster", side_effect=AssertionError("workers were started")):
         assert run([*command, "--prepare"]) == 0
         assert "is prepared for shards" in capsys.readouterr().out
         assert run([*command, "--shard", "2/3"]) == 0

@@ -16,7 +16,7 @@ from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, scree
 from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.sums.sums import strip_columns
-from daskrf.jobs.joinedlabels import labels_of
+from daskrf.models.joinedlabels import labels_of
 from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
@@ -40,9 +40,9 @@ def nothing_prepared_again() -> Iterator[None]:
     """Fail where a shard reads inputs from end to end, joins labels, learns a map or draws weights."""
     with ExitStack() as stack:
         for name in (
-            "daskrf.jobs.inputs.scan_files",
-            "daskrf.jobs.joinedlabels.join_labels",
-            "daskrf.jobs.learner._fitted",
+            "daskrf.sources.inputs.scan_files",
+            "daskrf.models.joinedlabels.join_labels",
+            "daskrf.fitting.learner._fitted",
             "daskrf.gp.processes.process.FeatureSpaceGP.draw",
         ):
             stack.enter_context(patch(name, side_effect=AssertionError(f"{name} was called again")))
@@ -103,7 +103,7 @@ def test_smiles_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
         with (
             small_groups(),
             patch("daskrf.molecules.tables.usual_rows", lambda _: 100),
-            patch("daskrf.jobs.inputs.usual_rows", lambda _: 100),
+            patch("daskrf.sources.inputs.usual_rows", lambda _: 100),
         ):
             stage(done / "model", inputs[0], tmp_path / name, **keywords)
             sharded(stage, 2, done / "model", inputs[0], tmp_path / f"by-shards-{name}", **keywords)
@@ -231,7 +231,7 @@ def test_a_resumed_fit_does_not_join_again(done: Path, inputs: tuple[Path, Path]
 
     with patch.object(fitting.Sums, "from_chunk", side_effect=Killed), pytest.raises(Killed):
         fit(done / "phi", inputs[1], tmp_path / "model")
-    with patch("daskrf.jobs.joinedlabels.join_labels", None):
+    with patch("daskrf.models.joinedlabels.join_labels", None):
         report = fit(done / "phi", inputs[1], tmp_path / "model")
     assert report.labels.matched == N_LABELS
     for name, array in model_arrays(done / "model").items():

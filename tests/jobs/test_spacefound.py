@@ -16,8 +16,10 @@ from daskrf.cli.app import run
 from daskrf.commands import found as finding
 from daskrf.errors import InputError, OptionError
 from daskrf.gp import ExactGP
-from daskrf.jobs import cutspaces, spaceranking, spacescreen
 from daskrf.kernels import TanimotoMinMax
+from daskrf.screens.space import cutspaces
+from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space import surrogate as spaceranking
 from daskrf.spaces import cut, read_space
 from tests.naive.spaces import every_product
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
@@ -152,7 +154,7 @@ def test_an_interrupted_estimate_goes_on(
         with pytest.raises(KeyboardInterrupt):
             found(tmp_path / "model", folder / "space", k=K)
     with monkeypatch.context() as patch:
-        patch.setattr("daskrf.jobs.spacesearch.SpaceSearch.add", interrupted)  # what was searched stays
-        patch.setattr("daskrf.jobs.cutspaces.cut", interrupted)
+        patch.setattr("daskrf.screens.space.search.SpaceSearch.add", interrupted)  # what was searched stays
+        patch.setattr("daskrf.screens.space.cutspaces.cut", interrupted)
         again = found(tmp_path / "model", folder / "space", k=K)
     assert again.draws == whole.draws

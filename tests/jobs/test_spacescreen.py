@@ -27,11 +27,12 @@ from daskrf import (
 )
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs import cutspaces, spacescreen
-from daskrf.jobs.models import feature_map_of, read_model
-from daskrf.jobs.spacesearch import Chosen, SpaceSearch
+from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.screening import TopK
+from daskrf.screens.space import cutspaces
+from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space.search import Chosen, SpaceSearch
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import families
 from tests.naive.spaces import Made, best_products, every_product
@@ -256,8 +257,8 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
         with pytest.raises(KeyboardInterrupt):
             screen(made / "model", made / "space", tmp_path / "again.parquet", k=30)
     with monkeypatch.context() as patch:
-        patch.setattr("daskrf.jobs.cutspaces.cut", None)  # what is cut stays
-        patch.setattr("daskrf.jobs.cutspaces.families", None)
+        patch.setattr("daskrf.screens.space.cutspaces.cut", None)  # what is cut stays
+        patch.setattr("daskrf.screens.space.cutspaces.families", None)
         resumed = screen(made / "model", made / "space", tmp_path / "again.parquet", k=30).table
     assert resumed.equals(whole)
     assert sorted(p.name for p in tmp_path.glob("*.parquet")) == [

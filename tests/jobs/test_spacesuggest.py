@@ -17,11 +17,13 @@ from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, add, finger
 from daskrf.cli.app import run
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs import cutspaces, spaceranking, spacescreen
-from daskrf.jobs.models import feature_map_of, read_model
-from daskrf.jobs.spacescreen import SpaceScreen
-from daskrf.jobs.spacesearch import SpaceSearch
+from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
+from daskrf.screens.space import cutspaces
+from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space import surrogate as spaceranking
+from daskrf.screens.space.screen import SpaceScreen
+from daskrf.screens.space.search import SpaceSearch
 from daskrf.spaces import cut, ranking, read_space
 from tests.naive import suggest as naive
 from tests.naive.spaces import Made, every_product
@@ -325,8 +327,8 @@ def test_an_interrupted_choice_goes_on(made: Path, tmp_path: Path, monkeypatch: 
         with pytest.raises(KeyboardInterrupt):
             suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10)
     with monkeypatch.context() as patch:
-        patch.setattr("daskrf.jobs.spacesearch.SpaceSearch.add", interrupted)  # what was searched stays
-        patch.setattr("daskrf.jobs.cutspaces.cut", interrupted)
+        patch.setattr("daskrf.screens.space.search.SpaceSearch.add", interrupted)  # what was searched stays
+        patch.setattr("daskrf.screens.space.cutspaces.cut", interrupted)
         assert suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10).table.equals(whole)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") and path.is_dir()]
 

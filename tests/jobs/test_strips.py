@@ -19,11 +19,11 @@ from daskrf import featurize, fingerprint, fit, local_cluster
 from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
+from daskrf.fitting.totals import Labelled, Sums
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
-from daskrf.jobs.sources import FingerprintSource
-from daskrf.jobs.totals import Labelled, Sums
+from daskrf.sources.sources import FingerprintSource
 from daskrf.storage.store import ARRAYS_FILE
 from tests.jobs.job import FEATURES, model_arrays
 

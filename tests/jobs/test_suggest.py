@@ -23,12 +23,12 @@ from daskrf.commands import screen as screening
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
-from daskrf.jobs import shortlist
-from daskrf.jobs import smiles as reading
-from daskrf.jobs.models import read_model
-from daskrf.jobs.passing import Passing
+from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
+from daskrf.screens import shortlist
+from daskrf.screens.passing import Passing
+from daskrf.sources import smiles as reading
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import record_of
 from daskrf.storage.inspection import status, verify
@@ -548,7 +548,7 @@ def test_one_process_and_two_workers_choose_the_same(made: Path, client: Any, tm
 
 
 def test_filters_say_which_demand_is_not_met(made: Path) -> None:
-    from daskrf.jobs.sources import open_source
+    from daskrf.sources.sources import open_source
 
     source = open_source(made / "fp", None, raw=True)
     filters = Filters.of("price < 40 and logp < 3", "c", (), (), columns=("price",))

@@ -14,13 +14,13 @@ import daskrf
 from daskrf import FingerprintSpec, add, featurize, fingerprint, fit, predict, screen, status, suggest
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.toolkits import check_toolkit, toolkit_of
+from daskrf.models.toolkits import check_toolkit, toolkit_of
 from daskrf.molecules import rdkit_version
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.toolkit import Toolkit
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
+from daskrf.workers.progress import Progress
 
 SMILES = ReactionLibrary().smiles(0, 40)
 LABELS = pd.DataFrame({"smiles": SMILES, "y": [len(text) % 7 for text in SMILES]})

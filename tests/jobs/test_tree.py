@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.jobs import pieces, tree
-from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.pieces import group_by_rows
-from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import Shard, Share
 from daskrf.jobs.tree import FAN_IN, Reduction, Root, Tree, parents
+from daskrf.workers.execution import Task, run_tasks
+from daskrf.workers.progress import Progress
 
 
 @dataclass

@@ -16,7 +16,7 @@ from scipy import sparse
 
 import daskrf
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.countarray import CountArray
+from daskrf.models.countarray import CountArray
 from daskrf.storage import featurestore
 from tests.jobs.job import FEATURES
 

@@ -19,7 +19,7 @@ import daskrf
 from daskrf import fit, load, predict
 from daskrf.commands.predict import MOST_PRINTED
 from daskrf.errors import InputError, OptionError
-from daskrf.jobs.given import as_files
+from daskrf.sources.given import as_files
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from daskrf import TanimotoMinMaxFeatures, add, evaluate, fit, verify
 from daskrf.errors import InputError, OptionError
-from daskrf.jobs.models import read_model
+from daskrf.models.models import read_model
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage import keptrounds
 from daskrf.storage.model import load_model

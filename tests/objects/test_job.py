@@ -119,7 +119,7 @@ def test_shards_share_a_job(remote, local_run, bucket):
 def test_an_exact_process_is_solved_predicted_and_screened(remote, local_run, workers, bucket, monkeypatch):
     """Products and their blocks are objects, too, and none is left."""
     monkeypatch.setattr("daskrf.gp.solve.kernelmatrix._TILE", 64)
-    monkeypatch.setattr("daskrf.jobs.exactsolve._on_workers", lambda client, n_rows: client is not None)
+    monkeypatch.setattr("daskrf.fitting.exactsolve._on_workers", lambda client, n_rows: client is not None)
     options = {"process": "exact", "solver": "cg", "n_draws": 4, "n_features": 512, "quick": True}
     places = {"here": (Path("out"), None), "there": (bucket, workers)}
     for out, client in places.values():

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from daskrf import FingerprintSpec
-from daskrf.jobs.spacesearch import Chosen
 from daskrf.screening import TopK
+from daskrf.screens.space.search import Chosen
 from daskrf.spaces import cut, read_space, sumranking
 from daskrf.spaces.families import decoded, families
 from daskrf.spaces.ranking import Limit

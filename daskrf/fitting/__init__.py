@@ -1,0 +1,1 @@
+"""The parts of jobs that fit: sums, learned maps, exact processes, evaluations."""

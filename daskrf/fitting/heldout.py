@@ -1,0 +1,254 @@
+"""Predictions of labels that were left out: each fold by a process fitted to the other labels alone.
+
+An exact process is fitted anew for each fold, and so is one on features whose metric labels determine. Other
+features are summed once for each block of rows, and a fold adds the sums of the blocks that it learns from.
+What was predicted is saved: a run that goes on after another was killed does not fit it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import clone
+
+from daskrf.fitting.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
+from daskrf.gp import choose_exponent, gp_for
+from daskrf.gp.choice.metricchoice import choose_metric, with_kernel
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.sums.chunks import sum_rows
+from daskrf.gp.sums.folds import Folds
+from daskrf.gp.sums.statistics import Precision
+from daskrf.jobs.job import Run
+from daskrf.kernels import Kernel
+from daskrf.storage.model import Saved, made_once
+from daskrf.storage.store import hash_of
+
+__all__ = ["FEW_LABELS", "ExactHeldOut", "FeaturesHeldOut", "HeldOutFit", "Process"]
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+FEW_LABELS = 1000
+"""Up to so many labels each fit has a kernel of its own.
+
+Chosen on all labels, the kernel made errors on 100 molecules of ESOL smaller by 2 %, and on all 1,128 by
+less than 0.4 %."""
+
+
+@dataclass(frozen=True)
+class HeldOutFit:
+    """What a process says of rows that it was not fitted to.
+
+    Attributes
+    ----------
+    mean, std : float64 arrays, shape (n_test,)
+        Predictions of y, noise included.
+    hyperparameters : dict of str to float
+        Mean, signal variance and noise variance, found from the rows that it was fitted to.
+    kernel : str
+        The kernel in words.
+    cautions : tuple of str
+    """
+
+    mean: Array
+    std: Array
+    hyperparameters: Mapping[str, float]
+    kernel: str
+    cautions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, gp: Any, X: Any, kernel: Kernel) -> HeldOutFit:
+        """Return the predictions of a fitted process of one target."""
+        mean, std = gp.predict(X, return_std=True)
+        names = ("mean", "signal_variance", "noise_variance")
+        found = {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in names}
+        return cls(np.ravel(mean), np.ravel(std), found, kernel.words(), tuple(gp.cautions(0)))
+
+    @classmethod
+    def from_saved(cls, saved: Saved) -> HeldOutFit:
+        """Return what `to_save` has given."""
+        arrays, meta = saved.arrays, saved.metadata
+        cautions = tuple(meta["cautions"])
+        return cls(arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions)
+
+    def to_save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return arrays and JSON values for a file."""
+        meta = {"hyperparameters": self.hyperparameters, "kernel": self.kernel, "cautions": self.cautions}
+        return {"mean": self.mean, "std": self.std}, meta
+
+
+@dataclass
+class Process(ABC):
+    """A kind of process, with the labels that it is fitted to.
+
+    Attributes
+    ----------
+    X, y : rows and labels
+    folder : Path
+        Where runs leave what they predict, and unfinished work.
+    """
+
+    X: Any
+    y: Array
+    folder: PurePath
+
+    @property
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What predictions depend on beside the rows, as JSON values."""
+
+    @abstractmethod
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+        """Return the predictions of some rows from others; `name` is that of files with unfinished work."""
+
+    @abstractmethod
+    def seconds(self, n_known: int) -> float:
+        """Return what a fit to so many labels is expected to take; ratios matter."""
+
+    def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
+        """Return the predictions of a fold."""
+        return self.fitted(name, *folds.rows(fold))
+
+    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+        """Return the predictions of some rows from others, made once."""
+        return self._once(name, known, rows, lambda: self.fitted(name, known, rows))
+
+    def fold(self, folds: Folds, fold: int) -> HeldOutFit:
+        """Return the predictions of a fold, made once."""
+        name = f"fold-{fold}"
+        return self._once(name, *folds.rows(fold), lambda: self.fitted_to_fold(name, folds, fold))
+
+    def _once(self, name: str, known: Rows, rows: Rows, make: Callable[[], HeldOutFit]) -> HeldOutFit:
+        key = hash_of([self._key, _digest(known), _digest(rows)])
+        saved = made_once(self.folder / f"{name}-predicted", key, lambda: make().to_save())
+        return HeldOutFit.from_saved(saved)
+
+    @cached_property
+    def _key(self) -> str:
+        X = self.X
+        values = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        return hash_of([*map(_digest, (*values, self.y)), self.spec])
+
+
+def _digest(values: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
+
+
+@dataclass
+class ExactHeldOut(Process):
+    """An exact process.
+
+    With `columns`, those of each kind of fingerprint, labels determine its kernel: those that a fit knows if
+    they are at most `FEW_LABELS`, and else all, because that takes long and makes next to no difference. But
+    a metric that was learned from all labels would know those left out, so that each fit learns its own.
+    """
+
+    run: Run
+    gp: ExactGP
+    columns: Mapping[str, tuple[int, int]] | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `Process`."""
+        return {**self.gp.get_params(deep=False), "kernel": self.gp.kernel.state(), "columns": self.columns}
+
+    @cached_property
+    def for_all(self) -> tuple[ExactGP, Mapping[str, tuple[int, int]] | None]:
+        """The process with the kernel for all fits; or the one given, and columns to choose one for each."""
+        gp: ExactGP = clone(self.gp)
+        if self.columns is not None:
+            choice = kernel_choice(self.run, gp, self.X, self.y, self.columns, self.folder)
+            if choice.variances:
+                return self.gp, self.columns
+            gp.set_params(kernel=choice.kernel)
+        return gp, None
+
+    def seconds_of_choice(self, sizes: Sequence[int]) -> float:
+        """Return what a choice of the kernel by all labels takes; nothing if each fit has its own."""
+        if self.columns is None or max(sizes) <= FEW_LABELS:
+            return 0.0
+        return FitSeconds.of(self.gp, len(self.y), chooses=True).choice
+
+    def chooses_for(self, n_known: int) -> bool:
+        """Return whether a fit to so many labels chooses its own kernel."""
+        return self.columns is not None and (n_known <= FEW_LABELS or self.for_all[1] is not None)
+
+    def seconds(self, n_known: int) -> float:
+        """See `Process`; a choice by all labels comes with the first fit, and is not part of it."""
+        chooses = self.columns is not None and n_known <= FEW_LABELS
+        found = FitSeconds.of(self.gp, n_known, chooses=chooses)
+        return found.choice + found.solution
+
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+        process, columns = (self.gp, self.columns) if self.chooses_for(len(known)) else self.for_all
+        own = Equations(self.X[known], self.y[known], self.folder / name)
+        (gp,) = solve_exact(self.run, process, [own], columns=columns)
+        return HeldOutFit.of(gp, self.X[rows], gp.kernel)
+
+
+@dataclass
+class FeaturesHeldOut(Process):
+    """The process of a fitted map; `options` are those of the process.
+
+    With `learns_metric` each fit learns the metric of the map's kernel from the labels that it knows: one
+    that was learned from all labels would know those left out.
+    """
+
+    feature_map: Any
+    options: Mapping[str, Any]
+    learns_metric: bool = False
+    precision: Precision = "double"
+    _sums: list[Any] = field(default_factory=list)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `Process`."""
+        own = {"precision": self.precision, "learns_metric": self.learns_metric}
+        return {"map": self.feature_map.state(), **self.options, **own}
+
+    def seconds(self, n_known: int) -> float:
+        """See `Process`."""
+        return float(n_known)
+
+    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+        if not self.learns_metric:
+            return self._fitted(self._sum(known), rows)
+        X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
+        found = choose_metric(X, y, random_state=seed)
+        learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
+        if options["noise_variance"] is None:
+            options["noise_variance"] = found.noise_variances([y])
+        own = replace(self, feature_map=learned, options=options, learns_metric=False)
+        return own.fitted(name, known, rows)
+
+    def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
+        if self.learns_metric:
+            return super().fitted_to_fold(name, folds, fold)
+        if not self._sums:
+            blocks = (np.flatnonzero(folds.block == block) for block in range(folds.n_blocks))
+            self._sums = [self._sum(rows) for rows in blocks]
+        first, *others = (self._sums[block] for block in folds.blocks(fold)[0])
+        total = first.copy()
+        for other in others:
+            total += other
+        return self._fitted(total, folds.rows(fold)[1])
+
+    def _sum(self, rows: Rows) -> Any:
+        """Return the sums over some rows; all can be added."""
+        options: dict[str, Any] = {"n_components": None, "precision": self.precision}
+        options["exponents"] = choose_exponent(self.y[:, None])
+        return sum_rows(self.X[rows], self.y[rows, None], self.feature_map, **options)
+
+    def _fitted(self, statistics: Any, rows: Rows) -> HeldOutFit:
+        gp = gp_for(self.feature_map, **self.options)
+        gp.fit_statistics(statistics, self.feature_map)
+        return HeldOutFit.of(gp, self.X[rows], self.feature_map.kernel_)

@@ -1,0 +1,245 @@
+"""Feature maps and sufficient statistics as lazy Dask collections, for scripts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+
+from daskrf.arrays import narrowed
+from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap, check_feature_map
+from daskrf.fitting.totals import Sums
+from daskrf.gp import Summation, choose_exponent, enough_precision
+from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.sums.sums import precision_for
+from daskrf.jobs.tree import lazy
+from daskrf.kernels import Kernel
+from daskrf.sources.mapreference import MapReference
+
+__all__ = ["featurize_array", "gram", "kernel_matrix"]
+
+
+def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
+    """Map a Dask array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""
+    if array.ndim != 2:
+        raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    if not feature_map.is_fitted():
+        raise InputError(
+            f"{type(feature_map).__name__} learns from the rows, which would compute the dask array: fit it "
+            "first, by its own fit on some rows, or by daskrf.fit_map on a fingerprint store."
+        )
+    if len(array.chunks[1]) > 1:
+        array = array.rechunk({1: -1})  # a row's features need the whole row
+    width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
+    kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
+    reference = MapReference.of(feature_map.state())
+    # A graph node that each worker fetches once: landmarks are too large to send with every task.
+    shared = dask.delayed(reference, name=f"map-{reference.digest}")
+    return da.map_blocks(
+        _block_features,
+        array,
+        shared,
+        dtype,
+        dtype=kind,
+        chunks=(array.chunks[0], (width,)),
+        meta=np.empty((0, 0), dtype=kind),
+    )
+
+
+def _block_features(block: Any, reference: MapReference, dtype: str) -> np.ndarray:
+    feature_map = reference.feature_map
+    if dtype == "bits":
+        return feature_map.transform_bits(block)
+    return narrowed(feature_map.transform(block), dtype)
+
+
+def gram(
+    phi: da.Array,
+    y: da.Array | np.ndarray | None = None,
+    *,
+    n_components: int | None = None,
+    y_exponents: Sequence[int] | None = None,
+    precision: Precision | None = None,
+    feature_map: FeatureMap | None = None,
+) -> Delayed:
+    """Return the sufficient statistics of features and targets, lazily.
+
+    Parameters
+    ----------
+    phi : dask.array.Array of shape (n, M) float, or (n, ceil(M / 8)) uint8
+        Features; uint8 blocks are packed one-bit features.
+    y : array of shape (n,) or (n, n_targets), optional
+        Targets: a NumPy array, or a Dask array whose chunks are aligned with those of `phi`.
+    n_components : int, optional
+        M; needed for packed bits without `feature_map` if it is not a multiple of 8.
+    y_exponents : sequence of int, optional
+        Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a Dask array,
+        because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
+    precision : {"single", "double"}, optional
+        Precision of floating-point products; default: what `feature_map` and the number of rows need
+        (`daskrf.gp.enough_precision`).
+    feature_map : FeatureMap, optional
+        The map of the features, for the sums its process needs. Required for landmarks and maps of centroids.
+
+    Returns
+    -------
+    dask.delayed.Delayed
+        A `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` for a map of centroids, once you
+        call ``.compute()``.
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, exponents are needed but not given, or the precision is unknown.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf import gram
+    >>> phi = da.from_array(np.eye(6, 3, dtype=np.float32), chunks=(2, 3))
+    >>> statistics = gram(phi, np.arange(6.0))
+    >>> statistics.compute().n
+    6
+    """
+    if feature_map is not None:
+        check_feature_map(feature_map)
+    targets = _targets(phi, y)
+    sums = Sums(_summation(phi, targets, n_components, y_exponents, precision, feature_map))
+    if isinstance(targets, np.ndarray):
+        bounds = np.concatenate([[0], np.cumsum(phi.chunks[0])])
+        y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
+    else:
+        y_blocks = list(targets.to_delayed().ravel())
+    return lazy(sums, [(part, y, None) for part, y in zip(phi.to_delayed().ravel(), y_blocks, strict=True)])
+
+
+def _summation(
+    phi: da.Array,
+    targets: da.Array | np.ndarray,
+    n_components: int | None,
+    y_exponents: Sequence[int] | None,
+    precision: Precision | None,
+    feature_map: FeatureMap | None,
+) -> Summation:
+    """Return the sums to compute; the parameters are those of `gram`."""
+    if precision not in ("single", "double", None):
+        raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
+    one_bit = phi.dtype == np.uint8
+    width = phi.shape[1] * 8 if one_bit else phi.shape[1]
+    if n_components is None:
+        n_components = width if feature_map is None else feature_map.n_components
+    if not (width - 8 < n_components <= width if one_bit else n_components == width):
+        raise InputError(f"{n_components} components do not fit features of width {phi.shape[1]}.")
+    exponents = None
+    if one_bit:
+        exponents = _exponents(targets) if y_exponents is None else tuple(y_exponents)
+    kind: dict[str, Any] = {"one_bit": one_bit, "y_exponents": exponents}
+    n_targets = targets.shape[1]
+    if feature_map is None:
+        enough = enough_precision(phi.shape[0], n_components)
+        return Summation(n_components, n_targets, precision=precision or enough, **kind)
+    if phi.dtype == np.float16:
+        feature_map.check_dtype("float16")
+    enough = precision_for(feature_map, phi.shape[0])
+    return Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
+
+
+def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
+    """Return the targets as (n, T), chunked like the rows of `phi` if they are a Dask array."""
+    if np.isnan(phi.shape[0]):
+        raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
+    if y is None:
+        return np.zeros((phi.shape[0], 0))
+    targets = y if isinstance(y, da.Array) else np.asarray(y, dtype=np.float64)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or targets.shape[0] != phi.shape[0]:
+        raise InputError(f"There are {phi.shape[0]} rows of features but targets of shape {targets.shape}.")
+    if isinstance(targets, da.Array):
+        targets = targets.rechunk((phi.chunks[0], (targets.shape[1],)))
+    return targets
+
+
+def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
+    if isinstance(targets, da.Array):
+        raise InputError(
+            "One-bit features take fixed-point targets, and y is a dask array: pass y_exponents, which "
+            "daskrf.gp.choose_exponent makes from all labels."
+        )
+    return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
+
+
+def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
+    """Return the kernel matrix of Dask arrays of fingerprints, lazily.
+
+    Parameters
+    ----------
+    kernel : daskrf.kernels.Kernel
+    X : dask.array.Array, shape (n, d)
+        Blocks are NumPy, scipy.sparse or pydata/sparse arrays.
+    Y : dask.array.Array, or array that the kernel takes, shape (m, d), optional
+        Default: `X`. An in-memory array becomes one block of columns and is sent with the graph.
+
+    Returns
+    -------
+    dask.array.Array of float64, shape (n, m)
+        Chunks follow the row chunks of `X` and `Y`; a task computes one and keeps nothing else. With real
+        weights (not counts), the last bits depend on the chunks of `Y`.
+
+    Raises
+    ------
+    InputError
+        If an array is not two-dimensional, or the numbers of columns differ; when computed, if the kernel
+        does not support a value.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> X = da.from_array(np.array([[2, 0, 1], [1, 1, 1]]), chunks=(1, 3))
+    >>> kernel_matrix(TanimotoMinMax(), X).compute().tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a kernel of daskrf.kernels, not {kernel!r}.")
+    rows, n_rows, d = _row_blocks(X)
+    columns, n_columns, right_d = (rows, n_rows, d) if Y is None else _row_blocks(Y)
+    if d != right_d:
+        raise InputError(
+            f"Kernel arguments must have the same columns, not {d} and {right_d}; fingerprint both in the "
+            "same way."
+        )
+    block = dask.delayed(_kernel_block)
+    blocks = [
+        [
+            da.from_delayed(block(kernel, x, y), shape=(a, b), meta=np.empty((0, 0)))
+            for y, b in zip(columns, n_columns, strict=True)
+        ]
+        for x, a in zip(rows, n_rows, strict=True)
+    ]
+    # Numbers of rows may be unknown, as in a filtered Dask array.
+    bands = [da.concatenate(band, axis=1, allow_unknown_chunksizes=True) for band in blocks]
+    return da.concatenate(bands, allow_unknown_chunksizes=True)
+
+
+def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
+    """Return an array's delayed blocks of whole rows, their numbers of rows, and the number of columns."""
+    if getattr(X, "ndim", None) != 2:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
+    if not isinstance(X, da.Array):
+        # Delayed once, so that the graph contains it once.
+        return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), X.chunks[0], X.shape[1]
+
+
+def _kernel_block(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
+    return kernel(x, y)

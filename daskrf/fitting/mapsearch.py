@@ -1,0 +1,197 @@
+"""What a fit finds by a sample of its labels before it makes features of all: a map, or parts of one.
+
+The sample depends only on the labels and the seed, and what is found is kept in a file. So shards and later
+runs of a job have the same map.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf import seeds
+from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap
+from daskrf.features.featuremap import resized
+from daskrf.files.backend import absolute
+from daskrf.fitting.learner import need_of_map
+from daskrf.gp.choice.kernelchoice import FEWEST_LABELS
+from daskrf.gp.choice.lengthscale import (
+    LengthScaleSearch,
+    choose_length_scale,
+    stand_in,
+    typical_distance,
+    usual_length_scale,
+    with_length_scale,
+)
+from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, choose_map
+from daskrf.gp.choice.metricchoice import (
+    MetricChoice,
+    choose_metric,
+    learns_metric,
+    metric_bytes,
+    with_kernel,
+)
+from daskrf.jobs.job import Need, Run
+from daskrf.jobs.memory import peak
+from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
+from daskrf.sources.sources import most_nonzeros, planned_rows, positions, row_numbers
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.labels import JoinedLabels
+from daskrf.storage.model import made_once
+from daskrf.storage.store import hash_of
+from daskrf.workers.calls import check_stop
+from daskrf.workers.execution import Task
+
+__all__ = ["Search", "found_map", "labelled_sample"]
+
+_LABELS = 10_000  # on which maps and length scales are compared
+_FEATURES = 1_024  # with at most so many features: the best length scale of more is about the same
+_READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
+
+Search = LengthScaleSearch | MapChoice | MetricChoice
+"""What was tried, and what was taken."""
+
+
+def found_map(
+    run: Run,
+    asked: FeatureMap | AutoMap,
+    store: FingerprintStore,
+    joined: JoinedLabels,
+    options: Mapping[str, Any],
+    used: Callable[[FeatureMap], FeatureMap],
+    known: Mapping[str, Any] | None = None,
+) -> tuple[FeatureMap, Search, dict[str, Any]]:
+    """Return the map that the labels determine, what was tried, and what a model says of it.
+
+    Parameters
+    ----------
+    run : Run
+    asked : FeatureMap or AutoMap
+        A map whose length scale or metric is "auto", or what asks for any map.
+    store : FingerprintStore
+    joined : JoinedLabels
+    options : mapping
+        Those of the process.
+    used : callable
+        Returns the map to use on the fingerprints of the store in place of one; see `map_for`.
+    known : mapping, optional
+        What an earlier model says of its search; it counts if it was the same one.
+    """
+    given = asked.spec if isinstance(asked, AutoMap) else asked.state()
+    as_used = used(asked.stand_in if isinstance(asked, AutoMap) else stand_in(asked)).state()
+    key = hash_of([store.spec_hash, joined.digest, given, as_used, dict(options)])
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"search": {"key": key, **_searched(run, asked, store, joined, options, used).state()}}
+
+    if known is None or known["key"] != key:
+        known = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
+    if isinstance(asked, AutoMap):
+        choice = MapChoice.from_state(known)
+        return choice.feature_map, choice, dict(known)
+    if learns_metric(asked):
+        found = MetricChoice.from_state(known)
+        return with_kernel(asked, found.kernel), found, dict(known)
+    search = LengthScaleSearch.from_state(known, asked)
+    return search.feature_map, search, dict(known)
+
+
+def _searched(
+    run: Run,
+    asked: FeatureMap | AutoMap,
+    store: FingerprintStore,
+    joined: JoinedLabels,
+    options: Mapping[str, Any],
+    used: Callable[[FeatureMap], FeatureMap],
+) -> Search:
+    """Search a map, its length scale or its metric on a sample of the labels."""
+    seed = int(getattr(asked, "random_state", 0))
+    X, y = labelled_sample(run, store, joined, _LABELS, seed)
+
+    def told(words: str) -> None:
+        run.progress.start(f"try {words}", 1, "maps")
+
+    given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told, "used": used}
+    if isinstance(asked, AutoMap):
+        return choose_map([each for each in asked.candidates if _serves(each, used)], X, y, **given)
+    if learns_metric(asked):
+        folded = used(stand_in(asked))
+        if type(folded) is not type(asked):
+            raise InputError(
+                "A metric is learned from unfolded fingerprints without descriptors; leave out --fold and "
+                "--kind descriptors."
+            )
+        run.check(Need(here=peak("metric", {"distances and gradients": metric_bytes(len(y))})))
+        return choose_metric(X, y, random_state=seed, on_trial=told)
+    if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
+        usual = usual_length_scale(X, seed)
+        return LengthScaleSearch(with_length_scale(asked, usual), usual)
+    smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
+    return choose_length_scale(smaller, X, y, n_rows=_LABELS, **given)
+
+
+def _serves(feature_map: FeatureMap, used: Callable[[FeatureMap], FeatureMap]) -> bool:
+    """Return whether a map can be used on the fingerprints of the store."""
+    try:
+        used(stand_in(feature_map))
+    except InputError:
+        return False
+    return True
+
+
+def labelled_sample(
+    run: Run, store: FingerprintStore, joined: JoinedLabels, size: int, seed: int
+) -> tuple[Any, npt.NDArray[np.float64]]:
+    """Return fingerprints and labels of at most `size` labels chosen at random, in the order of the labels.
+
+    Returns
+    -------
+    CSR matrix of shape (n, n_columns), and float64 array of shape (n, n_targets)
+    """
+    order = np.argsort(seeds.words(seed, "fit/sample", len(joined.row)), kind="stable")
+    chosen = np.sort(order[:size])
+    rows, place = np.unique(joined.row[chosen], return_inverse=True)
+    kept, nonzeros = planned_rows(store), most_nonzeros(store)
+    reading = need_of_map(max(kept, default=0), 0, nonzeros, compiled=False)
+    run.check(Need(worker=reading, here=need_of_map(max(kept, default=0), len(chosen), nonzeros)))
+    cuts = np.searchsorted(rows, store.row_bounds)
+    pieces = {int(p): rows[cuts[p] : cuts[p + 1]] for p in np.flatnonzero(np.diff(cuts))}
+    total = sum(kept[p] for p in pieces)
+    groups = group_by_rows([(p, kept[p]) for p in pieces], rows_of_task(total, _READ_SECONDS, run.client))
+    run.progress.start("sample", total, "rows")
+    read = _Read(absolute(store.path), store.spec_hash)
+    name = f"daskrf-sample-{uuid.uuid4().hex}"  # two runs may read the same library at once
+    tasks = (
+        Task(f"{name}-{group[0]}", ({p: pieces[p] for p in group},), sum(kept[p] for p in group))
+        for group in groups
+    )
+    found: dict[int, Any] = {}
+    submit(read, tasks, run.client, run.progress, lambda _, result: found.update(result))
+    run.progress.finish()
+    X = sparse.vstack([found[p] for p in sorted(found)], format="csr")[place]
+    return X, joined.y[chosen]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Reads some fingerprints of partitions of a store; sent with each task."""
+
+    path: str
+    spec_hash: str
+
+    def __call__(self, pieces: dict[int, npt.NDArray[np.int64]]) -> dict[int, Any]:
+        """Return the fingerprints of the given rows of the library, by partition."""
+        store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
+        with ONE_BLAS_THREAD:
+            for p, rows in pieces.items():
+                check_stop()
+                found[p] = store.read_fingerprints(p)[positions(row_numbers(store, p), rows)]
+        return found

@@ -1,0 +1,192 @@
+"""Labels of a fit, joined to the library once; every task, shard and later run reads the same files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import InputError, StoreError, printable
+from daskrf.files.backend import as_path, backend, is_file
+from daskrf.models.directions import directions_of, largest_best
+from daskrf.models.labelled import labelled_tables
+from daskrf.molecules.measurements import Reading, keys_of, label_table, read_column, read_labels
+from daskrf.molecules.structures import others
+from daskrf.molecules.tables import survey
+from daskrf.molecules.values import Limits, Scale
+from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
+from daskrf.storage.labels import JoinedLabels, join_labels
+from daskrf.storage.rowstore import RowStore
+from daskrf.storage.store import hash_of
+
+__all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
+
+_RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
+_MOST_LABELS = 200_000  # whose molecules are compared
+_COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules that are compared, if more rows would have to be read
+_FEW, _FEW_OF = 2, 0.05  # labels, and share of them, that may have the IDs of other molecules
+_ADVICE = "run the same command again, which makes it anew"
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """Labels attached to rows, and the folder where tasks find them once they are saved."""
+
+    joined: JoinedLabels
+    folder: PurePath
+    there: bool
+    damaged: bool = False
+
+    def parts(self) -> list[tuple[tuple[int, ...], LabelFiles]]:
+        """Return groups of target numbers with values in the same rows, each with the labels of that group.
+
+        If targets have gaps, each part has its own folder, which may hold more than labels.
+        """
+        separate = self.joined.separate()
+        if len(separate) == 1:
+            return [(separate[0][0], self)]
+        parts = []
+        for number, (targets, joined) in enumerate(separate):
+            folder = self.folder / f"part-{number}" / "labels"
+            there = is_file(folder / _RECORD)
+            damaged = there and _read(folder) is None
+            parts.append((targets, LabelFiles(joined, folder, there and not damaged, damaged)))
+        return parts
+
+    def keep(self) -> None:
+        """Save the labels to the folder, to be memory-mapped so that a host holds them once.
+
+        Existing files are not replaced, because another process may have mapped them.
+        """
+        if self.there:
+            return
+        backend(self.folder).make(self.folder)
+        digests = {
+            name: save_array(self.folder / name, values, keep=not self.damaged)
+            for name, values in ((_ROWS, self.joined.row), (_LABELS, self.joined.y))
+        }
+        rest = {
+            field.name: getattr(self.joined, field.name)
+            for field in dataclasses.fields(self.joined)
+            if field.name not in ("row", "y")
+        }
+        for name in ("scales", "limits"):
+            rest[name] = [each.state() for each in rest[name]]
+        write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
+
+
+def labels_of(
+    path: str | os.PathLike[str],
+    store: RowStore,
+    directory: PurePath,
+    reading: Reading,
+    check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
+) -> LabelFiles:
+    """Return labels attached to rows of `store`, as an earlier run left them in `directory` or joined now.
+
+    Nothing is written. `check` gets the number of labels and the bytes per key, and may raise to refuse them;
+    it is called before they are read, without keys, and again before the join.
+    """
+    _, digest, n_rows, _ = survey(as_path(path), label_table(path, reading.key).table)
+    identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
+    folder = directory / f"labels-{identity[:16]}"
+    there = is_file(folder / _RECORD)
+    found = _read(folder) if there else None
+    if found is not None:
+        return LabelFiles(found, folder, there=True)
+    check(n_rows, 0.0)
+    given = read_labels(path, reading)
+    check(len(given), 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
+    joined = join_labels(given, store)
+    if reading.repeats != "all":
+        # Notes on repeats are of all of them, of which one each is taken.
+        joined = dataclasses.replace(joined, notes=given.notes)
+        largest: tuple[bool, ...] = ()
+        if reading.repeats == "best":
+            largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
+        joined = joined.one_of_each(reading.repeats, largest)
+    del given
+    pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
+    return LabelFiles(joined, folder, there=False, damaged=there)
+
+
+def other_molecules(
+    path: str | os.PathLike[str], reading: Reading, joined: JoinedLabels, store: RowStore, *, sure: bool
+) -> str:
+    """Return a caution if labels that are joined by ID have the SMILES of other molecules, or nothing.
+
+    Each is compared with the molecule of its row, or some hundred, if too much would have to be read. Salts,
+    tautomers and stereoisomers are no other molecules. `sure` is whether the user has said to join by ID.
+
+    Raises
+    ------
+    InputError
+        If more than a few are other molecules, and the user has not said so.
+    """
+    position = next((column for key, column in keys_of(path) if key == "structure"), None)
+    if position is None:
+        return ""
+    if joined.matched > _MOST_LABELS:
+        return f"the SMILES of more than {_MOST_LABELS:,} labels were not compared with those of the library"
+    rows, columns = np.unique(joined.row), ("id", "smiles")
+    n_rows, tables = labelled_tables(store, rows, columns)
+    if n_rows > _MOST_ROWS:
+        _, tables = labelled_tables(store, rows[:: -(-len(rows) // _COMPARED)], columns)
+    known: dict[str, str] = {}
+    for table in tables:
+        known.update(zip(table["id"].to_pylist(), table["smiles"].to_pylist(), strict=True))
+    given, texts = read_column(path, position, reading)
+    ids = [str(key) for key in given.keys.take(pa.array(given.index)).to_pylist()]
+    both = [(key, text, known[key]) for key, text in zip(ids, texts, strict=True) if text and key in known]
+    other = np.flatnonzero(others([text for _, text, _ in both], [text for _, _, text in both]))
+    if not len(other):
+        return ""
+    key, own, theirs = (printable(text, 100) for text in both[other[0]])
+    what = (
+        f"{len(other):,} of {len(both):,} labels that are joined by ID have the SMILES of another molecule "
+        f"than the library has by that ID, such as '{key}': {own} in the labels, {theirs} in the library"
+    )
+    few = len(other) < len(both) and len(other) <= max(_FEW, _FEW_OF * len(both))
+    if few or sure:
+        return f"{what}; see that the IDs mean the same molecules, or join by structure with --key structure"
+    raise InputError(
+        f"{path}: {what}. Join by structure with --key structure (key='structure'), or, if the IDs are "
+        "right, say so with --key id (key='id')"
+    )
+
+
+def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the rows and labels saved in `folder`, memory-mapped.
+
+    Raises
+    ------
+    StoreError
+        If they are missing, or not what was saved.
+    """
+    record = read_sealed(folder / _RECORD, _ADVICE)
+    with believed(folder / _RECORD, _ADVICE):
+        rows, y = (load_array(folder / name, record["digests"][name]) for name in (_ROWS, _LABELS))
+        if len(rows) != len(y):
+            raise ValueError("there are not as many rows as labels")
+        return rows, y
+
+
+def _read(folder: PurePath) -> JoinedLabels | None:
+    """Return the labels saved in `folder`, or None if they are damaged."""
+    try:
+        rows, y = kept_arrays(folder)
+        rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
+        rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys", "notes")}
+        rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
+        rest["limits"] = tuple(map(Limits.from_state, rest["limits"]))
+        rest["unusual"] = {kind: (count, example) for kind, (count, example) in rest["unusual"].items()}
+        return JoinedLabels(row=rows, y=y, **rest)
+    except (StoreError, *DAMAGE):
+        return None

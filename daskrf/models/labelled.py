@@ -1,0 +1,145 @@
+"""The labelled molecules of a model: their SMILES, stored with it or found in its library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_path
+from daskrf.models.models import Model
+from daskrf.molecules.structures import KnownStructures, Level
+from daskrf.sources.sources import Source, StoreSource, planned_rows, positions
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.integrity import believed
+from daskrf.storage.rowstore import RowStore
+
+__all__ = [
+    "SMILES",
+    "labelled_batches",
+    "labelled_smiles",
+    "labelled_structures",
+    "labelled_tables",
+    "library_of_model",
+    "smiles_array",
+    "smiles_of_rows",
+]
+
+SMILES = "labelled_smiles"
+"""Array of a model that holds the SMILES of its labels, as bytes joined by line breaks."""
+
+_MOST_ROWS = 100_000_000  # of partitions with labelled molecules, read for their SMILES: one or two minutes
+
+
+def smiles_array(smiles: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Return SMILES as an array of bytes, for a model.
+
+    Examples
+    --------
+    >>> smiles_array(["C", "O"]).tolist()
+    [67, 10, 79]
+    """
+    return np.frombuffer("\n".join(smiles).encode(), np.uint8)
+
+
+def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | None:
+    """Return the SMILES of the ascending `rows` of a store, or None if too much would have to be read."""
+    labelled, index = np.unique(rows, return_inverse=True)
+    n_rows, batches = labelled_batches(store, labelled)
+    if n_rows > _MOST_ROWS:
+        return None
+    found = [text for batch in batches for text in batch]
+    return [found[i] for i in index.tolist()]
+
+
+def labelled_smiles(
+    model: Model, path: str | os.PathLike[str], source: Source | None = None
+) -> tuple[list[str], str]:
+    """Return the SMILES of each label of the model at `path`, empty or none if unknown, and the reason why.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+        Of the model.
+    source : Source, optional
+        A library that may be the one that the model was fitted to.
+    """
+    if SMILES in model.saved.entries:
+        (stored,) = model.arrays(SMILES)
+        with believed(as_path(path), "restore it from a copy, or fit again"):
+            found = stored.tobytes().decode().split("\n")
+        unknown = found.count("")
+        return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
+    try:
+        store = library_of_model(model, path, source)
+        if store is None:
+            return [], "the library that the model was fitted to is not where it was"
+        (rows,) = model.arrays("labelled_rows")
+        texts = smiles_of_rows(store, rows)
+    except StoreError as error:
+        return [], str(error)
+    return ([], "they are spread over too much of the library") if texts is None else (texts, "")
+
+
+def labelled_structures(
+    model: Model, path: str | os.PathLike[str], level: Level = "structure"
+) -> KnownStructures:
+    """Return the labelled molecules of the model at `path`, to be known again at a level.
+
+    Raises
+    ------
+    InputError
+        If they are not known.
+    """
+    found, reason = labelled_smiles(model, path)
+    if not found or reason:
+        raise InputError(
+            f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
+            "(exclude_labelled)."
+        )
+    return KnownStructures.of(dict.fromkeys(found), level)
+
+
+def library_of_model(
+    model: Model, model_path: str | os.PathLike[str], source: Source | None = None
+) -> RowStore | None:
+    """Return the store the model was fitted on: the screened one, or the one at its recorded path."""
+    library = model.metadata["library"]
+    if isinstance(source, StoreSource) and source.store.library_hash == library:
+        return source.store
+    path = model.metadata.get("library_path")
+    if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
+        return None  # a model file may come from anybody, so it must not trigger network requests
+    try:
+        store = FingerprintStore.open(as_path(path))
+    except StoreError:
+        return None
+    return store if store.spec_hash == library else None
+
+
+def labelled_batches(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
+    """Return how many rows must be read for the SMILES of the labelled rows, and these by partition."""
+    n_rows, tables = labelled_tables(store, labelled, ("smiles",))
+    return n_rows, (table["smiles"].to_pylist() for table in tables)
+
+
+def labelled_tables(
+    store: RowStore, labelled: npt.NDArray[np.int64], columns: Sequence[str]
+) -> tuple[int, Iterator[pa.Table]]:
+    """Return how many rows must be read for some columns of the labelled rows, and these by partition."""
+    sizes = np.array(planned_rows(store))
+    ends = np.searchsorted(labelled, store.row_bounds)
+    touched = np.flatnonzero(np.diff(ends))
+
+    def tables() -> Iterator[pa.Table]:
+        for p in touched.tolist():
+            table = store.read_rows(p, ["row", *columns])
+            chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
+            yield table.take(chosen)
+
+    return int(sizes[touched].sum()), tables()

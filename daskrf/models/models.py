@@ -1,0 +1,236 @@
+"""Models on disk, as `fit` writes them, and predictors that workers rebuild once per process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError, StoreError
+from daskrf.gp import model_from_state
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.process import PER_TARGET
+from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process, Target, WeightedSum
+from daskrf.jobs.held import held
+from daskrf.jobs.memory import (
+    EXACT_BLOCKS,
+    HELPER,
+    RDKIT,
+    ROW_BYTES,
+    Making,
+    MemoryNeed,
+    need_of_scores,
+    peak,
+)
+from daskrf.molecules.spec import FingerprintSpec
+from daskrf.molecules.values import scales_in
+from daskrf.sources.mapreference import rebuild
+from daskrf.storage.integrity import believed
+from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
+
+__all__ = [
+    "Model",
+    "feature_map_of",
+    "need_of_model",
+    "open_model",
+    "predictions_of",
+    "read_model",
+    "score_seconds",
+    "target_names",
+]
+
+
+_OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
+
+# Metadata that is used as is.
+_METADATA = {
+    **{"gp": dict, "map": dict | None, "spec": dict, "labels": dict, "fingerprint": dict},
+    **{"spec_hash": str, "library": str, "fragments": str},
+    **{"targets": list, "range": list},
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model and a record of how it was made.
+
+    Attributes
+    ----------
+    gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP or SeparateGP
+        Without its statistics (means only) unless they were requested.
+    metadata : dict
+        ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``scales`` (their
+        units and transforms: see `daskrf.molecules.values.Scale`), ``labels`` (counts),
+        ``spec_hash``, ``library`` and ``library_path`` (spec hash and path of the fingerprint store),
+        ``fingerprint`` (specification), ``fragments``, ``map`` (None for an exact process).
+    path : path
+        Where it was read.
+    saved : Saved
+        Its record, of which `arrays` reads what was left out.
+    """
+
+    gp: Process | SeparateGP
+    metadata: dict[str, Any]
+    path: str | os.PathLike[str] = field(repr=False)
+    saved: Saved = field(repr=False, compare=False)
+
+    def arrays(self, *names: str) -> list[np.ndarray]:
+        """Return further arrays of this model, such as its labels; see `daskrf.storage.model.more_arrays`.
+
+        Raises
+        ------
+        StoreError
+            They are damaged, or another model has taken its place.
+        """
+        return list(more_arrays(self.path, self.saved, names).values())
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets."""
+        return list(self.metadata["targets"])
+
+    def name_of(self, target: Target) -> str:
+        """Return the name of a target, or a sum of targets as a formula."""
+        return target.name if isinstance(target, WeightedSum) else self.targets[target]
+
+    def scales_of(self, targets: Sequence[str]) -> tuple[str, ...]:
+        """Return what some targets are, in words, where their units or transforms are known."""
+        scales = scales_in(self.metadata)
+        return tuple(scale.words() for scale in scales if scale.known and scale.name in targets)
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """Whether to "maximize" or "minimize" each target, by name, if given at the fit."""
+        return dict(self.metadata.get("directions", {}))
+
+
+def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:
+    """Read a model written by `fit`; without `statistics` it is small and predicts means only.
+
+    Raises
+    ------
+    StoreError
+        If there is no model, or it is damaged or from another version.
+    """
+    found = load_model(path, ())
+    names = [name for name in found.entries if name not in _OF_LABELS]
+    arrays = more_arrays(path, found, names if statistics else [n for n in names if "statistics/" not in n])
+    with believed(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
+        check_numbers(found.metadata["gp"])
+        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, arrays)
+        _check(gp, found.metadata)
+    gp.feature_map_ = None  # sources pass features to the model
+    return Model(gp, found.metadata, path, found)
+
+
+@contextmanager
+def _of_model(path: str | os.PathLike[str], advice: str) -> Iterator[None]:
+    """Name the model in errors of what is read from it."""
+    try:
+        yield
+    except InputError as error:
+        raise StoreError(f"{path} is damaged, or of another version ({error}); {advice}") from error
+
+
+def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
+    """Reject metadata that are not a model's, or that describe a different number of targets.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, kind in _METADATA.items():
+        if not isinstance(metadata.get(name), kind):
+            raise ValueError(f"its {name} is missing or wrong")
+    n_targets = len(metadata["targets"])
+    names = (*PER_TARGET, "left_out_")  # the last one of features alone
+    numbers = [getattr(gp, name) for name in names if hasattr(gp, name)]
+    shapes = {(n_targets,), *(array.shape for array in numbers)}
+    if hasattr(gp, "weights_"):
+        shapes.add(gp.weights_.shape[1:])
+    ranges = np.array(metadata["range"], dtype=np.float64)
+    texts = all(isinstance(name, str) for name in metadata["targets"])
+    if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
+        raise ValueError("its numbers are not those of its targets")
+    FingerprintSpec.from_state(metadata["fingerprint"])
+
+
+def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
+    """Return the model at `path`, read once per process; refuse it unless it has this `spec_hash`."""
+    key = path, spec_hash, statistics
+    return held("model", key, lambda: _checked(path, spec_hash, statistics=statistics))
+
+
+def _checked(path: str, spec_hash: str, *, statistics: bool) -> Model:
+    model = read_model(path, statistics=statistics)
+    if model.metadata["spec_hash"] != spec_hash:
+        raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
+    return model
+
+
+def feature_map_of(model: Model) -> Any:
+    """Return the feature map that the model was fitted with, or None for an exact process."""
+    state = model.metadata["map"]
+    return None if state is None else rebuild(state)
+
+
+def target_names(model: Model, prefix: str) -> list[str]:
+    """Return a column name for each target; just the prefix if there is only one target."""
+    names: list[Any] = model.targets
+    return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
+
+
+def predictions_of(
+    model: Model,
+    target: Target,
+    phi: Any,
+    diagonal: npt.NDArray[np.float64] | None,
+    *,
+    std: bool,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
+    process, own = process_of(model.gp, target)
+    if not std:
+        return {"mean": process.predict(phi, target=own)}
+    options: dict[str, Any] = {"of": "both", "target": own, "diagonal": diagonal}
+    found = process.predict(phi, return_std=True, **options)
+    return dict(zip(("mean", "std", "std_y"), found, strict=True))
+
+
+def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
+    """Return the rough cost of scoring a row on one core, without its features, used to size tasks.
+
+    `n_components` is the number of features per row.
+    """
+    exact = [gp for gp in processes_of(model.gp) if isinstance(gp, ExactGP)]
+    if exact:
+        return sum(gp.seconds_per_row(std=std) for gp in exact)
+    return std * 5e-4 * (n_components / 4096) ** 2
+
+
+def need_of_model(
+    model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
+) -> MemoryNeed:
+    """Return the need of a task that scores partitions with a model; see `need_of_scores`."""
+    parts = processes_of(model.gp)
+    exact_bytes = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
+    if not exact_bytes:
+        n_targets = len(model.targets) if all_targets else 1
+        return need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
+    kernel = {
+        "the model, ready for kernel values": exact_bytes,
+        "a partition of fingerprints": making.partition,
+    }
+    need = peak(
+        "standard deviations" if std else "screen",
+        {**kernel, "decoding it": making.decoding_more, "the best k": 64 * k},
+        {**kernel, "kernel values and draws": EXACT_BLOCKS, "the best k": 5 * 64 * k},
+        {**kernel, "rows that are described": ROW_BYTES * making.rows if not k else 0},
+    )
+    return need.plus(RDKIT, HELPER) if making.nonzeros is None else need

@@ -1,0 +1,84 @@
+"""The rows that a model predicts: of a store, or of files that are read as those of its training were."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daskrf.errors import InputError
+from daskrf.files.backend import as_list, as_path
+from daskrf.jobs.job import Run
+from daskrf.models.models import Model, feature_map_of
+from daskrf.models.toolkits import check_toolkit
+from daskrf.molecules import (
+    TableFormat,
+)
+from daskrf.molecules.formats import EVERY
+from daskrf.sources.inputs import Paths, library_of
+from daskrf.sources.smiles import SmilesSource, planned_library
+from daskrf.sources.sources import Source, open_source
+from daskrf.storage.differences import differences
+from daskrf.storage.kinds import kind_of
+
+__all__ = ["source_for"]
+
+
+def source_for(
+    run: Run,
+    model: Model,
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None = None,
+    fragments: str | None = None,
+    accept_rejects: bool = False,
+    *,
+    keep_columns: bool = False,
+    empty_ok: bool = False,
+) -> Source:
+    """Return the source of the features of `inputs` under the map of `model`.
+
+    Parameters
+    ----------
+    inputs : path or sequence of paths
+        One store of fingerprints or features, or SMILES files, which are treated as the model's training
+        files were. Their description and rejects go to the folder of unfinished work; a shard uses the
+        description left by another one, and reads no file from end to end.
+    keep_columns : bool
+        Keep all columns of the files that every one of them has, unless `format` names some.
+    empty_ok : bool
+        Whether there may be no rows, as in an empty table.
+
+    Raises
+    ------
+    InputError
+        If a store was made with a different fingerprint or map than the model.
+    """
+    inputs = as_list(inputs)
+    path = as_path(inputs[0]) if len(inputs) == 1 else None
+    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):
+        raise InputError("Only one store can be scored at a time; SMILES files may be many.")
+    if path is None or kind_of(path, missing_ok=True) is None:
+        planned = functools.partial(planned_library, run.work)
+        check_toolkit(model, note=run.progress.note)
+        if keep_columns and not (format or TableFormat()).extra:
+            format = replace(format or TableFormat(), extra=(EVERY,))
+        return SmilesSource.of(
+            run.share,
+            library_of(run, planned, inputs, format, None, accept_rejects, empty_ok=empty_ok),
+            run.work,
+            model.metadata["fingerprint"],
+            fragments or model.metadata["fragments"],
+            feature_map_of(model),
+            model.gp.one_bit_,
+        )
+    bits, feature_map = None if model.gp.one_bit_ else False, feature_map_of(model)
+    source = open_source(path, feature_map, bits, predicts=True, raw=feature_map is None)
+    store = source.store
+    if store.spec["fingerprint"] != model.metadata["fingerprint"]:
+        own, found = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))
+        raise InputError(
+            f"{store.path} holds other fingerprints than the model was fitted to: {differences(own, found)}; "
+            "make a store with the options of the model's fingerprints."
+        )
+    check_toolkit(model, store, run.progress.note)
+    return source

@@ -1,0 +1,71 @@
+"""The history of a model: what each round of labels brought, kept in its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.models.models import Model
+from daskrf.storage.store import hash_of
+
+__all__ = ["best_of", "first_round", "identity_after", "redirected", "rounds_of"]
+
+
+def rounds_of(model: Model) -> list[dict[str, Any]]:
+    """Return the rounds of a model; one that was only fitted has one."""
+    return list(model.metadata.get("rounds") or [first_round(model)])
+
+
+def first_round(model: Model) -> dict[str, Any]:
+    """Return the round of the fit."""
+    n_labels = int(model.metadata["labels"]["matched"])
+    best = [
+        {"maximize": high, "minimize": low}.get(model.directions.get(name, ""))
+        for name, (low, high) in zip(model.targets, model.metadata["range"], strict=True)
+    ]
+    return {"labels": n_labels, "total": n_labels, "digest": model.metadata["spec"]["labels"], "best": best}
+
+
+def identity_after(identity: str, rounds: Sequence[Mapping[str, Any]]) -> str:
+    """Return the identity of a model with the labels of all `rounds`, from that of its fit."""
+    for each in rounds[1:]:
+        identity = hash_of([identity, each["digest"]])
+    return identity
+
+
+def redirected(
+    metadata: Mapping[str, Any], y: npt.NDArray[np.float64], directions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the metadata of a model with other directions, by which the best label of a round is another.
+
+    `y` are all labels of the model, in the order in which they came.
+    """
+    found = {**metadata, "directions": dict(directions)}
+    if rounds := metadata.get("rounds"):
+        targets = metadata["targets"]
+        found["rounds"] = [
+            {**each, "best": best_of(y[: each["total"]], targets, directions)} for each in rounds
+        ]
+    return found
+
+
+def best_of(
+    y: npt.NDArray[np.float64], targets: Sequence[str], directions: Mapping[str, str]
+) -> list[float | None]:
+    """Return the best label of each target; None if its direction is not known.
+
+    Examples
+    --------
+    >>> best_of(np.array([[1.0, 4.0], [2.0, np.nan]]), ["a", "b"], {"a": "maximize"})
+    [2.0, None]
+    """
+    found: list[float | None] = []
+    for t, name in enumerate(targets):
+        values = y[np.isfinite(y[:, t]), t]
+        direction = directions.get(name)
+        known = direction is not None and len(values) > 0
+        found.append(float(values.max() if direction == "maximize" else values.min()) if known else None)
+    return found

@@ -1,0 +1,67 @@
+"""Refuse molecules that another RDKit counts otherwise than those that a model was fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from daskrf.errors import InputError
+from daskrf.models.models import Model
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.toolkit import Toolkit
+from daskrf.storage.store import Store
+
+__all__ = ["check_toolkit", "toolkit_of"]
+
+_REDEFINED = ("torsion", "descriptors")  # counted otherwise before counts had digests
+
+
+def toolkit_of(store: Store) -> Toolkit:
+    """Return what counted the fingerprints of a store, as far as it says so."""
+    counts, origin = store.provenance.get("counts", ""), store.provenance.get("rdkit", "")
+    return Toolkit.from_state({"rdkit": store.spec.get("rdkit", origin), "counts": counts})
+
+
+def check_toolkit(
+    model: Model, store: Store | None = None, note: Callable[[str], Any] = lambda text: None
+) -> None:
+    """Refuse molecules that RDKit counts otherwise than those that a model was fitted to.
+
+    Parameters
+    ----------
+    model : Model
+    store : Store, optional
+        Where the molecules were counted; by default they are counted here.
+    note : callable
+        Takes a caution, if it is not known how either was counted.
+
+    Raises
+    ------
+    InputError
+    """
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    fitted = Toolkit.from_state(model.metadata.get("toolkit"))
+    if not fitted.counts:
+        by = f" by RDKit {fitted.rdkit}" if fitted.rdkit else ""
+        note(
+            f"this model was fitted{by} before models recorded how RDKit counts molecules; if RDKit has "
+            "changed since, predictions may differ: fit it again to be sure"
+        )
+        return
+    found = Toolkit.here(spec) if store is None else toolkit_of(store)
+    differing = fitted.differing(found)
+    where = "here" if store is None else f"that counted {store.path}"
+    if differing:
+        version = ".".join(str(int(part)) if part.isdecimal() else part for part in fitted.rdkit.split("."))
+        raise InputError(
+            f"The model was fitted to molecules counted by RDKit {fitted.rdkit}, and RDKit {found.rdkit} "
+            f"{where} counts {', '.join(differing)} differently: install rdkit=={version} there, or fit the "
+            "model again."
+        )
+    changed = any(kind.family in _REDEFINED for kind in spec.kinds)
+    if differing is None and (changed or found.rdkit != fitted.rdkit):
+        note(
+            f"{'the molecules here' if store is None else store.path} do not say how RDKit "
+            f"{found.rdkit or '(of an unknown version)'} counted them, and the model is by RDKit "
+            f"{fitted.rdkit}: make the store again to be sure"
+        )

@@ -1,0 +1,379 @@
+"""Python access to stores and models: Dask arrays, datasets of rows, and predictions."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+from scipy import sparse
+
+from daskrf.errors import InputError, RejectWarning, StoreError, printable
+from daskrf.files.backend import absolute, backend, readable
+from daskrf.jobs.pieces import opened
+from daskrf.models.countarray import CountArray
+from daskrf.models.models import Model, feature_map_of, read_model
+from daskrf.models.toolkits import check_toolkit
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.quantities import amount
+from daskrf.sources.given import molecules_given
+from daskrf.sources.sources import Block, feature_blocks
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.rowstore import RowStore
+
+__all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
+
+_SHOWN = 80  # characters of a SMILES in a message
+
+
+@dataclass(frozen=True)
+class OpenLibrary:
+    """A fingerprint store as a Dask array.
+
+    Attributes
+    ----------
+    fingerprints : dask.array.Array of shape (n, n_columns), uint16
+        Counts of the kept rows in library order, in blocks of `scipy.sparse.csr_matrix`. Sums, means,
+        extremes and matrix products, such as ``x.sum(axis=0)`` and ``x.T @ x``, work and are exact. Their
+        results are NumPy arrays; of unfolded fingerprints, those with a value for each column have blocks of
+        `sparse.COO`.
+    rows : pyarrow.dataset.Dataset
+        row, id, smiles, source, line and further columns of the same rows.
+    spec : dict
+        What the store was made from: library, fingerprint, fragments and versions.
+    """
+
+    fingerprints: CountArray
+    rows: ds.Dataset
+    spec: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class OpenFeatures:
+    """A feature store as a Dask array.
+
+    Attributes
+    ----------
+    phi : dask.array.Array of shape (n, ceil(M / 8)), uint8, or (n, M), float32 or float16
+        Features of the kept rows in library order: packed bits (see `bits`) or floats (see `features`).
+    rows : pyarrow.dataset.Dataset
+        row, id, smiles, source, line and further columns of the same rows.
+    spec : dict
+        What the store was made from: the fingerprint, the map and the number of features.
+    """
+
+    phi: da.Array
+    rows: ds.Dataset
+    spec: dict[str, Any] = field(repr=False)
+
+    @property
+    def bits(self) -> da.Array:
+        """Packed bits, where 1 stands for a feature of -1/sqrt(M) and 0 for +1/sqrt(M).
+
+        ``numpy.unpackbits(bits, axis=1, count=M, bitorder="little")`` has a column for each feature.
+
+        Raises
+        ------
+        StoreError
+            If the store holds floats.
+        """
+        return self._held(bits=True)
+
+    @property
+    def features(self) -> da.Array:
+        """Features as floats.
+
+        Raises
+        ------
+        StoreError
+            If the store holds bits.
+        """
+        return self._held(bits=False)
+
+    def _held(self, bits: bool) -> da.Array:
+        if (self.spec["dtype"] == "bits") != bits:
+            there, asked = ("features", "bits") if bits else ("bits", "features")
+            raise StoreError(f"The store holds {self.spec['dtype']}: take its .{there}, not its .{asked}")
+        return self.phi
+
+
+def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
+    """Open a fingerprint store as a Dask array; every byte is checked against its digest when read.
+
+    Parameters
+    ----------
+    path : path
+        A complete fingerprint store.
+
+    Returns
+    -------
+    OpenLibrary
+
+    Raises
+    ------
+    StoreError
+        If there is no fingerprint store, or it is incomplete.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("CCO ethanol\\nCCC propane\\n")
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     library = daskrf.open_library(f"{folder}/a.fp")
+    ...     library.fingerprints.shape, library.rows.to_table()["id"].to_pylist()
+    ((2, 12884901888), ['ethanol', 'propane'])
+    """
+    store = FingerprintStore.open(path)
+    kept = store.kept_rows()
+    array = da.map_blocks(
+        _fingerprints,
+        absolute(store.path),
+        store.spec_hash,
+        chunks=(tuple(kept), (store.n_columns,)),
+        dtype=np.uint16,
+        meta=sparse.csr_matrix((0, 0), dtype=np.uint16),
+    )
+    return OpenLibrary(CountArray.of(array), _rows(store), store.spec)
+
+
+def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
+    """Open a feature store as a Dask array; every byte is checked against its digest when read.
+
+    Parameters
+    ----------
+    path : path
+        A complete feature store.
+
+    Returns
+    -------
+    OpenFeatures
+
+    Raises
+    ------
+    StoreError
+        If there is no feature store, or it is incomplete.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("CCO ethanol\\nCCC propane\\n")
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     feature_map = daskrf.TanimotoMinMaxFeatures(64)
+    ...     _ = daskrf.featurize(f"{folder}/a.fp", feature_map, f"{folder}/a.phi")
+    ...     daskrf.open_features(f"{folder}/a.phi").bits.compute(scheduler="synchronous").shape
+    (2, 8)
+    """
+    store = FeatureStore.open(path)
+    store.require_complete()
+    n, rows = store.shape[0], store.chunk_rows
+    chunks = tuple(min(rows, n - start) for start in range(0, n, rows)) or (0,)
+    array = da.map_blocks(
+        _features,
+        absolute(store.path),
+        store.spec_hash,
+        chunks=(chunks, (store.n_stored_columns,)),
+        dtype=store.dtype,
+        meta=np.zeros((0, 0), store.dtype),
+    )
+    return OpenFeatures(array, _rows(store), store.spec)
+
+
+def _fingerprints(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> sparse.csr_matrix:
+    return opened(FingerprintStore, path, spec_hash).read_fingerprints(block_id[0])
+
+
+def _features(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> np.ndarray:
+    store = opened(FeatureStore, path, spec_hash)
+    partition, chunk = divmod(block_id[0], int(store.spec["partition_chunks"]))
+    start = chunk * store.chunk_rows
+    return store.read(partition, start, start + store.chunk_rows)
+
+
+def _rows(store: RowStore) -> ds.Dataset:
+    """Return the rows of a store as a dataset, whether in files or in object storage."""
+    files = [store.rows_path(p) for p in range(store.n_partitions)]
+    format_, places = ds.ParquetFileFormat(), LocalFileSystem()  # the file system of the file names
+    fragments = [format_.make_fragment(readable(file), places) for file in files]
+    with backend(files[0]).open(files[0]) as first:
+        schema: pa.Schema = pq.read_schema(first)
+    return ds.FileSystemDataset(fragments, schema, format_, places)
+
+
+@dataclass(frozen=True)
+class Predictor(Model):
+    """A fitted model that predicts."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(targets={self.targets!r}, gp={self.gp!r})"
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        *,
+        of: Literal["y", "f"] = "y",
+        diagonal: npt.ArrayLike | None = None,
+        return_reasons: bool = False,
+    ) -> Any:
+        """Return predictions for molecules, like `daskrf.predict`.
+
+        Each row of `X` has its place in what is returned. Molecules that cannot be read are NaN, and a
+        warning says which, unless reasons are returned.
+
+        Parameters
+        ----------
+        X : sequence of str or of molecules, DataFrame, sparse matrix of shape (n, n_columns), or ndarray
+            SMILES, molecules of RDKit, a table or Series with them, sparse counts of the fingerprint that the
+            model was fitted to, or dense features of its map, as packed bits (uint8 of shape (n,
+            ceil(M / 8))) or floats (n, M). An exact process has no features.
+        return_std : bool
+            Also return standard deviations; the model must have been loaded with its statistics.
+        of : {"y", "f"}
+            Whether they are for a new label, noise included, or for the function behind the labels.
+        diagonal : array of shape (n,), optional
+            k(x, x) for each row of features, if the features do not determine it.
+        return_reasons : bool
+            Also return, last, why rows have no prediction: a list of texts, None for a row that has one.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, n_targets) for several targets; or a tuple of what is asked for
+
+        Raises
+        ------
+        InputError
+            If `X` holds no molecules, or rows do not match this model's fingerprint or map.
+        """
+        if _are_texts(X) or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
+            check_toolkit(self)
+            smiles, reasons = molecules_given(X)
+            found = self._of_smiles(smiles, reasons, return_std, of)
+            if not return_reasons:
+                _warn_of(smiles, reasons)
+        else:
+            found, reasons = self._of_rows(X, return_std, of, diagonal), [None] * X.shape[0]
+        whole = (*found, reasons) if return_reasons else found
+        return whole if len(whole) > 1 else whole[0]
+
+    def _of_smiles(
+        self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Literal["y", "f"]
+    ) -> tuple[Any, ...]:
+        """Return predictions for SMILES, NaN where there are none; `reasons` gets those of rejects."""
+        there = [row for row, reason in enumerate(reasons) if reason is None]
+        spec = FingerprintSpec.from_state(self.metadata["fingerprint"])
+        block = Fingerprinter(spec, self.metadata["fragments"])([smiles[row] for row in there])
+        for position, reason in block.rejects:
+            reasons[there[position]] = reason
+        places = [there[position] for position in block.kept.tolist()]
+        whole = []
+        for values in self._of_rows(block.fingerprints, return_std, of, None):
+            whole.append(np.full((len(smiles), *values.shape[1:]), np.nan))
+            whole[-1][places] = values
+        return tuple(whole)
+
+    def _of_rows(self, X: Any, return_std: bool, of: Literal["y", "f"], diagonal: Any) -> tuple[Any, ...]:
+        """Return predictions for fingerprints or features."""
+        if not sparse.issparse(X) and self.metadata["map"] is None:
+            raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
+        if sparse.issparse(X):
+            found = [
+                self.gp.predict(block.phi, return_std=return_std, of=of, diagonal=block.diagonal)
+                for block in _feature_blocks(X, self)
+            ]
+        else:
+            found = [self.gp.predict(X, return_std=return_std, of=of, diagonal=diagonal)]
+        parts = zip(*found, strict=True) if return_std else [found]
+        return tuple(np.concatenate(part) for part in parts)
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """Open a model written by `fit`, for predictions in Python.
+
+    Parameters
+    ----------
+    path : path
+        Path of the model.
+
+    Returns
+    -------
+    Predictor
+        Its `Predictor.predict` takes SMILES, fingerprints or features.
+
+    Raises
+    ------
+    StoreError
+        If there is no model, or it is damaged or from another version.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("".join(f"{'C' * n}O m{n}\\n" for n in range(1, 9)))
+    ...     with open(f"{folder}/a.csv", "w") as file:
+    ...         _ = file.write("id,y\\n" + "".join(f"m{n},{n}\\n" for n in range(1, 9)))
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     _ = daskrf.fit(f"{folder}/a.fp", f"{folder}/a.csv", f"{folder}/a.model")
+    ...     mean, std = daskrf.load(f"{folder}/a.model").predict(["CCCO", "CCCCCO"], return_std=True)
+    >>> bool(mean[0] < mean[1]), std.shape
+    (True, (2,))
+    """
+    found = read_model(path)
+    return Predictor(**vars(found))
+
+
+def _are_texts(X: Any) -> bool:
+    """Return whether an array holds objects or texts, which are molecules, and not features."""
+    return isinstance(X, np.ndarray) and X.dtype.kind in "OUT"
+
+
+def _warn_of(smiles: list[str], reasons: list[str | None]) -> None:
+    """Warn of molecules that have no predictions."""
+    bad = [(row, reason) for row, reason in enumerate(reasons) if reason is not None]
+    if bad:
+        row, reason = bad[0]
+        shown = f" ({printable(smiles[row], _SHOWN)!r})" if smiles[row] else ""
+        first = "it is" if len(bad) == 1 else "the first is"
+        warnings.warn(
+            f"{len(bad):,} of {amount(len(reasons), 'molecules')} have no prediction and are NaN; {first} "
+            f"number {row:,}, from 0{shown}: {reason} (return_reasons=True returns all reasons).",
+            RejectWarning,
+            stacklevel=3,
+        )
+
+
+def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
+    """Yield features of fingerprints under a model's map, or the fingerprints for an exact process."""
+    feature_map = feature_map_of(model)
+    n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns
+    if X.shape[1] != n_columns:
+        raise InputError(
+            f"The fingerprints have {X.shape[1]:,} columns, and those of the model {n_columns:,}."
+        )
+    rows = np.arange(X.shape[0])
+    options: dict[str, Any] = {"bits": model.gp.one_bit_, "predicts": True}
+    blocks = feature_blocks(feature_map, rows, sparse.csr_matrix(X), None, **options, describe=_unnamed)
+    if len(rows):
+        return blocks
+    none = X if feature_map is None else np.zeros((0, feature_map.n_components), np.float32)
+    return iter([Block(rows, none)])
+
+
+def _unnamed(rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Describe rows for which only the number is known."""
+    unknown = ["unknown"] * len(rows)
+    return pa.table({"id": unknown, "smiles": unknown, "source": unknown, "line": rows})

@@ -1,0 +1,1 @@
+"""The parts of jobs that search a library or a space for the best."""

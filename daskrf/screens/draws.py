@@ -1,0 +1,57 @@
+"""Draws of the whole function from a model's posterior: their weights in a file, read once per process."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.files.backend import absolute, as_path
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.models.models import Model, open_model
+from daskrf.sources.sources import Block, FeatureSource, Source
+from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.store import hash_of
+
+__all__ = ["drawn_function", "drawn_values", "leave_draws", "source_of_draws"]
+
+
+def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws: int) -> str:
+    """Write the weights of draws of the function to a file that every task finds; return the file."""
+    several = f"-{n_draws}" if n_draws > 1 else ""
+    which = hash_of([target.targets, target.weights])[:16] if isinstance(target, WeightedSum) else target
+    kind = "residual-draw" if process_of(model.gp, target)[0].draws_take_rows else "draw"
+    path = work / f"{kind}-{model.metadata['spec_hash'][:16]}-{which}-{seed}{several}"
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
+            gp, own = process_of(model.gp, target)
+            weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
+        return {"weights": weights}, {}
+
+    made_once(path, path.name, make)
+    return absolute(path)
+
+
+@functools.lru_cache(maxsize=1)
+def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> Any:
+    """Return a predictor of one draw of the whole function, or of several."""
+    gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
+    found = needed_checkpoint(draw, as_path(draw).name)
+    return gp.drawn(found.arrays["weights"], seed, own)
+
+
+def drawn_values(function: Any, block: Block) -> Any:
+    """Return the values of a drawn function at the rows of a block, shape (m,), or (m, D) for D functions."""
+    options = {} if block.fingerprints is None else {"rows": block.fingerprints}
+    return function.predict(block.phi, **options)
+
+
+def source_of_draws(source: Source, model: Model, target: Target) -> Source:
+    """Return a source whose blocks hold what draws take: fingerprints, if features leave something out."""
+    if isinstance(source, FeatureSource) and process_of(model.gp, target)[0].draws_take_rows:
+        return replace(source, with_fingerprints=True)
+    return source

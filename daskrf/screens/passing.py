@@ -1,0 +1,272 @@
+"""Which molecules of a library may be chosen: filters, and structures that are excluded, tested in tasks."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError, printable
+from daskrf.files.backend import absolute
+from daskrf.models.labelled import smiles_array
+from daskrf.molecules.filters import Filters
+from daskrf.molecules.notation import Notation
+from daskrf.molecules.structures import RULES, KnownStructures, Level
+from daskrf.sources.smiles import SmilesSource
+from daskrf.sources.sources import Source, StoreSource
+from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.store import hash_of
+
+__all__ = [
+    "PASSED",
+    "UNTESTED",
+    "Excluded",
+    "FilterTexts",
+    "Passing",
+    "check_columns",
+    "columns_of",
+    "reason_of",
+]
+
+PASSED, UNTESTED = -1, -2
+_SHOWN = 40  # characters of a cell in a message
+_NOTATIONS = 100  # of columns that are kept
+_PARTITIONS = 100  # that are looked at for texts in a column
+_LATER = threading.local()
+
+
+Texts = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class FilterTexts:
+    """Filters as they are given; see `daskrf.molecules.filters.Filters.of`."""
+
+    where: Texts = ()
+    smarts: Texts = ()
+    without_smarts: Texts = ()
+    alerts: Texts = ()
+
+    @property
+    def given(self) -> dict[str, list[str]]:
+        """Those that are given, by name."""
+        texts = {name: [own] if isinstance(own, str) else list(own) for name, own in vars(self).items()}
+        return {name: own for name, own in texts.items() if own}
+
+    def of(self, columns: Collection[str]) -> Filters:
+        """Return the filters of molecules with these columns."""
+        return Filters.of(self.where, self.smarts, self.without_smarts, self.alerts, columns)
+
+    def of_library(self, source: Source) -> Filters:
+        """Return the filters of a library, whose columns they fit."""
+        filters = self.of(columns_of(source))
+        check_columns(filters, source)
+        return filters
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Molecules that must not be chosen, in a file that tasks read.
+
+    Attributes
+    ----------
+    words : str
+        What they are, such as "labelled".
+    path, key : str
+        The file, and the hash of its content.
+    level : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as the same molecule.
+    """
+
+    words: str
+    path: str
+    key: str
+    level: Level = "structure"
+
+    @classmethod
+    def of(cls, words: str, smiles: Iterable[str], folder: PurePath, level: Level) -> Excluded:
+        """Write the molecules to a file in `folder`."""
+        known = KnownStructures.of(dict.fromkeys(smiles), level)
+        key = hash_of([words, known.names, level, RULES])
+        path = folder / f"excluded-{key[:16]}"
+        graphs = np.array(known.graphs, np.int64)
+        arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(known.names), "graphs": graphs}
+        made_once(path, key, lambda: (arrays, {}))
+        return cls(words, absolute(path), key, level)
+
+    @property
+    def structures(self) -> KnownStructures:
+        """The molecules, read once per process."""
+        return _structures(self.path, self.key, self.level)
+
+
+@functools.lru_cache(maxsize=8)
+def _structures(path: str, key: str, level: Level) -> KnownStructures:
+    arrays = needed_checkpoint(path, key).arrays
+    graphs = arrays["graphs"].tolist()
+    names = arrays["smiles"].tobytes().decode().split("\n") if graphs else []
+    return KnownStructures(names, level, graphs)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Tells which rows of a library pass all filters and are not excluded.
+
+    Attributes
+    ----------
+    source : Source
+        Where their SMILES and columns are read.
+    filters : Filters
+    excluded : tuple of Excluded
+    """
+
+    source: Source
+    filters: Filters = field(default_factory=Filters)
+    excluded: tuple[Excluded, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What each code of `codes` from 0 on stands for: the demand that a molecule does not meet."""
+        left_out = (f"is not {each.words}" for each in self.excluded)
+        unknown = ("has numbers in the columns", "can be computed by RDKit")
+        return (*self.filters.words, *left_out, *unknown)
+
+    @property
+    def state(self) -> list[list[str]]:
+        """What decides which rows pass, for a specification."""
+        return [self.filters.state, [each.key for each in self.excluded]]
+
+    def codes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
+        """Return `PASSED`, or the first demand that is not met, for some rows of the library."""
+        found = np.empty(len(rows), np.int16)
+        partition = np.searchsorted(self.source.row_bounds, rows, side="right") - 1
+        for p in np.unique(partition).tolist():
+            own = partition == p
+            found[own] = self._codes_of(p, rows[own])
+        return found
+
+    def _codes_of(self, partition: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
+        numbers, smiles, columns = _texts(self.source, partition, self.filters.columns)
+        at = np.searchsorted(numbers, rows)
+        codes = np.full(len(rows), PASSED, np.int16)
+        limits = [limit for limit in self.filters.limits if limit.column]
+        unknown = len(self.words) - 2
+        for i, limit in enumerate(limits):
+            texts = columns[limit.name][at].tolist()
+            values = texts if limit.text else _notation(self.source, limit.name).numbers(texts).tolist()
+            holds = np.array([limit.holds(value) for value in values], dtype=bool)
+            free = codes == PASSED
+            codes[free & ~holds] = i
+            if not limit.text:
+                codes[free & np.isnan(np.array(values))] = unknown
+        left = np.flatnonzero(codes == PASSED)
+        for i, excluded in enumerate(self.excluded):
+            there = np.array(excluded.structures.among([smiles[a] for a in at[left].tolist()]), dtype=bool)
+            codes[left[there]] = len(self.filters.words) + i
+            left = left[~there]
+        failed = self.filters.first_failed([smiles[a] for a in at[left].tolist()])
+        shifted = {PASSED: PASSED, -2: unknown + 1}
+        codes[left] = [shifted.get(code, len(limits) + code) for code in failed]
+        return codes
+
+
+def reason_of(name: str) -> str:
+    """Return a demand as the reason for which a molecule is left out.
+
+    Examples
+    --------
+    >>> reason_of("is not a labelled molecule"), reason_of("has no pains alert"), reason_of("logp < 4")
+    ('a labelled molecule', 'has a pains alert', 'not logp < 4')
+    """
+    for start, other in (
+        ("is not ", ""),
+        ("has no ", "has a "),
+        ("has ", "has no "),
+        ("can be", "cannot be"),
+    ):
+        if name.startswith(start):
+            return other + name.removeprefix(start)
+    return f"not {name}"
+
+
+def columns_of(source: Source) -> tuple[str, ...]:
+    """Return the further columns of a library: those that a store keeps, or that files have."""
+    if isinstance(source, SmilesSource):
+        return source.library.extra
+    return tuple(source.store.spec.get("extra", ())) if isinstance(source, StoreSource) else ()
+
+
+Cells = tuple[npt.NDArray[np.int64], list[str], dict[str, npt.NDArray[np.object_]]]
+
+
+def _texts(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
+    """Return the rows of a partition, their SMILES and columns; the last partition is kept, per thread."""
+    key = (source.path, source.spec_hash, partition, columns)
+    if getattr(_LATER, "key", None) != key:
+        _LATER.key = None
+        _LATER.texts = _read(source, partition, columns)
+        _LATER.key = key
+    found: Cells = _LATER.texts
+    return found
+
+
+def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
+    table = _table(source, partition, columns)
+    cells = {name: np.array(table[name].to_pylist(), dtype=object) for name in columns}
+    return table["row"].to_numpy(), table["smiles"].to_pylist(), cells
+
+
+def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
+    """Return rows, SMILES and columns of a partition, as text; rows without SMILES are not among them."""
+    if isinstance(source, StoreSource):
+        return source.store.read_rows(partition, ["row", "smiles", *columns])
+    low, high = source.row_bounds[partition : partition + 2].tolist()
+    return source.describe(partition, np.arange(low, high))
+
+
+def _notation(source: Source, column: str) -> Notation:
+    """Return how numbers of a column of a library are written, by the first cells; kept per thread."""
+    key = (source.path, source.spec_hash, column)
+    if key not in (known := _LATER.__dict__.setdefault("notations", {})):
+        texts = _first_texts(source, column)
+        if len(known) > _NOTATIONS:
+            known.clear()
+        name = f"the column {column!r} of the library"
+        known[key] = Notation.of(texts, name)
+    found: Notation = known[key]
+    return found
+
+
+def _first_texts(source: Source, column: str) -> list[str]:
+    """Return the cells of a column that are not empty, in the first partition that has any."""
+    for partition in range(min(_PARTITIONS, len(source.partition_rows))):
+        cells = _table(source, partition, (column,))[column].to_pylist()
+        if texts := [text for text in cells if (text or "").strip()]:
+            return texts
+    return []
+
+
+def check_columns(filters: Filters, source: Source) -> None:
+    """Refuse comparisons with numbers of columns that hold no number at all.
+
+    Raises
+    ------
+    InputError
+    """
+    compared = [limit for limit in filters.limits if limit.column and not limit.text]
+    if not compared or not source.partition_rows:
+        return
+    for limit in compared:
+        texts = _first_texts(source, limit.name)
+        if not texts or np.isnan(_notation(source, limit.name).numbers(texts)).all():
+            example = f', but texts such as "{printable(texts[0], _SHOWN)}"' if texts else ""
+            raise InputError(
+                f"The column '{printable(limit.name)}' of the library holds no numbers to compare with in "
+                f"'{limit}'{example}; compare it with a text in quotes by == or !=, or leave this out."
+            )

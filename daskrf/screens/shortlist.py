@@ -1,0 +1,144 @@
+"""The shortlist of a library that an exact process ranks, chosen by landmarks and measured on a sample.
+
+For each prediction, an exact process needs a kernel value for every labelled molecule; its landmarks alone,
+at least 20 times fewer, give nearly the same result. A row is on the shortlist if its rough value reaches a
+threshold, so each row is judged on its own, in one pass. The threshold comes from a sample of the library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.jobs.tree import Reduction
+from daskrf.models.models import open_model
+from daskrf.sources.sources import Block
+
+__all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample", "n_candidates"]
+
+SAMPLE = 16_384  # rows used to choose a shortlist
+SAMPLED_PARTITIONS = 32  # partitions that they come from
+_BEST = 100  # minimum number of them that count as the best: further out, rough values tell even more
+_RECALL = 0.99
+_MOST = 0.5  # fraction of the library: a larger shortlist is not worth its cost
+_CANDIDATES = 10  # times as many molecules with the best means as are wanted get a standard deviation
+_USUAL = 500  # molecules: fewer are chosen from as many candidates, so that they are the first of these
+
+
+def n_candidates(wanted: int) -> int:
+    """Return how many molecules with the best means a rule ranks that needs standard deviations.
+
+    Up to 500 molecules are chosen from the same candidates: 3 are the first 3 of 300.
+
+    Examples
+    --------
+    >>> n_candidates(3), n_candidates(500), n_candidates(1000)
+    (5000, 5000, 10000)
+    """
+    return _CANDIDATES * max(wanted, _USUAL)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rough value from which the exact process ranks, and its performance on a sample of the library.
+
+    Attributes
+    ----------
+    least : float
+        The smallest rough value; -inf for no shortlist.
+    fraction, recall : float
+        Fractions of the sample, and of its best rows, that are ranked.
+    n_best, n_sampled : int
+    """
+
+    least: float
+    fraction: float
+    recall: float
+    n_best: int
+    n_sampled: int
+
+    def __str__(self) -> str:
+        if self.least == -math.inf:
+            return (
+                "the exact process ranks the whole library: a shortlist that is complete to "
+                f"{_RECALL:.0%} would be more than half of it"
+            )
+        return (
+            f"the exact process ranks the best {self.fraction:.2%} by its landmarks, where {self.recall:.1%} "
+            f"of the best {self.n_best:,} of {self.n_sampled:,} sampled molecules are"
+        )
+
+
+@dataclass(frozen=True)
+class Sample(Reduction):
+    """Rough values and exact scores of some rows, used to choose a shortlist.
+
+    Parameters
+    ----------
+    search : Search
+        With `wanted`, `sampled` and `rough`, of `daskrf.commands.screen`.
+    share : float
+        Fraction of the rows to sample; they are chosen by row number.
+    wanted : float
+        The fraction of the library that are hits.
+    asked : float, optional
+        The fraction of the library that the exact process should rank.
+    """
+
+    search: Any
+    share: float
+    wanted: float
+    asked: float | None
+    name: str = "sample"
+
+    def zero(self) -> Pairs:
+        return Pairs(np.empty((0, 2)))
+
+    def add(self, total: Pairs, block: Block) -> None:
+        model = open_model(self.search.model, self.search.model_hash, statistics=self.search.std)
+        words = seeds.words_at(0, "screen/sample", block.rows)
+        block = self.search.wanted(block.where(words < np.uint64(self.share * (2**64 - 2**11))))
+        total += Pairs(np.column_stack([self.search.rough(model, block), self.search.sampled(model, block)]))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+        return Pairs(arrays["pairs"])
+
+    def finalize(self, total: Pairs, rest: Iterator[Any]) -> Cut:
+        """Choose the shortlist."""
+        n = len(total.pairs)
+        if not n:
+            return Cut(-math.inf, 1.0, 1.0, 0, 0)
+        rough, exact = total.pairs.T
+        n_best = min(int((exact > -math.inf).sum()), max(_BEST, math.ceil(n * self.wanted)))
+        if not n_best:
+            return Cut(-math.inf, 1.0, 1.0, 0, n)
+        best = rough[np.argsort(-exact, kind="stable")[:n_best]]
+        if self.asked is None:
+            least = float(np.sort(best)[int((1 - _RECALL) * n_best)])
+        else:
+            least = float(np.quantile(rough, 1 - self.asked))
+        fraction = float((rough >= least).mean())
+        if self.asked is None and fraction > _MOST:
+            return Cut(-math.inf, 1.0, 1.0, n_best, n)
+        return Cut(least, fraction, float((best >= least).mean()), n_best, n)
+
+
+@dataclass
+class Pairs:
+    """Rough values and exact scores of sampled rows."""
+
+    pairs: npt.NDArray[np.float64]
+
+    def __iadd__(self, other: Pairs) -> Pairs:
+        self.pairs = np.concatenate([self.pairs, other.pairs])
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        return {"pairs": self.pairs}

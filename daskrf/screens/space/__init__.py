@@ -1,0 +1,1 @@
+"""Searching a make-on-demand space, whose products are not listed."""

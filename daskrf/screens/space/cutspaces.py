@@ -1,0 +1,210 @@
+"""A space that has been cut, and its families, on disk: made once for a search, read once per process."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_path, backend
+from daskrf.molecules import FingerprintSpec
+from daskrf.quantities import amount
+from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
+from daskrf.spaces.families import Family, Side, families
+from daskrf.spaces.synthons import Reach
+from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.workers.progress import Progress
+
+__all__ = [
+    "COMPARED",
+    "SearchTables",
+    "cut_once",
+    "families_once",
+    "left_out",
+    "no_products",
+    "search_tables",
+    "without_differing",
+]
+
+COMPARED = 50
+"""Random combinations of blocks of each reaction that are compared with RDKit."""
+
+_OF_SIDE = ("synthon", "reach", "edge", "overlap", "places")
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class SearchTables:
+    """What tasks of a search need; see `CutSpace` for `own` and `sums`."""
+
+    own: sparse.csr_matrix
+    sums: npt.NDArray[np.float64]
+    families: list[Family]
+
+
+def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
+    """Return a space that is cut, from a file in `work` if an earlier run or another shard has left it."""
+    path = work / "space-cut"
+    found = read_checkpoint(path, key)
+    if found is not None:
+        return _cut(space, spec, found.arrays, json.loads(found.metadata["text"]))
+    progress.start("cut", n_cuts(space), "blocks")
+    made = cut(space, spec, progress.advance)
+    progress.finish()
+    arrays = {"smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8), **_of_csr("own", made.own)}
+    arrays |= {"edge": made.edge, "reach": made.reach, "sums": made.sums}
+    for r, slots in enumerate(made.entries):
+        for s, own in enumerate(slots):
+            arrays |= {f"{r}/{s}/block": own.block, f"{r}/{s}/synthon": own.synthon}
+    meta = {"reaches": made.reaches, "refused": [[own.refused for own in slots] for slots in made.entries]}
+    _leave(path, arrays, meta, key)
+    return made
+
+
+def without_differing(found: CutSpace, progress: Progress) -> tuple[CutSpace, list[str]]:
+    """Return a space without the reactions whose products differ from RDKit's, and these in words."""
+    progress.start("compare", len(found.entries), "reactions")
+    kept, refused = [], []
+    for r, own in enumerate(found.entries):
+        difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
+        kept.append([] if difference else own)
+        if difference:
+            refused.append(f"{found.space.reactions[r].name} ({difference})")
+        progress.advance(1)
+    progress.finish()
+    return _with_entries(found, kept), refused
+
+
+def left_out(cut: CutSpace) -> list[str]:
+    """Return notes on how a space was read, and on reactions and blocks that have no products."""
+    notes = list(cut.space.notes)
+    out = [r.name for r, size in zip(cut.space.reactions, cut.sizes, strict=True) if not size]
+    if out:
+        names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)
+        notes.append(f"left out: {amount(len(out), 'reactions')} ({names}); `daskrf check-space` says why")
+    blocks = sum(len(ids) for slots in cut.entries for own in slots for ids in own.refused.values())
+    if blocks:
+        notes.append(
+            f"left out: {amount(blocks, 'blocks')} without a synthon in their slot; `daskrf check-space` "
+            "says why"
+        )
+    return notes
+
+
+def no_products(space: Space, refused: Sequence[str]) -> InputError:
+    """Return the error about a space without products; `refused` are reactions that differ from RDKit's."""
+    reasons = [reaction.refusal for reaction in space.reactions if reaction.refusal]
+    why = refused[0] if refused else reasons[0] if reasons else "no block matches its slot"
+    return InputError(f"{space.path} has no products: {why}. See `daskrf check-space {space.path}`.")
+
+
+def families_once(
+    found: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace]
+) -> tuple[CutSpace, list[Family]]:
+    """Return a space after a check that leaves reactions out, and its families, from `work` or made.
+
+    Only what has not been made yet is checked.
+    """
+    path = work / "space-families"
+    there = read_checkpoint(path, key)
+    if there is not None:
+        meta = json.loads(there.metadata["text"])
+        entries = [own if keep else [] for own, keep in zip(found.entries, meta["kept"], strict=True)]
+        return _with_entries(found, entries), _families(there.arrays, meta["families"], found.spec.n_columns)
+    checked = check(found)
+    made = families(checked)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for f, family in enumerate(made):
+        arrays |= {f"{f}/groups": family.groups, f"{f}/views": family.views}
+        for s, side in enumerate(family.sides):
+            arrays |= _of_csr(f"{f}/{s}/counts", side.counts)
+            arrays |= {f"{f}/{s}/{name}": getattr(side, name) for name in _OF_SIDE}
+    meta = {
+        "kept": [bool(own) for own in checked.entries],
+        "families": [[family.reactions, family.starts, family.shapes] for family in made],
+    }
+    _leave(path, arrays, meta, key)
+    return checked, made
+
+
+def _with_entries(found: CutSpace, entries: list[list[Entries]]) -> CutSpace:
+    return CutSpace(
+        *(found.space, found.spec, found.smiles, found.own, found.edge),
+        *(found.reaches, found.reach, found.sums, entries),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def search_tables(work: str, key: str, n_columns: int) -> SearchTables:
+    """Return the tables of a search that `cut_once` and `families_once` have left, once per process.
+
+    Raises
+    ------
+    StoreError
+        If they are missing or damaged.
+    """
+    folder = as_path(work)
+    cut, there = (read_checkpoint(folder / name, key) for name in ("space-cut", "space-families"))
+    if cut is None or there is None:
+        raise StoreError(
+            f"The tables of the space in {work} are missing or damaged, or this worker cannot see them; run "
+            "the same command again, with the output in a folder that all workers share."
+        )
+    meta = json.loads(there.metadata["text"])
+    own = _csr("own", cut.arrays, n_columns)
+    return SearchTables(own, cut.arrays["sums"], _families(there.arrays, meta["families"], n_columns))
+
+
+def _leave(path: PurePath, arrays: Arrays, meta: dict[str, Any], key: str) -> None:
+    backend(path.parent).make(path.parent)
+    write_checkpoint(path, arrays, {"text": json.dumps(meta)}, key)
+
+
+def _of_csr(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
+    return {f"{name}/{part}": np.ascontiguousarray(getattr(matrix, part)) for part in _OF_CSR}
+
+
+_OF_CSR = ("data", "indices", "indptr")
+
+
+def _csr(name: str, arrays: Arrays, n_columns: int) -> sparse.csr_matrix:
+    data, indices, indptr = (arrays[f"{name}/{part}"] for part in _OF_CSR)
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
+
+
+def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, Any]) -> CutSpace:
+    entries = [
+        [
+            Entries(arrays[f"{r}/{s}/block"], arrays[f"{r}/{s}/synthon"], refused)
+            for s, refused in enumerate(slots)
+        ]
+        for r, slots in enumerate(meta["refused"])
+    ]
+    reaches = [Reach(tuple(cuts), tuple(seen), shared) for cuts, seen, shared in meta["reaches"]]
+    smiles = arrays["smiles"].tobytes().decode().split("\n")
+    return CutSpace(
+        *(space, spec, smiles, _csr("own", arrays, spec.n_columns), arrays["edge"]),
+        *(reaches, arrays["reach"], arrays["sums"], entries),
+    )
+
+
+def _families(arrays: Arrays, described: Sequence[Any], n_columns: int) -> list[Family]:
+    found = []
+    for f, (reactions, starts, shapes) in enumerate(described):
+        sides = []
+        for s in range(len(shapes[0])):
+            synthon, reach, edge, overlap, places = (arrays[f"{f}/{s}/{name}"] for name in _OF_SIDE)
+            counts = _csr(f"{f}/{s}/counts", arrays, n_columns)
+            sides.append(Side(synthon, reach, edge, overlap, counts, places))
+        own = tuple(reactions), tuple(starts), tuple(tuple(shape) for shape in shapes)
+        found.append(Family(*own, sides, arrays[f"{f}/groups"], arrays[f"{f}/views"]))
+    return found

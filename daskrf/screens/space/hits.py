@@ -1,0 +1,139 @@
+"""Hits of a space: distinct molecules, best first, and the table of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.molecules.structures import KnownStructures
+from daskrf.screens.space.productscores import Scored
+from daskrf.spaces import CutSpace
+from daskrf.spaces.families import Product, decoded, identifiers
+from daskrf.spaces.limits import SUMS
+
+__all__ = ["Candidates", "capped", "product_columns"]
+
+_FRACTIONAL = ("weight", "polar_surface")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Products with scores: distinct molecules, best first, ties by number.
+
+    Attributes
+    ----------
+    cut : CutSpace
+    row : int64 array
+        Numbers of the products.
+    smiles : list of str
+    columns : dict of arrays
+        As of `Scored`.
+    repeats : int
+        Products that are the same molecule as a better one.
+    n_excluded : int
+        Molecules that were left out because they are among those excluded.
+    """
+
+    cut: CutSpace
+    row: npt.NDArray[np.int64]
+    smiles: list[str]
+    columns: dict[str, npt.NDArray[Any]]
+    repeats: int
+    n_excluded: int
+
+    @classmethod
+    def of(
+        cls,
+        cut: CutSpace,
+        row: npt.NDArray[np.int64],
+        found: Scored,
+        per_block: int | None,
+        excluded: KnownStructures | None = None,
+    ) -> Candidates:
+        """Return the distinct molecules of some products.
+
+        Parameters
+        ----------
+        cut : CutSpace
+        row : int64 array
+            Numbers of the products.
+        found : Scored
+            What the model says of them.
+        per_block : int or None
+            No more of a block.
+        excluded : KnownStructures, optional
+            Molecules to leave out.
+        """
+        order = np.lexsort((row, -found.columns["score"]))
+        texts = np.array(found.smiles, object)[order]
+        kept = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
+        n_distinct = len(kept)
+        if excluded is not None:
+            kept = kept[excluded.free([found.smiles[i] for i in kept.tolist()])]
+        n_free = len(kept)
+        if per_block is not None:
+            blocks = [product.blocks for product in decoded(cut, row[kept].tolist())]
+            kept = kept[capped(blocks, per_block)]
+        columns = {name: values[kept] for name, values in found.columns.items()}
+        smiles = [found.smiles[i] for i in kept.tolist()]
+        return cls(cut, row[kept], smiles, columns, len(row) - n_distinct, n_distinct - n_free)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def best(self, k: int) -> Candidates:
+        """Return the best k."""
+        columns = {name: values[:k] for name, values in self.columns.items()}
+        found = self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded
+        return Candidates(self.cut, *found)
+
+    def table(self, deviations: Scored | None) -> pa.Table:
+        """Return the table of hits; `deviations` are their means and deviations, if scores have none."""
+        products = decoded(self.cut, self.row.tolist())
+        table: dict[str, Any] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
+        table |= product_columns(self.cut, products, self.smiles)
+        columns = self.columns if deviations is None else deviations.columns | self.columns
+        for name in ("mean", "std", "std_y"):
+            if name in columns:
+                table[name] = np.asarray(columns[name], np.float64)
+        table["acquisition"] = np.asarray(self.columns["score"], np.float64)
+        return pa.table(table)
+
+
+def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence[str]) -> dict[str, Any]:
+    """Return the columns that describe products: id, smiles, reaction, blocks, and the sums of `SUMS`."""
+    names, space = [reaction.name for reaction in cut.space.reactions], cut.space
+    table: dict[str, Any] = {
+        "id": pa.array(identifiers(cut, products), pa.string()),
+        "smiles": pa.array(smiles, pa.string()),
+        "reaction": pa.array([names[p.reaction] for p in products], pa.string()),
+    }
+    for slot in range(max((len(own) for own in cut.entries), default=2)):
+        blocks = [space.blocks[p.blocks[slot]] if slot < len(p.blocks) else None for p in products]
+        table[f"block_{slot}"] = pa.array(blocks, pa.string())
+    sums = np.array([cut.sums[list(p.synthons)].sum(axis=0) for p in products])
+    for name, values in zip(SUMS, sums.reshape(-1, len(SUMS)).T, strict=True):
+        table[name] = values.round(3) if name in _FRACTIONAL else values.astype(np.int64)
+    return table
+
+
+def capped(blocks: Sequence[tuple[int, ...]], most: int) -> list[int]:
+    """Return which products to take, in order, so that no block is in more than `most` of them.
+
+    Examples
+    --------
+    >>> capped([(0, 7), (0, 8), (1, 7), (1, 9)], 1)
+    [0, 3]
+    """
+    seen, taken = Counter[int](), []
+    for i, own in enumerate(blocks):
+        if all(seen[block] < most for block in own):
+            seen.update(set(own))
+            taken.append(i)
+    return taken

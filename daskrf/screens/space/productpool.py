@@ -1,0 +1,119 @@
+"""Products that a model has scored, and the search of better ones around the best of them.
+
+A ranking that learned the scores of random products says little of how the best of all compare. So the model
+also scores products that differ from its best ones in one block, those of them first that the ranking
+prefers, and goes on from what it finds there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.molecules.structures import KnownStructures
+from daskrf.screens.space.hits import Candidates
+from daskrf.screens.space.productscores import Scored
+from daskrf.spaces import CutSpace
+from daskrf.spaces.neighbours import neighbours
+
+__all__ = ["Pool"]
+
+Integers = npt.NDArray[np.int64]
+
+_TURNS = 8  # the best give way to better ones at most so often
+_PARENTS = 25  # products of a turn, whose neighbours are looked at
+_FEWEST = 100  # best products that are to have no better neighbours, at least
+_PER_SLOT = 500  # other blocks of each of their slots
+_SCORED = 4000  # of these neighbours, at most
+_GOOD = 20_000  # products whose blocks are tried first in slots of more
+
+
+@dataclass
+class Pool:
+    """Products that a model has scored, each once.
+
+    Attributes
+    ----------
+    cut : CutSpace
+    predicted : callable
+        Takes numbers of products; returns what the model says of them.
+    per_block : int or None
+        At most so many hits have the same block.
+    excluded : KnownStructures, optional
+        Molecules that are no hits.
+    row : int64 array
+        Numbers of the products.
+    scores : Scored
+        What the model says of them, in this order.
+    settled : bool
+        Whether the last climb ended because it found nothing better.
+    """
+
+    cut: CutSpace
+    predicted: Callable[[Integers], Scored]
+    per_block: int | None = None
+    excluded: KnownStructures | None = None
+    row: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    scores: Scored = field(default_factory=Scored)
+    settled: bool = True
+    _tried: set[int] = field(default_factory=set)
+
+    def add(self, numbers: Integers) -> int:
+        """Score products, but for those that have a score; return how many had none."""
+        new = numbers[~np.isin(numbers, self.row)]
+        if len(new):
+            self.scores += self.predicted(new)
+            self.scores = self.scores.alike()
+            self.row = np.concatenate([self.row, new])
+        return len(new)
+
+    def hits(self) -> Candidates:
+        """Return the products that may be hits, best first."""
+        return Candidates.of(self.cut, self.row, self.scores, self.per_block, self.excluded)
+
+    def bar(self, k: int) -> float:
+        """Return the score of the last of k hits; minus infinity if there are fewer."""
+        score = self.hits().columns["score"]
+        return float(score[k - 1]) if len(score) >= k else -math.inf
+
+    def climb(
+        self,
+        k: int,
+        wanted: Callable[[Integers], npt.NDArray[np.bool_]],
+        rank: Callable[[Integers], npt.NDArray[np.float64]],
+    ) -> int:
+        """Score products that differ in one block from the best ones, and from the best of these, and so on.
+
+        It ends when no new product is better than the last of k hits, or of 100 if that is more, and after
+        eight turns in any case.
+
+        Parameters
+        ----------
+        k : int
+        wanted : callable
+            Takes numbers of products; returns which of them count.
+        rank : callable
+            Returns a value for each product; those with larger ones are scored first.
+
+        Returns
+        -------
+        int
+            How many products it has scored.
+        """
+        before, k, self.settled = len(self.row), max(k, _FEWEST), False
+        for turn in range(_TURNS):
+            best = Candidates.of(self.cut, self.row, self.scores, None).row  # whether they may be hits or not
+            parents = [n for n in best[:k].tolist() if n not in self._tried][:_PARENTS]
+            self._tried.update(parents)
+            new = neighbours(self.cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)
+            new = np.setdiff1d(new[wanted(new)], self.row)
+            bar = self.bar(k)
+            n = self.add(new[np.lexsort((new, -rank(new)))][:_SCORED])
+            if not (self.scores.columns["score"][len(self.row) - n :] > bar).any():
+                self.settled = True
+                break
+        return len(self.row) - before

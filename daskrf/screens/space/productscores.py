@@ -1,0 +1,235 @@
+"""What a model says of some products of a space: SMILES by joining synthons, then fingerprints and scores.
+
+The synthons of the products are in one file; a task takes a range of them, and its result is a checkpoint.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.acquisition import Acquisition
+from daskrf.errors import InputError
+from daskrf.files.backend import absolute
+from daskrf.gp.processes.weightedsum import Target
+from daskrf.jobs.job import Run
+from daskrf.jobs.tree import Reduction, Root, Tree
+from daskrf.models.models import Model, feature_map_of, open_model, predictions_of, score_seconds
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.isolation import Lost, each
+from daskrf.screens.draws import drawn_function, drawn_values
+from daskrf.sources.sources import feature_blocks
+from daskrf.spaces import CutSpace
+from daskrf.spaces.families import Product
+from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.store import hash_of
+from daskrf.workers.calls import check_stop
+
+__all__ = ["MOST_ROWS", "ProductScores", "Scored", "product_texts", "scored"]
+
+MOST_ROWS = 8192  # products of a task
+_LEAST_ROWS = 256
+_TASK_SECONDS = 20.0
+_LEAST_TASKS = 64
+_JOIN_SECONDS = 7e-4  # of a product: its SMILES and its fingerprint
+_NUMBERS = ("score", "value", "mean", "std", "std_y")
+
+
+@dataclass
+class Scored:
+    """Products with what the model says of them, in their order: a monoid.
+
+    Attributes
+    ----------
+    smiles : list of str
+        Canonical.
+    columns : dict of arrays
+        "score" by the rule, larger is better; "value", the mean or the draw that it ranks by; "mean", and, if
+        they were asked for, "std" of the function and "std_y" of a measurement; "key", equal for equal
+        fingerprints.
+    """
+
+    smiles: list[str] = field(default_factory=list)
+    columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def __iadd__(self, other: Scored) -> Scored:
+        if not self.smiles:
+            self.columns = other.columns
+        elif other.smiles:
+            parts = {name: [values, other.columns[name]] for name, values in self.columns.items()}
+            self.columns = {name: np.concatenate(both) for name, both in parts.items()}
+        self.smiles += other.smiles
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `daskrf.jobs.tree.Partial`."""
+        return {**self.columns, "smiles": np.frombuffer("\n".join(self.smiles).encode(), np.uint8)}
+
+    def alike(self) -> Scored:
+        """Return the same with equal numbers where fingerprints are equal, as of stereoisomers.
+
+        Numbers depend by some last digits on the rows that share a batch.
+        """
+        if not self.smiles:
+            return self
+        _, first, place = np.unique(self.columns["key"], return_index=True, return_inverse=True)
+        own = {name: v[first][place] if name in _NUMBERS else v for name, v in self.columns.items()}
+        return Scored(self.smiles, own)
+
+
+@dataclass(frozen=True)
+class _Products:
+    """Some products of a file: a chunk for `ProductScores`. Its blocks are their synthons, as texts."""
+
+    path: str
+    key: str
+    rows: tuple[int, ...] = ()
+
+    def of(self, rows: tuple[int, ...]) -> _Products:
+        """Return the chunk of a range of products."""
+        return replace(self, rows=rows)
+
+    def __iter__(self) -> Any:
+        check_stop()
+        yield _texts(self.path, self.key)[self.rows[0] : self.rows[1]]
+
+
+@functools.lru_cache(maxsize=1)
+def _texts(path: str, key: str) -> list[str]:
+    """Return the synthons of all products of a file, read once per process."""
+    return needed_checkpoint(path, key).arrays["texts"].tobytes().decode().split("\n")
+
+
+@dataclass(frozen=True)
+class ProductScores(Reduction):
+    """Scores products by a model.
+
+    Attributes
+    ----------
+    model, model_hash : str
+        Its path, and the hash of its specification.
+    rule : Acquisition
+    target : int or WeightedSum
+    seed : int
+        Of the draw.
+    draw : str or None
+        The file of the draw that ranks; see `daskrf.screens.draws`.
+    std : bool
+        Whether to predict standard deviations.
+    """
+
+    model: str
+    model_hash: str
+    rule: Acquisition
+    target: Target
+    seed: int = 0
+    draw: str | None = None
+    std: bool = False
+    name: str = "rank"
+
+    def zero(self) -> Scored:
+        return Scored()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Scored:
+        columns = dict(arrays)
+        text = columns.pop("smiles").tobytes().decode()
+        return Scored(text.split("\n") if len(columns["key"]) else [], columns)
+
+    def add(self, total: Scored, block: list[str]) -> None:
+        model = open_model(self.model, self.model_hash, statistics=self.std)
+        smiles = _joined(block)
+        spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+        counted = Fingerprinter(spec, model.metadata["fragments"])(smiles)
+        if counted.rejects:
+            bad, reason = counted.rejects[0]
+            raise InputError(f"The product {smiles[bad]} has no fingerprint: {reason}.")
+        rows = counted.fingerprints
+        texts = (
+            rows.indices[start:stop].tobytes() + b"|" + rows.data[start:stop].tobytes()
+            for start, stop in itertools.pairwise(rows.indptr.tolist())
+        )
+        digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+        found: dict[str, Any] = {"key": np.frombuffer(digests, np.int64)}
+        total += Scored(smiles, found | self._predicted(model, rows, smiles))
+
+    def _predicted(self, model: Model, rows: Any, smiles: list[str]) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the columns of numbers of some fingerprints."""
+
+        def describe(numbers: npt.NDArray[np.int64]) -> pa.Table:
+            own = [smiles[n] for n in numbers.tolist()]
+            return pa.table({"smiles": own, "id": own, "line": numbers, "source": ["the space"] * len(own)})
+
+        parts = []
+        for block in feature_blocks(
+            feature_map_of(model),
+            np.arange(len(smiles)),
+            rows,
+            None,
+            bits=model.gp.one_bit_,
+            predicts=True,
+            describe=describe,
+        ):
+            found = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
+            if self.draw is None:
+                value = found["mean"]
+            else:
+                function = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
+                value = np.asarray(drawn_values(function, block)).reshape(-1)
+            own = {name: np.asarray(v, np.float64) for name, v in found.items()}
+            parts.append({"score": self.rule(value, found.get("std")), "value": value, **own})
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _joined(texts: Sequence[str]) -> list[str]:
+    """Return the canonical SMILES of the products of some synthons."""
+    found = each("daskrf.spaces.synthons:joiner", (), texts)
+    for text, one in zip(texts, found, strict=True):
+        if isinstance(one, Lost):
+            raise InputError(f"RDKit {one.reason} on the synthons {text}.")
+    return list(map(str, found))
+
+
+def product_texts(cut: CutSpace, products: Sequence[Product]) -> list[str]:
+    """Return the SMILES of the synthons of each product, with spaces between."""
+    return [" ".join(cut.smiles[synthon] for synthon in product.synthons) for product in products]
+
+
+def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) -> Scored:
+    """Return what a model says of products; what an earlier run has left is taken from there.
+
+    Parameters
+    ----------
+    run : Run
+    scores : ProductScores
+    model : Model
+        That of `scores`.
+    texts : sequence of str
+        Synthons, as `product_texts` returns them.
+    """
+    if not texts:
+        return Scored([], {name: np.empty(0) for name in ("score", "value", "mean")})
+    data = np.frombuffer("\n".join(texts).encode(), np.uint8)
+    digest = hashlib.sha256(data.data).hexdigest()
+    path = run.work / f"products-{digest[:16]}"
+    made_once(path, digest, lambda: ({"texts": data}, {}))
+    state = feature_map_of(model)
+    seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=scores.std)
+    size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))
+    groups = [(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
+    key = hash_of(
+        [digest, scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
+    )
+    chunk = _Products(absolute(path), digest).of
+    root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
+    tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")
+    tree.make(client=run.client, progress=run.progress)
+    found: Scored = tree.result()
+    return found.alike()

@@ -1,0 +1,198 @@
+"""The best k products of a space by a function that ranks them, as a reduction over pieces."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.features.fourier import FourierFeatures
+from daskrf.files.backend import as_path
+from daskrf.jobs.tree import Reduction
+from daskrf.screening import TopK
+from daskrf.screens.space.cutspaces import search_tables
+from daskrf.sources.mapreference import MapReference
+from daskrf.spaces.balancedbasis import BalancedBasis
+from daskrf.spaces.families import Family
+from daskrf.spaces.limits import Range
+from daskrf.spaces.ranking import (
+    Limit,
+    Piece,
+    RowsOf,
+    Search,
+    amplitudes,
+    balanced_basis,
+    pieces_of,
+    score_piece,
+)
+from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
+from daskrf.storage.model import needed_checkpoint
+from daskrf.workers.calls import check_stop
+
+__all__ = ["Ranked", "SpacePieces", "SpaceSearch"]
+
+_AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
+_HELD = 8  # times k products are collected before the best of them are chosen
+
+
+@dataclass
+class Ranked:
+    """The best products so far, of each draw: a commutative monoid."""
+
+    tops: list[TopK]
+
+    def __iadd__(self, other: Ranked) -> Ranked:
+        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        return {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
+
+
+class Chosen:
+    """The best k products of a family; see `daskrf.spaces.ranking.Best`. Ties go to the lower number.
+
+    Parameters
+    ----------
+    family : Family
+    top : TopK
+        What was chosen before.
+    """
+
+    def __init__(self, family: Family, top: TopK) -> None:
+        self._family, self._top = family, top
+        self._held: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]] = []
+        self._n_held = 0
+        self._least = self._threshold()
+
+    def look(self, scores: npt.NDArray[np.float32], rows_of: RowsOf) -> None:
+        """See `Best`."""
+        at = np.flatnonzero(scores >= self._least)
+        if self._least == -math.inf:
+            at = at[scores[at] > -math.inf]
+        most = _AT_ONCE * self._top.k
+        while len(at):
+            # The best first: most of the others are then below the threshold, and need no number.
+            order = np.argpartition(-scores[at], most - 1) if len(at) > most else np.arange(len(at))
+            now, at = at[order[:most]], at[order[most:]]
+            number = self._family.number(rows_of(now))
+            made = number >= 0
+            self._held.append((scores[now[made]], number[made]))
+            self._n_held += int(made.sum())
+            enough = self._top.k * (_HELD if self._least > -math.inf else 1)
+            if self._n_held >= enough or len(at):
+                self._choose()
+                at = at[scores[at] >= self._least]
+
+    @property
+    def least(self) -> float:
+        """See `Best`."""
+        return self._least
+
+    def top(self) -> TopK:
+        """Return the best products."""
+        self._choose()
+        return self._top
+
+    def _choose(self) -> None:
+        if self._held:  # all at once: each product is shown once
+            score, number = map(np.concatenate, zip(*self._held, strict=True))
+            self._top = self._top.combine(TopK(self._top.k).from_chunk(score, number))
+        self._held, self._n_held = [], 0
+        self._least = self._threshold()
+
+    def _threshold(self) -> float:
+        """Return the score below which nothing is among the best."""
+        return float(self._top.score[-1]) if len(self._top) == self._top.k else -math.inf
+
+
+@dataclass(frozen=True)
+class SpacePieces:
+    """Pieces of a space by number: a chunk for `SpaceSearch`.
+
+    `n_components` is the number of features of all draws together, or None for a linear function.
+    """
+
+    tables: tuple[str, str, int]
+    n_components: int | None
+    pieces: tuple[int, ...] = ()
+
+    def of(self, pieces: tuple[int, ...]) -> SpacePieces:
+        """Return the chunk of some pieces."""
+        return replace(self, pieces=pieces)
+
+    def __iter__(self) -> Iterator[Piece]:
+        families, size = search_tables(*self.tables).families, self.n_components
+        every = pieces_of_sums(families) if size is None else pieces_of(families, size)
+        for number in self.pieces:
+            check_stop()
+            yield every[number]
+
+
+@dataclass(frozen=True)
+class SpaceSearch(Reduction):
+    """Scores pieces and keeps the best k products.
+
+    Attributes
+    ----------
+    tables : tuple
+        Arguments of `search_tables`.
+    weights : str
+        File of the weights that score, signed so that larger is better; of shape (M, n_draws) for draws.
+    map : MapReference or None
+        The Fourier features that the weights belong to (see `daskrf.spaces.ranking`); None for a linear
+        function of counts (see `daskrf.spaces.sumranking`).
+    k : int
+        How many products are kept of each draw.
+    limits : tuple of Range
+    n_draws : int
+    """
+
+    tables: tuple[str, str, int]
+    weights: str
+    map: MapReference | None
+    k: int
+    limits: tuple[Range, ...] = ()
+    n_draws: int = 1
+    name: str = "screen"
+
+    def zero(self) -> Ranked:
+        return Ranked([TopK(self.k) for _ in range(self.n_draws)])
+
+    def add(self, total: Ranked, block: Piece) -> None:
+        tables = search_tables(*self.tables)
+        family = tables.families[block.family]
+        limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
+        best = [Chosen(family, top) for top in total.tops]
+        held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
+        if self.map is None:
+            function = Linear(held["columns"], held["weights"])
+            best_sums(block, family, tables.own, function, limits, best[0])
+        else:
+            feature_map = self.map.feature_map
+            assert isinstance(feature_map, FourierFeatures)
+            # Each draw would need a basis of its own, which takes seconds.
+            basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
+            betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
+            searches = [Search(beta, own, basis) for beta, own in zip(betas, best, strict=True)]
+            score_piece(block, family, tables.own, feature_map, limits, searches)
+        total.tops = [own.top() for own in best]
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
+        return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in range(self.n_draws)])
+
+
+@functools.lru_cache(maxsize=2)
+def _basis(search: SpaceSearch, family: int) -> BalancedBasis | None:
+    """Return the basis for bounds of a family's products, made once per process."""
+    assert search.map is not None
+    tables, feature_map = search_tables(*search.tables), search.map.feature_map
+    assert isinstance(feature_map, FourierFeatures)
+    held = needed_checkpoint(search.weights, as_path(search.weights).name).arrays
+    beta = amplitudes(held["weights"])
+    return balanced_basis(tables.families[family], tables.own, feature_map, beta)

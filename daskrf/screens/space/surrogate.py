@@ -1,0 +1,296 @@
+"""What ranks all products of a space: the model itself, or a process that has learned its scores.
+
+Only a mean in Fourier features of counts that are sums over synthons can be found for all products. For any
+other model, and for rules that need standard deviations, such a process is fitted to the scores of random
+products, which the model gives from their SMILES. It ranks all products roughly, and the model ranks the
+best of them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.linalg import lsqr
+
+from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.errors import InputError
+from daskrf.features import from_state
+from daskrf.features.fourier import FourierFeatures
+from daskrf.gp import choose_length_scale
+from daskrf.gp.choice.metricchoice import MetricChoice, choose_metric
+from daskrf.gp.processes.priordraws import map_of
+from daskrf.gp.processes.process import RandomFeatureGP
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target
+from daskrf.jobs.job import Run
+from daskrf.kernels import Gaussian, Kernel, Mean, MetricGaussian
+from daskrf.models.models import Model, feature_map_of
+from daskrf.molecules import FingerprintSpec
+from daskrf.quantities import amount
+from daskrf.spaces.sumranking import Linear
+from daskrf.spaces.synthons import check_spec
+from daskrf.storage.model import made_once
+
+__all__ = [
+    "COMPONENTS",
+    "LINEAR_SPEC",
+    "ROUGH_SPEC",
+    "SAMPLE",
+    "Ranking",
+    "Rough",
+    "in_metric",
+    "learned",
+    "ranks_itself",
+]
+
+ROUGH_SPEC = FingerprintSpec("morgan:1")
+"""Of the process that learns; as good as radius 2 with as many features, and faster."""
+
+LINEAR_SPEC = FingerprintSpec("morgan:2")
+"""Of a linear function of counts, which has to tell more environments apart."""
+
+COMPONENTS = 1024
+SAMPLE = 20_000
+"""Random products that get scores: three quarters to learn from, the others to measure by."""
+
+_LEARNED = 0.75
+_ROWS, _TRIALS = 4000, 8  # of the search for a length scale
+_LEAST = 4.0  # times the spread of the better half below the median: scores are cut off there
+_BEST = 0.01  # of the products that measure: those that should be found
+_FOUND = 0.95
+_FLAT = 1e-12
+_RIDGES = (1.0, 3.0, 10.0)  # of a linear function
+_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A function of counts that ranks all products: offset + features . weights, larger is better.
+
+    Attributes
+    ----------
+    feature_map : FourierFeatures
+    weights : float64 array, shape (M,), or (M, n_draws) of several draws
+    offset : float
+    deviation : float
+        The scale of its values.
+    """
+
+    feature_map: FourierFeatures
+    weights: npt.NDArray[np.float64]
+    offset: float
+    deviation: float
+
+    @classmethod
+    def of_model(
+        cls, model: Model, target: Target, sign: float, seed: int | None, n_draws: int = 1
+    ) -> Ranking:
+        """Return the mean of a model that `ranks_itself`, or draws of it if there is a seed."""
+        gp, own = process_of(model.gp, target)
+        feature_map = feature_map_of(model)
+        assert isinstance(gp, RandomFeatureGP)
+        assert isinstance(feature_map, FourierFeatures)
+        with ONE_BLAS_THREAD:  # the same on any number of processors
+            if seed is None:
+                weights = gp.weights_[:, own]
+            elif n_draws == 1:
+                weights = gp.weights_of_draw(seed, own)[:, 0]
+            else:
+                weights = gp.weights_of_draws(n_draws, seed, own)
+        deviation = math.sqrt(float(gp.signal_variance_[own]))
+        return cls(feature_map, sign * weights, sign * float(gp.mean_[own]), deviation)
+
+    def values(self, counts: sparse.csr_matrix) -> npt.NDArray[np.float64]:
+        """Return the value of each row of counts."""
+        parts = [np.empty(0)]
+        for start in range(0, counts.shape[0], _ROWS):
+            features = self.feature_map.transform(counts[start : start + _ROWS])
+            parts.append(self.offset + features.astype(np.float64) @ self.weights)
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Rough:
+    """A ranking that was learned, and how it agrees with the model.
+
+    Attributes
+    ----------
+    ranking : Ranking or Linear
+        A linear function if no number of features is given.
+    words : str
+    """
+
+    ranking: Ranking | Linear
+    words: str
+
+
+def ranks_itself(model: Model, target: Target) -> FingerprintSpec | None:
+    """Return the fingerprints of a model whose means can be found for all products of a space, or None."""
+    gp, _ = process_of(model.gp, target)
+    if not isinstance(gp, RandomFeatureGP) or not isinstance(feature_map_of(model), FourierFeatures):
+        return None
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    try:
+        check_spec(spec)
+    except InputError:
+        return None
+    return spec
+
+
+def in_metric(model: Model, target: Target) -> bool:
+    """Return whether the kernel of a model has a learned metric: its labels depend on few directions."""
+    gp, _ = process_of(model.gp, target)
+    kernel: Kernel | None = getattr(gp, "kernel", None) or getattr(feature_map_of(model), "kernel", None)
+    parts = kernel.kernels if isinstance(kernel, Mean) else (kernel,)
+    return any(isinstance(part, MetricGaussian) for part in parts)
+
+
+def learned(
+    run: Run,
+    counts: sparse.csr_matrix,
+    score: npt.NDArray[np.float64],
+    n_components: int | None,
+    key: str,
+    spec: FingerprintSpec = ROUGH_SPEC,
+    *,
+    metric: bool = False,
+) -> Rough:
+    """Return a ranking that has learned the scores of random products, or that an earlier run has left.
+
+    Parameters
+    ----------
+    run : Run
+    counts : csr_matrix, shape (n, n_columns)
+        Of random products, in random order.
+    score : float64 array, shape (n,)
+    n_components : int or None
+        Number of Fourier features; None for a linear function of the counts.
+    key : str
+        Hash of what it depends on.
+    spec : FingerprintSpec
+        Of the counts, for words.
+    metric : bool
+        Whether the scores are likely to depend on few directions, so that a metric is learned from them.
+    """
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        made = _learn(counts, score, n_components, spec, metric=metric)
+        own, state = made.ranking, dict[str, Any](words=made.words)
+        if isinstance(own, Linear):
+            return {"weights": own.weights, "columns": own.columns}, state
+        state |= {"map": own.feature_map.state(), "offset": own.offset, "deviation": own.deviation}
+        return {"weights": own.weights}, state
+
+    found = made_once(run.work / f"ranking-{key[:16]}", key, make)
+    meta, weights = found.metadata, found.arrays["weights"]
+    if n_components is None:
+        return Rough(Linear(found.arrays["columns"], weights), meta["words"])
+    feature_map = from_state(meta["map"])
+    assert isinstance(feature_map, FourierFeatures)
+    return Rough(Ranking(feature_map, weights, meta["offset"], meta["deviation"]), meta["words"])
+
+
+def _learn(
+    counts: sparse.csr_matrix,
+    score: npt.NDArray[np.float64],
+    n_components: int | None,
+    spec: FingerprintSpec = ROUGH_SPEC,
+    *,
+    metric: bool = False,
+) -> Rough:
+    if n_components is None:
+        return _learn_linear(counts, score)
+    n = max(1, int(_LEARNED * len(score))) if len(score) > 1 else len(score)
+    y = _clipped(score)
+    feature_map = map_of(Gaussian(1.0), n_components, 0)
+    if len(score) < 2 or np.ptp(y[:n]) <= _FLAT * max(1.0, float(np.abs(y).max())) or _all_equal(counts[:n]):
+        fitted: Any = feature_map.fit(counts)
+        flat = Ranking(fitted, np.zeros(n_components), float(y.mean()) if len(y) else 0.0, 1.0)
+        return Rough(flat, "the scores of random products do not differ, so that all products rank alike")
+    with ONE_BLAS_THREAD, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its deviations are not used
+        learned = choose_metric(counts[:n], y[:n], n_rows=_ROWS) if metric else MetricChoice(MetricGaussian())
+        if learned.rounds:
+            feature_map, kernel = map_of(learned.kernel, n_components, 0), learned.kernel.words()
+        else:
+            found = choose_length_scale(feature_map, counts[:n], y[:n], n_rows=_ROWS, n_trials=_TRIALS)
+            feature_map, kernel = found.feature_map, f"Gaussian kernel, length scale {found.length_scale:.3g}"
+        gp = RandomFeatureGP(feature_map).fit(counts[:n], y[:n])
+        scale = math.sqrt(float(gp.signal_variance_[0]))
+        own = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
+        rough = own.values(counts[n:])
+    what = (
+        f"the rough ranking of {'all products' if spec == ROUGH_SPEC else 'the best of these'} is by "
+        f"{n_components:,} Fourier features of {spec.name} "
+        f"counts ({kernel}), which have learned the model's "
+        f"scores of {amount(n, 'random products')}"
+    )
+    return Rough(own, what + _agreement(rough, y[n:]))
+
+
+def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> Rough:
+    """Return the linear function by ridge regression; the ridge is that which predicts best."""
+    n = max(1, int(_LEARNED * len(score)))
+    y = _clipped(score)
+    columns = np.unique(counts[:n].indices).astype(np.int64)
+    place = np.searchsorted(columns, counts[:n].indices).astype(np.int64)
+    shape = n, max(1, len(columns))
+    X = sparse.csr_matrix((counts[:n].data.astype(np.float64), place, counts[:n].indptr), shape=shape)
+    part, middle = max(1, 3 * n // 4), float(y[:n].mean())
+
+    def fitted(rows: int, ridge: float) -> npt.NDArray[np.float64]:
+        centred = y[:rows] - middle
+        return lsqr(X[:rows], centred, damp=math.sqrt(ridge), iter_lim=_ITERATIONS)[0][: len(columns)]
+
+    def error(ridge: float) -> float:
+        found = X[part:, : len(columns)] @ fitted(part, ridge)
+        return float(np.square(y[part:n] - middle - found).sum())
+
+    with ONE_BLAS_THREAD:
+        own = Linear(columns, fitted(n, min(_RIDGES, key=error)))
+    what = (
+        f"the rough ranking of all products is by a linear function of {LINEAR_SPEC.name} counts, which has "
+        f"learned the model's scores of {amount(n, 'random products')}"
+    )
+    return Rough(own, what + _agreement(own(counts[n:]), y[n:]))
+
+
+def _clipped(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return scores without a long tail of bad ones, as logarithms have, which no smooth function follows."""
+    if not len(score):
+        return score
+    score = np.maximum(score, score[np.isfinite(score)].min(initial=0.0))
+    middle, high = np.quantile(score, [0.5, 0.95])
+    return np.maximum(score, middle - _LEAST * (high - middle)) if high > middle else score
+
+
+def _all_equal(counts: sparse.csr_matrix) -> bool:
+    return (counts != counts[np.zeros(counts.shape[0], np.int64)]).nnz == 0
+
+
+def _agreement(rough: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -> str:
+    """Return how a rough ranking agrees with scores, in words; nothing for few products.
+
+    Examples
+    --------
+    >>> score = np.arange(1000.0)
+    >>> _agreement(score, score)
+    '; on 1,000 others it correlates 1.000 with them, and 95 % of the best 10 of these are among its best 10'
+    """
+    n_best = math.ceil(_BEST * len(score))
+    if n_best < 2 or not np.ptp(score) or not np.ptp(rough):
+        return ""
+    best = np.argsort(-score, kind="stable")[:n_best]
+    rank = np.empty(len(score), np.int64)
+    rank[np.argsort(-rough, kind="stable")] = np.arange(1, len(score) + 1)
+    last = int(np.sort(rank[best])[math.ceil(_FOUND * n_best) - 1])
+    return (
+        f"; on {len(score):,} others it correlates {np.corrcoef(rough, score)[0, 1]:.3f} with them, and "
+        f"{_FOUND * 100:.0f} % of the best {n_best:,} of these are among its best {last:,}"
+    )

@@ -1,0 +1,1 @@
+"""Where rows of features come from: stores, SMILES files, and data given in memory."""

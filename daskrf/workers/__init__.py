@@ -1,0 +1,1 @@
+"""Where tasks run: this process, clusters and batch systems; their security, progress and failures."""

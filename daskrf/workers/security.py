@@ -1,0 +1,238 @@
+"""Who may talk to a scheduler: certificates made for one run, or those that the user has."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+import shutil
+import ssl
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed.security import Security
+
+from daskrf.errors import InputError
+from daskrf.files.disk import private_folder
+
+__all__ = [
+    "Certificates",
+    "certificates",
+    "certificates_to_join",
+    "check_certificates",
+    "private_scratch",
+    "written",
+]
+
+Certificates = Any
+"""A `distributed.security.Security`, whose attributes type checkers do not see."""
+
+_ROLES = ("client", "scheduler", "worker")
+_PARTS = ("cert", "key")
+_MISSING = (
+    "the authority (tls-ca-file), your certificate (tls-cert) and its key (tls-key), or Dask's settings "
+    "distributed.comm.tls.ca-file, .client.cert and .client.key"
+)
+
+
+def certificates() -> Certificates:
+    """Return the certificates of a cluster that is started here: only who holds them can join it.
+
+    They are those of Dask's configuration if it names the authority and a certificate for the scheduler,
+    workers and clients. Else they are made for this cluster, and live no longer than it. The Dask setting
+    ``distributed.comm.require-encryption: false`` leaves them out.
+
+    Raises
+    ------
+    InputError
+        If a file that Dask's configuration names is missing or is no certificate.
+    """
+    if dask.config.get("distributed.comm.require-encryption", None) is False:
+        return Security()
+    named: Certificates = Security()
+    if named.tls_ca_file and all(getattr(named, f"tls_{role}_cert") for role in _ROLES):
+        for role in _ROLES:
+            _check(named, role)
+        named.require_encryption = True
+        return named
+    return Security.temporary()
+
+
+def certificates_to_join(
+    ca_file: str | Path | None = None, cert: str | Path | None = None, key: str | Path | None = None
+) -> Certificates:
+    """Return what a client shows to a scheduler that is running: the files given, or Dask's configuration.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is no certificate, or some are given without the others.
+    """
+    given = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
+    files = {name: os.fspath(path) for name, path in given.items() if path is not None}
+    security: Certificates = Security(**files)
+    if security.tls_ca_file and security.tls_client_cert:
+        _check(security, "client")
+    elif files:
+        raise InputError(f"A scheduler with certificates is joined by three files; give {_MISSING}.")
+    return security
+
+
+def check_certificates(security: Certificates, where: str) -> None:
+    """Refuse to join a scheduler with certificates by none."""
+    if not (security.tls_ca_file and security.tls_client_cert):
+        raise InputError(f"{where} needs certificates; give {_MISSING}.")
+
+
+def _check(security: Certificates, role: str) -> None:
+    """Refuse certificates that cannot be used, and name the file: OpenSSL does not."""
+    files = security.get_tls_config_for_role(role)
+    key = files["key"] or files["cert"]
+    named = {
+        "certificate of the authority": files["ca_file"],
+        f"certificate of the {role}": files["cert"],
+        f"key of the {role}": key,
+    }
+    for what, path in named.items():
+        if "\n" not in path:
+            _check_file(path, what)
+    if "\n" not in key and b"ENCRYPTED" in Path(key).read_bytes():
+        raise InputError(f"The key in {key} has a password, which Dask cannot ask for; give one without.")
+    try:
+        ssl.create_default_context().load_verify_locations(**_as_authority(files["ca_file"]))
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(
+            f"{_shown(files['ca_file'])} is no certificate of an authority ({_reason(error)})."
+        ) from error
+    try:
+        security.get_connection_args(role)
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(
+            f"{_shown(files['cert'])} and {_shown(key)} are no certificate and its key ({_reason(error)})."
+        ) from error
+
+
+def _check_file(path: str, what: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"Cannot read {path}, the {what}: {why}.") from error
+
+
+def _as_authority(text: str) -> dict[str, Any]:
+    return {"cadata": text} if "\n" in text else {"cafile": text}
+
+
+def _shown(text: str) -> str:
+    return "The certificate in Dask's configuration" if "\n" in text else text
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error)
+
+
+@contextmanager
+def written(security: Certificates, folder: Path) -> Iterator[Certificates]:
+    """Write certificates that are in memory to files until the context ends, and yield those files.
+
+    Parameters
+    ----------
+    security : Security
+        Files of the user's stay where they are.
+    folder : Path
+        Where to make the folder of the files: on a file system that all workers see.
+
+    Yields
+    ------
+    Security
+        As given, with files that only this user can read in place of text.
+
+    Raises
+    ------
+    InputError
+        If nothing can be written there.
+    """
+    private = _folder(folder) if _texts(security) else None
+    try:
+        yield security if private is None else _files(security, private)
+    finally:
+        if private is not None:
+            with suppress(OSError):
+                shutil.rmtree(private)
+
+
+def _texts(security: Certificates) -> dict[str, str]:
+    """Return the certificates and keys that are in memory."""
+    names = [f"tls_{role}_{part}" for role in _ROLES for part in _PARTS]
+    return {name: text for name in ["tls_ca_file", *names] if "\n" in (text := getattr(security, name) or "")}
+
+
+def _folder(parent: Path) -> Path:
+    """Make a folder for this user alone."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=".certificates-", dir=parent.resolve()))
+    except OSError as error:
+        raise InputError(
+            f"Cannot write certificates for the workers to {parent}: {error.strerror}; set "
+            "shared-temp-directory to a folder that all nodes see."
+        ) from error
+
+
+def _files(security: Certificates, private: Path) -> Certificates:
+    """Write what is in memory to files of a folder, and return the certificates with these files."""
+    files = copy.copy(security)
+    for name, text in _texts(security).items():
+        path = private / f"{name}.pem"
+        with open(path, "x", opener=_private) as file:
+            file.write(text)
+        setattr(files, name, str(path))
+    return files
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def private_scratch() -> Iterator[None]:
+    """Keep what Dask writes to disk in a folder of this user's alone until the context ends.
+
+    Dask unpickles what workers have spilled, and imports from its folder; by default that is one in /tmp,
+    which anyone could have made before.
+    """
+    base = dask.config.get("temporary-directory", None)
+    with dask.config.set({"temporary-directory": str(private_folder(None if base is None else Path(base)))}):
+        yield
+
+
+def _main() -> None:
+    """Write certificates to a folder, and print what lets Dask's own commands use them, for a shell to read.
+
+    ``cluster/daskrf-slurm.sbatch`` calls ``python -m daskrf.workers.security FOLDER``.
+    """
+    security = certificates()
+    if not security.tls_ca_file:
+        return
+    files = _files(security, _folder(Path(sys.argv[1]))) if _texts(security) else security
+    named = {"CA_FILE": files.tls_ca_file}
+    for role in _ROLES:
+        named |= {f"{role.upper()}__{part.upper()}": getattr(files, f"tls_{role}_{part}") for part in _PARTS}
+    for name, path in named.items():
+        if path:  # a certificate and its key may be one file
+            print(f"export DASK_DISTRIBUTED__COMM__TLS__{name}={shlex.quote(path)}")
+    print("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=True")
+
+
+if __name__ == "__main__":
+    try:
+        _main()
+    except InputError as error:
+        sys.exit(f"daskrf: {error}")
