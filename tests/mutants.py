@@ -119,6 +119,7 @@ TESTS = {
     "molecules/columns": "columns layout",
     "molecules/conventions": "conventions",
     "molecules/docking": "docking",
+    "molecules/extensions": "tables stereogroups",
     "molecules/notation": "values",
     "molecules/repeats": "repeats ../jobs/test_repeats",
     "molecules/stereogroups": "stereogroups",

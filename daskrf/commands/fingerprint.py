@@ -27,8 +27,8 @@ from daskrf.molecules import (
     TableFormat,
     rdkit_version,
 )
+from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT, has_groups
 from daskrf.molecules.formats import BATCH_ROWS
-from daskrf.molecules.library import GROUPS, GROUPS_COUNT, has_groups
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.toolkit import Toolkit
 from daskrf.parameters import Command, Option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daskrf.exports import lazy
 
 if TYPE_CHECKING:
+    from daskrf.molecules.extensions import clean_smiles as clean_smiles
     from daskrf.molecules.fingerprints import FingerprintBlock as FingerprintBlock
     from daskrf.molecules.fingerprints import Fingerprinter as Fingerprinter
     from daskrf.molecules.fingerprints import rdkit_version as rdkit_version
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from daskrf.molecules.library import Reject as Reject
     from daskrf.molecules.library import RowBatch as RowBatch
     from daskrf.molecules.library import Source as Source
-    from daskrf.molecules.library import clean_smiles as clean_smiles
     from daskrf.molecules.library import file_words as file_words
     from daskrf.molecules.library import given_words as given_words
     from daskrf.molecules.library import is_spooled as is_spooled

@@ -10,9 +10,9 @@ from pathlib import PurePath
 
 from daskrf.errors import InputError
 from daskrf.molecules.docking import chosen_score, known_score
+from daskrf.molecules.extensions import clean_smiles
 from daskrf.molecules.formats import EVERY, Head, TableFormat
 from daskrf.molecules.isolation import each
-from daskrf.molecules.library import clean_smiles
 from daskrf.molecules.names import (
     ID_NAMES,
     SMILES_NAMES,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from daskrf.molecules.extensions import has_groups
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.library import has_groups
 
 __all__ = ["drawings"]
 

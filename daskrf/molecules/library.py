@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,60 +20,20 @@ from daskrf.molecules.names import column_words
 from daskrf.molecules.spool import CHUNK_ROWS, Spool
 
 __all__ = [
-    "GROUPS",
-    "GROUPS_COUNT",
     "Layout",
     "Library",
     "Partition",
     "Reject",
     "RowBatch",
     "Source",
-    "clean_smiles",
     "file_words",
     "given_words",
-    "has_groups",
     "is_spooled",
     "table_words",
 ]
 
-_EXTENSION = re.compile(r"[ \t]+\|(.*)", re.DOTALL)
-_TEXTS = re.compile(r"\$[^$]*\$|\([^()]*\)|\{[^{}]*\}")  # labels and coordinates in an extension
-_GROUP = re.compile(r"(?:^|(?<=,))[&o]\d*:\d+(?:,\d+)*(?=,|$)")
-GROUPS = "with enhanced stereo groups (racemates, or one of two unknown enantiomers)"
-GROUPS_COUNT = "kept with their SMILES; fingerprints take the marked centres as not specified"
 _LAYOUTS = 10  # listed one by one
 _NAMED = 5  # columns that are kept, listed one by one
-
-
-def clean_smiles(text: str) -> str:
-    """Return a SMILES without blanks around it, its CXSMILES extension cut down to groups of stereocentres.
-
-    These say that a molecule is a racemate (``&``), or one of two enantiomers of which it is not known which
-    (``o``): see `daskrf.molecules.stereogroups`.
-
-    Examples
-    --------
-    >>> from daskrf.molecules import clean_smiles
-    >>> clean_smiles(" C[C@H](F)Cl |$;star;;$,&1:1| "), clean_smiles("CCO |(1,2,;),r|")
-    ('C[C@H](F)Cl |&1:1|', 'CCO')
-    """
-    text = text.strip(" \t")
-    if (extension := _EXTENSION.search(text)) is None:
-        return text
-    smiles = text[: extension.start()]
-    groups = _GROUP.findall(_TEXTS.sub("", extension[1]).partition("|")[0]) if "@" in smiles else []
-    return f"{smiles} |{','.join(groups)}|" if groups else smiles
-
-
-def has_groups(smiles: str) -> bool:
-    """Return whether a text of `clean_smiles` has groups of stereocentres.
-
-    Examples
-    --------
-    >>> has_groups("C[C@H](F)Cl |&1:1|"), has_groups("C[C@H](F)Cl")
-    (True, False)
-    """
-    return " |" in smiles
 
 
 @dataclasses.dataclass(frozen=True)

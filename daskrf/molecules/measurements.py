@@ -25,6 +25,7 @@ from daskrf.molecules.columns import (
     smiles_position,
 )
 from daskrf.molecules.docking import known_score
+from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.formats import (
     BATCH_ROWS,
     Column,
@@ -38,7 +39,7 @@ from daskrf.molecules.formats import (
     whole,
 )
 from daskrf.molecules.formats import EMPTY as EMPTY_LINE
-from daskrf.molecules.library import GROUPS, clean_smiles, file_words, has_groups
+from daskrf.molecules.library import file_words
 from daskrf.molecules.names import column_words, find_id, normalised, position_of
 from daskrf.molecules.notation import (
     CENSORED,

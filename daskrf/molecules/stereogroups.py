@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rdkit import Chem
 
-from daskrf.molecules.library import clean_smiles
+from daskrf.molecules.extensions import clean_smiles
 
 __all__ = ["canonical", "unspecified", "written"]
 

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.molecules.extensions import clean_smiles, has_groups
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.library import clean_smiles, has_groups
 
 __all__ = [
     "LEVELS",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError, check_type
 from daskrf.files.backend import as_list, as_path, matching, size_of
+from daskrf.molecules.extensions import clean_smiles
 from daskrf.molecules.formats import (
     EVERY,
     INDEX_STEP,
@@ -26,15 +27,7 @@ from daskrf.molecules.formats import (
     whole,
 )
 from daskrf.molecules.layout import MAX_LINE_BYTES, detect_layout, molecules, with_common_columns
-from daskrf.molecules.library import (
-    Layout,
-    Library,
-    Partition,
-    Reject,
-    RowBatch,
-    Source,
-    clean_smiles,
-)
+from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Source
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import text_blocks
 from daskrf.seeds import generator

@@ -30,7 +30,7 @@ from daskrf.molecules import (
     rdkit_version,
     read_partition,
 )
-from daskrf.molecules.library import has_groups
+from daskrf.molecules.extensions import has_groups
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
 from daskrf.storage.integrity import believed, read_sealed, write_sealed

@@ -33,8 +33,8 @@ from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
 from daskrf.kernels.kernel import UNDECIDED, UNLEARNED
 from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT
 from daskrf.molecules.formats import BATCH_ROWS
-from daskrf.molecules.library import GROUPS, GROUPS_COUNT
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import MapReference, agrees, rebuild
 from daskrf.storage.descriptions import map_words

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.files.backend import backend
 from daskrf.files.disk import file_errors
-from daskrf.molecules.library import GROUPS, clean_smiles, has_groups
+from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.structures import unmarked
 from daskrf.quantities import amount
 from daskrf.spaces.attachments import Coupling

@@ -1,0 +1,44 @@
+"""What stands behind a SMILES, between bars, and the enhanced stereo groups in it."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["GROUPS", "GROUPS_COUNT", "clean_smiles", "has_groups"]
+
+_EXTENSION = re.compile(r"[ \t]+\|(.*)", re.DOTALL)
+_TEXTS = re.compile(r"\$[^$]*\$|\([^()]*\)|\{[^{}]*\}")  # labels and coordinates in an extension
+_GROUP = re.compile(r"(?:^|(?<=,))[&o]\d*:\d+(?:,\d+)*(?=,|$)")
+GROUPS = "with enhanced stereo groups (racemates, or one of two unknown enantiomers)"
+GROUPS_COUNT = "kept with their SMILES; fingerprints take the marked centres as not specified"
+
+
+def clean_smiles(text: str) -> str:
+    """Return a SMILES without blanks around it, its CXSMILES extension cut down to groups of stereocentres.
+
+    These say that a molecule is a racemate (``&``), or one of two enantiomers of which it is not known which
+    (``o``): see `daskrf.molecules.stereogroups`.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import clean_smiles
+    >>> clean_smiles(" C[C@H](F)Cl |$;star;;$,&1:1| "), clean_smiles("CCO |(1,2,;),r|")
+    ('C[C@H](F)Cl |&1:1|', 'CCO')
+    """
+    text = text.strip(" \t")
+    if (extension := _EXTENSION.search(text)) is None:
+        return text
+    smiles = text[: extension.start()]
+    groups = _GROUP.findall(_TEXTS.sub("", extension[1]).partition("|")[0]) if "@" in smiles else []
+    return f"{smiles} |{','.join(groups)}|" if groups else smiles
+
+
+def has_groups(smiles: str) -> bool:
+    """Return whether a text of `clean_smiles` has groups of stereocentres.
+
+    Examples
+    --------
+    >>> has_groups("C[C@H](F)Cl |&1:1|"), has_groups("C[C@H](F)Cl")
+    (True, False)
+    """
+    return " |" in smiles
