@@ -1,7 +1,7 @@
 """A campaign over 10^7 enumerated products with a computed score: what each round finds and costs.
 
 Random products are scored and a model is fitted to them; then each round asks `daskrf.suggest` for a batch of
-the whole library, scores it (`daskrf.molecules.objective`, lower is better) and tells `daskrf.add`. All by
+the whole library, scores it (`daskrf.demo.objective`, lower is better) and tells `daskrf.add`. All by
 default: an exact process, whose kernel the labels choose, batches by an upper bound. Scheduler, workers and
 driver are processes of their own, and CPU seconds and peak memory are those of each.
 
@@ -34,8 +34,8 @@ from scale_stages import compose, library_file, measured_cluster, timed, write_l
 from synthesis import Composer
 
 import daskrf
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 
 FILE_ROWS = 1_000_000
 ROWS_PER_PARTITION = 100_000  # the command's own choice for large libraries

@@ -47,6 +47,7 @@ from benchmarks.common import (
     write_results,
 )
 from daskrf import ExactGP, fingerprint, fit, local_cluster
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.gp import choose_kernel
 from daskrf.gp.solve.conjugategradients import solve
@@ -54,7 +55,6 @@ from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
 
 PARTS = ["default", "large", "kinds", "choice", "peers", "rates"]
 N_PEERS, N_SOLVED = 5000, 10_000

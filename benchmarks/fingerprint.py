@@ -27,7 +27,8 @@ import psutil
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
-from daskrf.molecules import Fingerprinter, FingerprintSpec, read_partition, sample_rows, scan
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.tables import read_partition, sample_rows, scan
 
 SPECS = {
     "default": FingerprintSpec(),

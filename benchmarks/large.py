@@ -30,12 +30,12 @@ from threadpoolctl import threadpool_limits
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.commands.fit import need_of_solve, need_of_sums
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.engine import engine
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.models.models import read_model
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.predictions import PredictionStore

@@ -1,6 +1,6 @@
 """What 10^5 to 10^9 molecules cost: the real drivers measured, and simulated on many workers.
 
-Measured (the default): the enumerated library of `daskrf.molecules.enumeration` at several sizes goes from
+Measured (the default): the enumerated library of `daskrf.demo.enumeration` at several sizes goes from
 files of SMILES through the scan, fingerprints, fit and screen, by the drivers that the command line calls, on
 two workers. Scheduler, workers and driver are processes of their own, fresh for each size, and their peak
 memory is that of each. One thing is not the real one: RDKit would take hours for fingerprints, so they are
@@ -40,8 +40,8 @@ from simulation import simulate
 from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
 

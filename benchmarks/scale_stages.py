@@ -18,10 +18,9 @@ from synthesis import Composer
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
 from daskrf.commands.fingerprint import create_store
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.jobs.pieces import Partitions
-from daskrf.molecules import FingerprintSpec, Library, read_partition
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.measurements import read_labels
+from daskrf.molecules import FingerprintSpec
 from daskrf.sources.inputs import scan_inputs
 from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -29,6 +28,8 @@ from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.runlog import log_directory, read_log
 from daskrf.storage.store import CommitRecord
+from daskrf.tables import Library, read_partition
+from daskrf.tables.measurements import read_labels
 
 __all__ = [
     "ComposeStage",

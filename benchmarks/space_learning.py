@@ -54,8 +54,8 @@ from space import sub_space
 
 import daskrf
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures
+from daskrf.demo.building_blocks import load_blocks
 from daskrf.kernels import MetricGaussian, RadialKernel
-from daskrf.molecules.building_blocks import load_blocks
 from daskrf.spaces import cut, read_space
 
 Array = npt.NDArray[np.float64]

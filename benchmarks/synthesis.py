@@ -1,6 +1,6 @@
 """Morgan fingerprints of the enumerated library without RDKit: composed from those of the building blocks.
 
-A product of `daskrf.molecules.enumeration` is a chain of two or three pieces joined by single bonds that are
+A product of `daskrf.demo.enumeration` is a chain of two or three pieces joined by single bonds that are
 in no ring. So the invariant of each atom, and the Morgan environment of radius 1 of each atom that is not at
 a new bond, are those that it has in its piece. What remains is one environment on either side of each new
 bond, which depends on the piece and on the invariant of the atom beyond the bond, one of a few dozen. All
@@ -21,10 +21,10 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 from scipy import sparse
 
+from daskrf.demo.building_blocks import Synthon, load_slot
+from daskrf.demo.enumeration import RECIPES, Permutation, ReactionLibrary
 from daskrf.engine.cpu.jit import jit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.building_blocks import Synthon, load_slot
-from daskrf.molecules.enumeration import RECIPES, Permutation, ReactionLibrary
 
 __all__ = ["Composer", "check"]
 

@@ -17,8 +17,8 @@ import pandas as pd
 from distributed import Client
 
 from daskrf import fingerprint, fit, local_cluster, screen
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.workers.security import certificates
 
 _TASKS = 40  # in a round

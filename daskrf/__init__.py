@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from daskrf.models.views import load as load
     from daskrf.models.views import open_features as open_features
     from daskrf.models.views import open_library as open_library
-    from daskrf.molecules.fingerprints import FingerprintSpec as FingerprintSpec
-    from daskrf.molecules.formats import TableFormat as TableFormat
+    from daskrf.molecules.counts.fingerprints import FingerprintSpec as FingerprintSpec
+    from daskrf.tables.formats import TableFormat as TableFormat
     from daskrf.workers.batch import jobqueue_cluster as jobqueue_cluster
     from daskrf.workers.clusters import connect as connect
     from daskrf.workers.clusters import local_cluster as local_cluster

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import daskrf
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.gp import RandomFeatureGP
-from daskrf.molecules import Fingerprinter, FingerprintSpec, objective
-from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import daskrf
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary
 
 
 def campaign(model: Path, library: Path, command: list[str], folder: Path, rounds: int, n: int) -> None:

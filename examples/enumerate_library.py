@@ -14,8 +14,8 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors, rdMolDescriptors
 
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import ReactionLibrary, enumerate_to_file
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary, enumerate_to_file
 
 PROPERTIES = {
     "molecular weight": Descriptors.MolWt,

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 import daskrf
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import enumerate_to_file
+from daskrf.demo import objective
+from daskrf.demo.enumeration import enumerate_to_file
 
 
 def write_inputs(folder: Path) -> None:

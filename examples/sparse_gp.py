@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 import daskrf
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary
 
 
 def main() -> None:

@@ -113,35 +113,36 @@ TESTS = {
     "kernels/radial": "radial contract ../features/test_fourier",
     "kernels/tanimoto": "tanimoto index contract",
     "kernels/truncated": "powerseries contract",
-    "molecules/": "contents first_lines layout tables",
-    "molecules/building_blocks": "enumeration",
-    "molecules/costs": "costs",
-    "molecules/columns": "columns layout",
-    "molecules/conventions": "conventions",
-    "molecules/docking": "docking",
+    **dict.fromkeys(("molecules/", "tables/"), "contents first_lines layout tables"),
+    "demo/": "enumeration",
+    "demo/building_blocks": "enumeration",
+    "molecules/counts/costs": "costs",
+    "tables/columns": "columns layout",
+    "tables/values/conventions": "conventions",
+    "tables/values/docking": "docking",
     "molecules/extensions": "tables stereogroups",
-    "molecules/notation": "values",
-    "molecules/repeats": "repeats ../jobs/test_repeats",
+    "tables/values/notation": "values",
+    "tables/values/repeats": "repeats ../jobs/test_repeats",
     "molecules/stereogroups": "stereogroups",
     "molecules/sameness": "sameness structures",
-    "molecules/spreadsheets": "spreadsheets",
-    "molecules/suspicious": "suspicious",
-    "molecules/units": "values conventions",
-    "molecules/counter": "fingerprints",
-    "molecules/enumeration": "enumeration names",
-    "molecules/fingerprints": "fingerprints lingo",
-    "molecules/formats/": "contents first_lines formats layout tables ../storage/test_labels",
+    "tables/spreadsheets": "spreadsheets",
+    "tables/values/suspicious": "suspicious",
+    "tables/values/units": "values conventions",
+    "molecules/counts/counter": "fingerprints",
+    "demo/enumeration": "enumeration names",
+    "molecules/counts/fingerprints": "fingerprints lingo",
+    "tables/formats/": "contents first_lines formats layout tables ../storage/test_labels",
     "molecules/isolation": "isolation",
-    "molecules/lingo": "lingo fingerprints",
-    "molecules/formats/excel": "excel",
-    "molecules/frames": "../jobs/test_given",
-    "molecules/beside": "values",
-    "molecules/measurements": "values ../storage/test_labels ../jobs/test_wronglabels",
-    "molecules/values": "values ../jobs/test_replicates",
-    "molecules/names": "names enumeration",
-    "molecules/objective": "objective",
-    "molecules/tables": "tables tables_property layout",
-    "molecules/spec": "fingerprints lingo",
+    "molecules/counts/lingo": "lingo fingerprints",
+    "tables/formats/excel": "excel",
+    "tables/frames": "../jobs/test_given",
+    "tables/beside": "values",
+    "tables/measurements": "values ../storage/test_labels ../jobs/test_wronglabels",
+    "tables/values/values": "values ../jobs/test_replicates",
+    "tables/values/names": "names enumeration",
+    "demo/objective": "objective",
+    "tables/scanning": "tables tables_property layout",
+    "molecules/counts/spec": "fingerprints lingo",
     "molecules/structures": "structures names",
     "storage/": "store featurestore fingerprintstore inspection damage errors",
     "storage/hits": "../jobs/test_hits",
@@ -344,7 +345,11 @@ class Finder(ast.NodeVisitor):
             self.replace(node.slice, other)
 
 
-OF_JOBS = ("workers", "sources", "models", "fitting", "screens")  # whose tests are those of jobs
+# Where the tests of a part are, if not in a folder of its name.
+HOMES = {
+    **dict.fromkeys(("workers", "sources", "models", "fitting", "screens"), "jobs"),
+    **dict.fromkeys(("demo", "tables"), "molecules"),
+}
 
 
 def tests_of(path: Path) -> list[str]:
@@ -352,7 +357,7 @@ def tests_of(path: Path) -> list[str]:
     name = path.relative_to(REPOSITORY / "daskrf").as_posix()
     names = {key for key in TESTS if name == f"{key}.py" or (key.endswith("/") and name.startswith(key))}
     part = name.split("/")[0] if "/" in name else ""
-    folder = REPOSITORY / "tests" / ("jobs" if part in OF_JOBS else part)
+    folder = REPOSITORY / "tests" / HOMES.get(part, part)
     tests = TESTS[max(names, key=len)].split() if names else []
     files = [Path(os.path.normpath(folder / (test if "/" in test else f"test_{test}"))) for test in tests]
     if missing := [f"{file}.py" for file in files if not Path(f"{file}.py").exists()]:

@@ -32,6 +32,8 @@ LAYERS = [
     "features",
     "gp",
     "molecules",
+    "demo",
+    "tables",
     "spaces",
     "storage",
     "screening",
@@ -49,7 +51,9 @@ LAYERS = [
 # The folders of a folder, in their order: the same rule holds there.
 GROUPS = {
     "gp": ["sums", "solve", "processes", "choice", "validation"],
+    "molecules": ["counts"],
     "screens": ["space"],
+    "tables": ["values", "formats"],
 }
 
 # What runs on Dask.
@@ -57,7 +61,7 @@ ON_DASK = {"workers", "jobs", "sources", "models", "fitting", "screens", "comman
 
 # Who may import these at all.
 ONLY = {
-    "rdkit": {"molecules", "spaces"},
+    "rdkit": {"molecules", "demo", "tables", "spaces"},
     "zarr": {"storage"},
     "dask": ON_DASK,
     "distributed": ON_DASK,
@@ -65,8 +69,8 @@ ONLY = {
     "numba": {"engine"},
     "llvmlite": {"engine"},
     "obstore": {"files"},
-    "openpyxl": {"molecules"},
-    "pyarrow": {"molecules", "storage", "report", *ON_DASK},
+    "openpyxl": {"tables"},
+    "pyarrow": {"molecules", "tables", "storage", "report", *ON_DASK},
     "click": {"cli"},
     "rich": {"cli"},
 }

@@ -9,8 +9,8 @@ import pytest
 from daskrf.cli import session
 from daskrf.cli.app import run
 from daskrf.commands.quickstart import quickstart
+from daskrf.demo import objective
 from daskrf.errors import InputError
-from daskrf.molecules import objective
 
 SMALL = {"molecules": 800, "labelled": 300, "n_components": 512}
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.jobs.pieces import Partitions
 from daskrf.jobs.tree import Root, Tree
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.store import Store
 

@@ -37,12 +37,7 @@ from daskrf.models.models import Model, feature_map_of, read_model
 from daskrf.models.rounds import best_of, redirected, rounds_of
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.columns import smiles_position
-from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
-from daskrf.molecules.names import position_of
-from daskrf.molecules.repeats import Repeats, notes_on_repeats, one_of_each
 from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, same_names
-from daskrf.molecules.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
@@ -53,6 +48,11 @@ from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.store import hash_of
+from daskrf.tables.columns import smiles_position
+from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
+from daskrf.tables.values.names import position_of
+from daskrf.tables.values.repeats import Repeats, notes_on_repeats, one_of_each
+from daskrf.tables.values.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.workers.progress import Progress
 
 __all__ = ["AddReport", "add"]

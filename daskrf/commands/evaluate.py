@@ -46,12 +46,8 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
 from daskrf.models.everylabel import EveryLabel
-from daskrf.molecules import given_words
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.diversity import scaffolds
-from daskrf.molecules.measurements import Reading, read_column
-from daskrf.molecules.order import ordinals
-from daskrf.molecules.repeats import Repeats
-from daskrf.molecules.spec import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.report.evaluation import (
@@ -82,6 +78,10 @@ from daskrf.storage.kinds import kind_of
 from daskrf.storage.labels import match_labels
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
+from daskrf.tables import given_words
+from daskrf.tables.measurements import Reading, read_column
+from daskrf.tables.values.order import ordinals
+from daskrf.tables.values.repeats import Repeats
 from daskrf.workers.progress import Progress, Within
 
 __all__ = ["EvaluationReport", "evaluate"]

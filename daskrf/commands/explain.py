@@ -21,8 +21,8 @@ from daskrf.models.labelled import labelled_smiles
 from daskrf.models.toolkits import check_toolkit
 from daskrf.models.views import Predictor, load
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.environments import drawn_with_weights, without_atoms
-from daskrf.molecules.similarity import nearest
+from daskrf.molecules.counts.environments import drawn_with_weights, without_atoms
+from daskrf.molecules.counts.similarity import nearest
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown

@@ -20,17 +20,10 @@ from daskrf.files.disk import work_folder
 from daskrf.jobs import memory
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
-from daskrf.molecules import (
-    Fingerprinter,
-    FingerprintSpec,
-    Library,
-    TableFormat,
-    rdkit_version,
-)
+from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.counts.spec import Fragments
+from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT, has_groups
-from daskrf.molecules.formats import BATCH_ROWS
-from daskrf.molecules.spec import Fragments
-from daskrf.molecules.toolkit import Toolkit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
@@ -42,6 +35,8 @@ from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.store import CommitRecord
+from daskrf.tables import Library, TableFormat
+from daskrf.tables.formats import BATCH_ROWS
 from daskrf.workers.progress import Progress
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]

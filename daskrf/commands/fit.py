@@ -60,12 +60,6 @@ from daskrf.models.models import Model, read_model
 from daskrf.models.rounds import identity_after, redirected, rounds_of
 from daskrf.models.toolkits import toolkit_of
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.columns import smiles_column
-from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
-from daskrf.molecules.names import find_id, position_of
-from daskrf.molecules.repeats import Repeats
-from daskrf.molecules.tables import survey
-from daskrf.molecules.values import Scale, is_concentration
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words, listed
 from daskrf.report.notebook import Shown
@@ -87,6 +81,12 @@ from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
+from daskrf.tables.columns import smiles_column
+from daskrf.tables.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
+from daskrf.tables.scanning import survey
+from daskrf.tables.values.names import find_id, position_of
+from daskrf.tables.values.repeats import Repeats
+from daskrf.tables.values.values import Scale, is_concentration
 from daskrf.workers.progress import Progress
 
 __all__ = [

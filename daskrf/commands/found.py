@@ -35,8 +35,7 @@ from daskrf.models.models import Model
 from daskrf.models.modelsource import source_for
 from daskrf.models.rounds import rounds_of
 from daskrf.models.targets import Measured
-from daskrf.molecules import TableFormat
-from daskrf.molecules.spec import Fragments
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.structures import KnownStructures, Level, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
@@ -51,6 +50,7 @@ from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
 from daskrf.spaces.spacefiles import space_among
+from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
 
 __all__ = ["FoundReport", "found"]

@@ -33,8 +33,8 @@ from daskrf.gp.sums.sums import Summation, precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
-from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
-from daskrf.molecules.spec import Fragments
+from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, format_bytes
 from daskrf.report.notebook import Shown
@@ -42,6 +42,7 @@ from daskrf.sources.inputs import scan_inputs, tables_of
 from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.sources.sources import check_map, map_for
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.tables import Library, TableFormat, sample_rows
 from daskrf.workers.progress import Progress
 
 __all__ = ["PlanReport", "StageCost", "plan"]

@@ -22,9 +22,7 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
 from daskrf.models.modelsource import source_for
-from daskrf.molecules import TableFormat, lay_out
-from daskrf.molecules.frames import INDEX, InputIndex
-from daskrf.molecules.spec import Fragments
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import OfInput
@@ -39,6 +37,8 @@ from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.rowstore import REJECT_SCHEMA
 from daskrf.storage.store import REJECTS, CommitRecord
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
+from daskrf.tables import TableFormat, lay_out
+from daskrf.tables.frames import INDEX, InputIndex
 from daskrf.workers.progress import Progress
 
 __all__ = ["PredictReport", "PredictStage", "predict"]

@@ -23,12 +23,13 @@ from daskrf.commands.fingerprint import fingerprint
 from daskrf.commands.fit import FitReport, fit
 from daskrf.commands.predict import predict
 from daskrf.commands.screen import ScreenReport, screen
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.features import default_map
 from daskrf.files.backend import as_path
 from daskrf.gp import Calibration, calibration_report
-from daskrf.molecules import FingerprintSpec, objective
-from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.report.notebook import Shown
 from daskrf.report.plots import HeldOut, plot_screen

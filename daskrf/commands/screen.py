@@ -34,8 +34,7 @@ from daskrf.models.duplicates import duplicates
 from daskrf.models.models import Model, need_of_model, open_model, predictions_of, read_model, score_seconds
 from daskrf.models.modelsource import source_for
 from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
-from daskrf.molecules import TableFormat
-from daskrf.molecules.spec import Fragments
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
@@ -56,6 +55,7 @@ from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits,
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
+from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
 
 __all__ = ["ScreenReport", "screen"]

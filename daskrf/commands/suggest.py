@@ -54,12 +54,11 @@ from daskrf.models.directions import maximizes, target_of, words
 from daskrf.models.models import Model, read_model
 from daskrf.models.modelsource import source_for
 from daskrf.models.targets import measured_of, names_in
-from daskrf.molecules import TableFormat, given_words
+from daskrf.molecules.counts.fingerprints import equal_fingerprints
+from daskrf.molecules.counts.similarity import nearest
+from daskrf.molecules.counts.spec import FingerprintSpec, Fragments
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Limit, limits_of
-from daskrf.molecules.fingerprints import equal_fingerprints
-from daskrf.molecules.similarity import nearest
-from daskrf.molecules.spec import FingerprintSpec, Fragments
 from daskrf.molecules.structures import LEVEL_WORDS, LEVELS, KnownStructures, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
@@ -82,6 +81,7 @@ from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molecules
+from daskrf.tables import TableFormat, given_words
 from daskrf.workers.progress import Progress
 
 __all__ = ["SuggestReport", "suggest"]

@@ -17,7 +17,6 @@ from daskrf.files.backend import absolute, as_path, backend, is_file
 from daskrf.jobs.job import Job, Run, run
 from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.models.models import read_model
-from daskrf.molecules import Library
 from daskrf.parameters import Command
 from daskrf.report.notebook import Shown
 from daskrf.sources.mapreference import rebuild
@@ -29,6 +28,7 @@ from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import KIND_NAMES, Store
+from daskrf.tables import Library
 from daskrf.workers.progress import Progress
 
 __all__ = ["VerifyReport", "verify"]

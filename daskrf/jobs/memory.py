@@ -21,8 +21,8 @@ from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.held import forget
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import end_idle
-from daskrf.molecules.spec import FingerprintSpec
 from daskrf.quantities import format_bytes
 from daskrf.workers.clusters import QueuedClient, ask_workers
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from daskrf.errors import InputError, check_type, printable
 from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.models.models import Model
-from daskrf.molecules.conventions import convention_of
-from daskrf.molecules.values import Scale, scales_in
 from daskrf.quantities import listed
+from daskrf.tables.values.conventions import convention_of
+from daskrf.tables.values.values import Scale, scales_in
 
 __all__ = [
     "check_conventions",

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daskrf.molecules.measurements import Reading, read_column, read_labels
 from daskrf.molecules.structures import LEVELS
 from daskrf.storage.labels import JoinedLabels, match_labels
 from daskrf.storage.rowstore import RowStore
+from daskrf.tables.measurements import Reading, read_column, read_labels
 
 __all__ = ["EveryLabel"]
 

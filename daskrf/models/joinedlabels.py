@@ -17,14 +17,14 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.files.backend import as_path, backend, is_file
 from daskrf.models.directions import directions_of, largest_best
 from daskrf.models.labelled import labelled_tables
-from daskrf.molecules.measurements import Reading, keys_of, label_table, read_column, read_labels
 from daskrf.molecules.structures import others
-from daskrf.molecules.tables import survey
-from daskrf.molecules.values import Limits, Scale
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.rowstore import RowStore
 from daskrf.storage.store import hash_of
+from daskrf.tables.measurements import Reading, keys_of, label_table, read_column, read_labels
+from daskrf.tables.scanning import survey
+from daskrf.tables.values.values import Limits, Scale
 
 __all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
 

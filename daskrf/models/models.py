@@ -28,11 +28,11 @@ from daskrf.jobs.memory import (
     need_of_scores,
     peak,
 )
-from daskrf.molecules.spec import FingerprintSpec
-from daskrf.molecules.values import scales_in
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.sources.mapreference import rebuild
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
+from daskrf.tables.values.values import scales_in
 
 __all__ = [
     "Model",
@@ -66,7 +66,7 @@ class Model:
         Without its statistics (means only) unless they were requested.
     metadata : dict
         ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``scales`` (their
-        units and transforms: see `daskrf.molecules.values.Scale`), ``labels`` (counts),
+        units and transforms: see `daskrf.tables.values.values.Scale`), ``labels`` (counts),
         ``spec_hash``, ``library`` and ``library_path`` (spec hash and path of the fingerprint store),
         ``fingerprint`` (specification), ``fragments``, ``map`` (None for an exact process).
     path : path

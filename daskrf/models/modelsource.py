@@ -11,15 +11,13 @@ from daskrf.files.backend import as_list, as_path
 from daskrf.jobs.job import Run
 from daskrf.models.models import Model, feature_map_of
 from daskrf.models.toolkits import check_toolkit
-from daskrf.molecules import (
-    TableFormat,
-)
-from daskrf.molecules.formats import EVERY
 from daskrf.sources.inputs import Paths, library_of
 from daskrf.sources.smiles import SmilesSource, planned_library
 from daskrf.sources.sources import Source, open_source
 from daskrf.storage.differences import differences
 from daskrf.storage.kinds import kind_of
+from daskrf.tables import TableFormat
+from daskrf.tables.formats import EVERY
 
 __all__ = ["source_for"]
 

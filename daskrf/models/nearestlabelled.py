@@ -12,7 +12,7 @@ import pyarrow as pa
 from daskrf.gp.processes.weightedsum import Target
 from daskrf.models.models import Model
 from daskrf.models.targets import measured_of
-from daskrf.molecules.similarity import nearest
+from daskrf.molecules.counts.similarity import nearest
 
 __all__ = ["nearest_labelled"]
 

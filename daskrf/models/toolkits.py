@@ -8,7 +8,7 @@ from typing import Any
 from daskrf.errors import InputError
 from daskrf.models.models import Model
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.toolkit import Toolkit
+from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.storage.store import Store
 
 __all__ = ["check_toolkit", "toolkit_of"]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.molecules.counts.similarity import Similarities
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.similarity import Similarities
 from daskrf.molecules.structures import Level, same_names
 
 __all__ = ["REASONS", "Diversity", "scaffolds"]

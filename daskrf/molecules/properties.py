@@ -10,7 +10,7 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from daskrf.molecules.descriptors import n_acceptors, n_rings
+from daskrf.molecules.counts.descriptors import n_acceptors, n_rings
 from daskrf.molecules.filters import Comparison
 
 __all__ = ["pattern_reader", "property_of", "scaffolder", "tester"]

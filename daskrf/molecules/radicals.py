@@ -30,7 +30,7 @@ def note_on_radicals(smiles: Sequence[str], what: str) -> str:
     "1 molecule of the labelled molecules has unpaired electrons (radicals), such as 'C[CH2]'"
     """
     asked = [text for text in smiles if _MAY_BE.search(text)]
-    found = each("daskrf.molecules.counter:radical_finder", (), asked)
+    found = each("daskrf.molecules.counts.counter:radical_finder", (), asked)
     radicals = [text for text, one in zip(asked, found, strict=True) if one is True]
     if not radicals:
         return ""

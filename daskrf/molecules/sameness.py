@@ -11,8 +11,8 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdMolHash
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from daskrf.molecules.costs import refusal_of_rings, refusal_of_text
 from daskrf.molecules.counterions import COUNTERIONS
+from daskrf.molecules.counts.costs import refusal_of_rings, refusal_of_text
 from daskrf.molecules.stereogroups import canonical, written
 
 __all__ = ["parenter", "tautomerizer"]

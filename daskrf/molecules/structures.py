@@ -74,7 +74,7 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
     ['CCO', 'c1ccccc1', '?']
     """
     texts = list(smiles)
-    found = each("daskrf.molecules.counter:canonizer", (), texts)
+    found = each("daskrf.molecules.counts.counter:canonizer", (), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
 
 
@@ -86,7 +86,7 @@ def refusals(smiles: Sequence[str]) -> list[str]:
     >>> refusals(["OCC", "C1CC"])
     ['', 'RDKit cannot parse: unclosed ring']
     """
-    found = each("daskrf.molecules.counter:refuser", (), smiles)
+    found = each("daskrf.molecules.counts.counter:refuser", (), smiles)
     return [f"RDKit {why.reason}" if isinstance(why, Lost) else why for why in found]
 
 
@@ -100,7 +100,7 @@ def unmarked(smiles: Iterable[str]) -> list[str]:
     """
     texts = [clean_smiles(text) for text in smiles]
     marked = [at for at, text in enumerate(texts) if has_groups(text)]
-    found = each("daskrf.molecules.counter:unmarker", (), [texts[at] for at in marked])
+    found = each("daskrf.molecules.counts.counter:unmarker", (), [texts[at] for at in marked])
     for at, text in zip(marked, found, strict=True):
         texts[at] = texts[at].partition(" ")[0] if isinstance(text, Lost) else text
     return texts
@@ -116,7 +116,7 @@ def inchikeys(smiles: Iterable[str]) -> list[str]:
     """
     texts = list(smiles)
     asked = [at for at, text in enumerate(texts) if text and not _INCHIKEY.fullmatch(text)]
-    keys = each("daskrf.molecules.counter:inchikeyer", (), [texts[at] for at in asked])
+    keys = each("daskrf.molecules.counts.counter:inchikeyer", (), [texts[at] for at in asked])
     for at, key in zip(asked, keys, strict=True):
         texts[at] = texts[at] if isinstance(key, Lost) or not key else key
     return texts
@@ -205,7 +205,9 @@ def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
     texts = sorted({text for a, b in pairs if a != b for text in (a, b)})
     read = {
         text
-        for text, valid in zip(texts, each("daskrf.molecules.counter:syntax_checker", (), texts), strict=True)
+        for text, valid in zip(
+            texts, each("daskrf.molecules.counts.counter:syntax_checker", (), texts), strict=True
+        )
         if valid is True
     }
     asked = [at for at, (a, b) in enumerate(pairs) if a != b and a in read and b in read]

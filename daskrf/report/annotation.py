@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from daskrf.molecules.counts.similarity import nearest
 from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.similarity import nearest
 
 __all__ = ["PROPERTIES", "Known", "annotated", "properties_of"]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from daskrf.errors import InputError
 from daskrf.molecules.drawings import drawings
-from daskrf.molecules.frames import InputIndex
 from daskrf.quantities import amount
+from daskrf.tables.frames import InputIndex
 
 __all__ = ["OfInput", "Shown"]
 

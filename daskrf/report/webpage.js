@@ -80,7 +80,7 @@ const rules = {
     return counts;
   },
 
-  // As daskrf.molecules.spreadsheets: an apostrophe stands before what a spreadsheet would run.
+  // As daskrf.tables.spreadsheets: an apostrophe stands before what a spreadsheet would run.
   harmless(text) {
     const plain =
       /^(?:[+-]?(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[-+=]|[<>]?=[<>]?'?|'[<>]?=[<>]?')$/;

@@ -16,12 +16,12 @@ from daskrf.errors import InputError, printable
 from daskrf.files.backend import absolute
 from daskrf.models.labelled import smiles_array
 from daskrf.molecules.filters import Filters
-from daskrf.molecules.notation import Notation
 from daskrf.molecules.structures import RULES, KnownStructures, Level
 from daskrf.sources.smiles import SmilesSource
 from daskrf.sources.sources import Source, StoreSource
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.store import hash_of
+from daskrf.tables.values.notation import Notation
 
 __all__ = [
     "PASSED",

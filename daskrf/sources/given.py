@@ -35,8 +35,12 @@ from daskrf.files.backend import (
     remove_quietly,
 )
 from daskrf.files.disk import file_errors, private_folder
-from daskrf.molecules import given_words, lay_out, read_partition, scan_files
-from daskrf.molecules.frames import (
+from daskrf.molecules.isolation import each
+from daskrf.parameters import parameters_of
+from daskrf.storage.hits import rejects_of
+from daskrf.storage.rowstore import write_parquet
+from daskrf.tables import given_words, lay_out, read_partition, scan_files
+from daskrf.tables.frames import (
     InputIndex,
     index_of,
     is_molecule,
@@ -44,10 +48,6 @@ from daskrf.molecules.frames import (
     molecule_table,
     table_of,
 )
-from daskrf.molecules.isolation import each
-from daskrf.parameters import parameters_of
-from daskrf.storage.hits import rejects_of
-from daskrf.storage.rowstore import write_parquet
 
 __all__ = ["STDIN", "Data", "as_files", "is_given", "molecules_given", "taking_data"]
 
@@ -130,7 +130,7 @@ def as_files(
     ----------
     given : object, or sequence of them
         Paths; ``-`` for standard input, of any format that files may have; tables: see
-        `daskrf.molecules.frames.table_of`; SMILES; and molecules of RDKit.
+        `daskrf.tables.frames.table_of`; SMILES; and molecules of RDKit.
     folder : path
         Where data are written; it need not exist.
     stdin : binary file, optional
@@ -375,7 +375,7 @@ def _is_there(given: Any) -> bool:
 def _are_smiles(words: Sequence[str]) -> list[bool]:
     """Return whether each word is a SMILES; a name may stand behind it."""
     first = [(word.split() or [""])[0] for word in words]
-    valid = each("daskrf.molecules.counter:syntax_checker", (), first)
+    valid = each("daskrf.molecules.counts.counter:syntax_checker", (), first)
     return [bool(text) and found is True for text, found in zip(first, valid, strict=True)]
 
 

@@ -9,7 +9,10 @@ from pathlib import PurePath
 from daskrf.errors import StoreError
 from daskrf.files.backend import as_list, as_path, size_of
 from daskrf.jobs.job import Run
-from daskrf.molecules import (
+from daskrf.sources.smiles import SmilesSource
+from daskrf.sources.sources import Source
+from daskrf.storage.differences import differences
+from daskrf.tables import (
     Library,
     TableFormat,
     check_first_lines,
@@ -20,9 +23,6 @@ from daskrf.molecules import (
     table_words,
     usual_rows,
 )
-from daskrf.sources.smiles import SmilesSource
-from daskrf.sources.sources import Source
-from daskrf.storage.differences import differences
 from daskrf.workers.progress import Progress
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_words", "tables_of"]

@@ -18,24 +18,14 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.files.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.jobs.shards import PLAN, Share, agree
-from daskrf.molecules import (
-    FingerprintBlock,
-    Fingerprinter,
-    FingerprintSpec,
-    Library,
-    Reject,
-    RowBatch,
-    every_row,
-    given_words,
-    rdkit_version,
-    read_partition,
-)
+from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.extensions import has_groups
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
+from daskrf.tables import Library, Reject, RowBatch, every_row, given_words, read_partition
 
 __all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]
 

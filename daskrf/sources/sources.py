@@ -34,7 +34,6 @@ from daskrf.jobs.pieces import opened
 from daskrf.kernels.kernel import UNDECIDED, UNLEARNED
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT
-from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import MapReference, agrees, rebuild
 from daskrf.storage.descriptions import map_words
@@ -43,6 +42,7 @@ from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.rowstore import RowStore
+from daskrf.tables.formats import BATCH_ROWS
 
 __all__ = [
     "Block",

@@ -7,7 +7,12 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from daskrf.errors import printable
-from daskrf.molecules import (
+from daskrf.molecules.structures import refusals
+from daskrf.quantities import amount
+from daskrf.sources.smiles import rows_table
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.kinds import kind_of
+from daskrf.tables import (
     TableFormat,
     check_first_lines,
     file_words,
@@ -16,12 +21,7 @@ from daskrf.molecules import (
     scan_files,
     table_words,
 )
-from daskrf.molecules.formats import EVERY, reader_of
-from daskrf.molecules.structures import refusals
-from daskrf.quantities import amount
-from daskrf.sources.smiles import rows_table
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.kinds import kind_of
+from daskrf.tables.formats import EVERY, reader_of
 from daskrf.workers.progress import Progress
 
 __all__ = ["molecules_in", "smiles_in"]

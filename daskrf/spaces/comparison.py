@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from daskrf import seeds
-from daskrf.molecules.fingerprints import Fingerprinter
+from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.spaces.cut import CutSpace, in_helpers
 
 __all__ = ["Comparison", "compare"]

@@ -15,8 +15,8 @@ from scipy import sparse
 from daskrf.arrays import MAX_COUNT
 from daskrf.blas import processors
 from daskrf.errors import InputError
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.limits import SUMS
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space

@@ -9,7 +9,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
 from daskrf.errors import InputError
-from daskrf.molecules.descriptors import n_rings
+from daskrf.molecules.counts.descriptors import n_rings
 
 __all__ = ["SUMS", "Range", "lies_within", "ranges_of", "ranges_of_texts", "sums_of"]
 

@@ -12,11 +12,11 @@ import numpy as np
 from daskrf.errors import InputError, printable
 from daskrf.files.backend import backend
 from daskrf.files.disk import file_errors
-from daskrf.molecules import lay_out, read_partition, scan_files
 from daskrf.quantities import amount
 from daskrf.spaces.reactions import Reaction
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.texttable import content, natural_order
+from daskrf.tables import lay_out, read_partition, scan_files
 
 __all__ = ["has_reagents", "read_reagents"]
 

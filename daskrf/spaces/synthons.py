@@ -24,7 +24,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
 
 from daskrf.errors import InputError
-from daskrf.molecules.spec import FingerprintSpec
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.spaces.limits import sums_of
 from daskrf.spaces.reactions import Half, Reaction
 

@@ -9,11 +9,11 @@ from daskrf.errors import InputError
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
-from daskrf.molecules.spec import FingerprintSpec
-from daskrf.molecules.values import scales_in
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
+from daskrf.tables.values.values import scales_in
 
 __all__ = ["fingerprint_words", "kinds_of", "kinds_words", "map_words", "model_words", "words_of_model"]
 

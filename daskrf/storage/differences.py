@@ -13,7 +13,7 @@ from daskrf.errors import InputError, OtherPlanError, StoreError, printable
 from daskrf.exports import declared
 from daskrf.features.featuremap import known_maps
 from daskrf.kernels.kernel import Kernel
-from daskrf.molecules.spec import FingerprintSpec
+from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.storage.integrity import DAMAGE
 
 __all__ = ["differences", "made_with_others"]

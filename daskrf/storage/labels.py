@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
 from daskrf.files.disk import canonical_json
-from daskrf.molecules.measurements import BY_SMILES, Labels
-from daskrf.molecules.repeats import notes_on_repeats, one_of_each
 from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same_names
-from daskrf.molecules.values import AS_VALUES, Limits, Scale
 from daskrf.quantities import amount, listed
 from daskrf.storage.rowstore import RowStore
+from daskrf.tables.measurements import BY_SMILES, Labels
+from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
+from daskrf.tables.values.values import AS_VALUES, Limits, Scale
 
 __all__ = ["JoinedLabels", "Matches", "NoMatchError", "join_labels", "match_labels"]
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import OptionError
 from daskrf.molecules.molblocks import mol_blocks
-from daskrf.molecules.spreadsheets import harmless
 from daskrf.storage.rowstore import LEVEL
+from daskrf.tables.spreadsheets import harmless
 
 __all__ = ["ENDINGS", "PARQUET", "beside", "check_ending", "ending_of", "write_molecules"]
 
@@ -93,7 +93,7 @@ def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None
     r"""Write a table of molecules, with the columns smiles and id, as the ending of `path` says.
 
     ======================  =================================================================================
-    .csv, .csv.gz           all columns; formulas are made harmless (`daskrf.molecules.spreadsheets`)
+    .csv, .csv.gz           all columns; formulas are made harmless (`daskrf.tables.spreadsheets`)
     .parquet                all columns
     .sdf, .sdf.gz           structures drawn in the plane; the ID is the title, all columns are properties
     .smi, .smi.gz           SMILES and ID, with a tab between them

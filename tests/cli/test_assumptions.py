@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from daskrf.cli.app import run
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 
 HERE = ["--workers", "0"]
 N = 60

@@ -14,6 +14,8 @@ from daskrf.cli import session
 from daskrf.cli.app import run
 from daskrf.cli.commands import commands
 from daskrf.commands.fit import fit
+from daskrf.demo import objective
+from daskrf.demo.enumeration import enumerate_to_file
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionFeatures,
@@ -45,8 +47,6 @@ from daskrf.kernels import (
     TanimotoMinMax,
 )
 from daskrf.models.models import read_model
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import enumerate_to_file
 
 HERE = ["--workers", "0"]
 RUNS = {

@@ -13,9 +13,9 @@ import pytest
 from daskrf.acquisition.confidence import ConfidenceBound
 from daskrf.cli.app import run
 from daskrf.commands.screen import screen
+from daskrf.demo import objective
+from daskrf.demo.enumeration import enumerate_to_file
 from daskrf.errors import InputError
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import enumerate_to_file
 
 HERE = ["--workers", "0"]  # in this process
 

@@ -13,9 +13,9 @@ import pytest
 
 from daskrf.cli.app import run
 from daskrf.commands.status import status
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.files.disk import work_folder
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from daskrf.storage.model import load_model
 from daskrf.storage.runlog import log_directory, read_log
 

@@ -29,9 +29,9 @@ from daskrf import (
     found,
     suggest,
 )
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from tests.faults.injection import CHECKPOINT, Fault, Injector
 from tests.faults.test_chaos import FIRST_SEED, SECONDS
 from tests.faults.test_workers import left_over

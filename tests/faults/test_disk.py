@@ -52,7 +52,7 @@ def test_every_third_store_call_fails(done: Path, inputs: tuple[Path, Path], tmp
 def test_reads_of_the_input_that_fail_are_made_again(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     """A hiccup of the file system that holds the library is no defect of the library."""
     # Called to look whether the file has changed, and to open it: these are of the former kind.
-    faults = [Fault("daskrf.molecules.tables:as_path", errno.EIO, call=number) for number in (5, 12)]
+    faults = [Fault("daskrf.tables.scanning:as_path", errno.EIO, call=number) for number in (5, 12)]
     with (
         local_cluster(n_workers=1, memory_limit="3GiB", dashboard=False) as client,
         on_workers(client, tmp_path / "marks", *faults) as injector,

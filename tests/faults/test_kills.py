@@ -24,8 +24,8 @@ import pytest
 from daskrf import fingerprint, fit, screen
 from daskrf.cli.app import run
 from daskrf.cli.commands import commands
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from tests.faults.injection import Fault, Injector
 from tests.faults.test_chaos import FIRST_SEED
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, write_space

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskrf import FingerprintSpec
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionFeatures,
@@ -32,7 +33,6 @@ from daskrf.kernels import Gaussian, Polynomial, TanimotoMinMax
 from daskrf.kernels import from_state as kernel_from_state
 from daskrf.kernels.folding import UNFOLDED, Folded, folded_rows
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
 from tests.kernels.values import limits
 from tests.naive.fingerprints import folded
 

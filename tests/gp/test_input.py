@@ -13,6 +13,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator, rdMolDescriptors
 from sklearn.base import clone
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.features import (
     LandmarkFeatures,
@@ -25,7 +26,6 @@ from daskrf.features.featuremap import map_key
 from daskrf.gp import ExactGP, LocalGaussianGP, RandomFeatureGP, SparseGP, SufficientStatistics
 from daskrf.gp.processes.posterior import standard_normal
 from daskrf.kernels import Gaussian, TanimotoMinMax
-from daskrf.molecules.enumeration import ReactionLibrary
 from tests.memory import least_peak
 
 FP = rdFingerprintGenerator.GetMorganGenerator()

@@ -9,8 +9,8 @@ import pytest
 from distributed import Client
 
 from daskrf import local_cluster
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from tests.jobs.job import FLAWS, N_LABELS, N_MOLECULES
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from daskrf import fingerprint, fit, predict, suggest
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError
-from daskrf.molecules.enumeration import ReactionLibrary
 
 LABELLED = ["Oc1ccccn1", "CC(=O)O", "C[C@H](N)C(=O)Nc1ccccc1", "CCN(CC)CCO", *ReactionLibrary().smiles(0, 40)]
 LIBRARY = {

@@ -10,10 +10,10 @@ import pytest
 from rdkit import Chem
 
 from daskrf import FingerprintSpec, fingerprint, fit, load, predict, screen
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.inspection import verify
 from daskrf.storage.model import load_model
 from tests.jobs.job import model_arrays

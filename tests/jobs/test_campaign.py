@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "campaign.py"
 SCORER = """
 import pathlib, sys
 import pandas as pd
-from daskrf.molecules.objective import score
+from daskrf.demo.objective import score
 batch, scores = map(pathlib.Path, sys.argv[2:])
 fails = pathlib.Path(sys.argv[1])
 rows = pd.read_csv(batch)[["smiles"]]

@@ -14,12 +14,12 @@ import pytest
 
 import daskrf
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.jobs import job as jobs
 from daskrf.models.labelled import SMILES as SMILES_ARRAY
 from daskrf.models.models import read_model
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage import hits, inspection, store
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.integrity import sealed, unsealed

@@ -12,6 +12,7 @@ import zarr
 import daskrf
 from daskrf import FingerprintSpec, evaluate, featurize, fingerprint, fit, predict, screen
 from daskrf.arrays import column_slice
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.features import (
     FastfoodFeatures,
@@ -28,7 +29,6 @@ from daskrf.gp import choose_kernel
 from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoMinMax
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
 
 KINDS = ["morgan:1", "torsion"]
 WIDTH = 2 * 2**32

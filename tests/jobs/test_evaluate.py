@@ -20,6 +20,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from daskrf import FingerprintSpec, evaluate, fingerprint, fit
 from daskrf.cli.app import run
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.landmarks import LandmarkFeatures
@@ -29,7 +30,6 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.validation.calibration import probability_link
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
 from tests.naive import crossvalidation as naive
 
 N = 72

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import daskrf
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 
 NO_LABEL = "it has no label"
 NO_MOLECULE = "its molecule is not in the library, or cannot be read"

@@ -17,14 +17,14 @@ from scipy import sparse
 
 from daskrf import ExactGP, featurize, fingerprint, fit, load, predict, screen
 from daskrf.acquisition import acquisition_for
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import choose_kernel
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.model import load_model
@@ -440,8 +440,8 @@ import threading, time, psutil, numpy as np
 from daskrf import ExactGP
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 smiles = ReactionLibrary().smiles(0, 6000)
 X, y = Fingerprinter(FingerprintSpec())(smiles).fingerprints, score(smiles)
 given = dict(mean=-7.0, signal_variance=0.6, noise_variance=0.2, solver="cg", cache_bytes=0, tolerance=1e-2)

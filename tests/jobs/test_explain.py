@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from daskrf import Gaussian, TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.environments import without_atoms
-from daskrf.molecules.objective import score
+from daskrf.molecules.counts.environments import without_atoms
 from daskrf.storage.inspection import status, verify
 
 SMILES = ReactionLibrary().smiles(0, 90)

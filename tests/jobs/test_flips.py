@@ -29,8 +29,6 @@ from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.models.joinedlabels import kept_arrays, labels_of
 from daskrf.models.models import read_model
 from daskrf.models.modelsource import source_for
-from daskrf.molecules import Library, read_partition, scan
-from daskrf.molecules.measurements import Reading
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.smiles import planned_library
 from daskrf.storage.featurestore import FeatureStore
@@ -41,6 +39,8 @@ from daskrf.storage.outputs import earlier_output
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.runlog import job_of
 from daskrf.storage.store import Store
+from daskrf.tables import Library, read_partition, scan
+from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES
 
 FLIPS = int(os.environ.get("DASKRF_FLIPS", "400"))
@@ -213,7 +213,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     library.write_bytes(bz2.compress("".join([*lines, "C1CC bad"]).encode()))
     shutil.copy(inputs[1], root / "labels.csv")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daskrf.molecules.spool.CHUNK_ROWS", 30)
+        patch.setattr("daskrf.tables.spool.CHUNK_ROWS", 30)
         fingerprint(library, root / "fp", rows_per_partition=25)
         featurize(root / "fp", FEATURES, root / "phi")
         featurize(root / "fp", TanimotoDotProductFeatures(64, random_state=0), root / "floats")

@@ -15,12 +15,12 @@ from daskrf.errors import DaskrfError, InputError, StoreError
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
-from daskrf.molecules.measurements import Reading
 from daskrf.sources.smiles import planned_library
 from daskrf.sources.sources import Block, open_source
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.store import ARRAYS_FILE, plan_hash
+from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES
 
 VALUES: list[Any] = [None, 10**30, "x", [], {"a": {"b": "\x1b[2J"}}]

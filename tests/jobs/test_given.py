@@ -19,12 +19,12 @@ from rdkit import Chem
 import daskrf
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.cli.app import run
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.frames import table_of
 from daskrf.sources.given import as_files
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
+from daskrf.tables.frames import table_of
 
 N = 60
 SMILES = list(ReactionLibrary().smiles(0, N))

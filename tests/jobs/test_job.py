@@ -74,7 +74,7 @@ def test_a_complete_store_on_a_read_only_disk_is_found_complete(
 ) -> None:
     library = tmp_path / "library.smi.bz2"  # of which pieces would be kept beside the output
     library.write_bytes(bz2.compress(inputs[0].read_bytes()))
-    monkeypatch.setattr("daskrf.molecules.spool.CHUNK_ROWS", 100)
+    monkeypatch.setattr("daskrf.tables.spool.CHUNK_ROWS", 100)
     made = fingerprint(library, tmp_path / "fp", rows_per_partition=100)
     before = sorted(tmp_path.rglob("*"))
     notes: list[str] = []

@@ -15,10 +15,10 @@ import pytest
 from distributed import Client
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, plan, predict, screen
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.molecules import isolation
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.spec import FRAGMENTS, KINDS
+from daskrf.molecules.counts.spec import FRAGMENTS, KINDS
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import data_digests

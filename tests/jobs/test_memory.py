@@ -35,13 +35,13 @@ from daskrf import (
     screen,
 )
 from daskrf.commands.fit import need_of_solve
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
 from daskrf.gp import LocalGaussianGP
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import Summation
 from daskrf.jobs import memory
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.memory import least_peak

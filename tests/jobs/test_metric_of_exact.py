@@ -14,13 +14,13 @@ from rdkit.Chem import Crippen
 import daskrf
 from daskrf import FingerprintSpec, add, evaluate, explain, fingerprint, fit, page, status, suggest
 from daskrf.commands import add as adding
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.fitting import heldout
 from daskrf.gp import choose_kernel
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.kernels import MetricGaussian
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
 
 SPEC = FingerprintSpec()
 N, N_MORE, N_OTHERS = 480, 60, 200

@@ -11,9 +11,9 @@ import pytest
 
 import daskrf
 from daskrf.cli.app import run
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.errors import DaskrfError
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from tests.jobs.job import FEATURES
 
 N = 60

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from daskrf import TanimotoMinMaxFeatures, add, evaluate, fingerprint, fit
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.model import load_model
 
 SMILES = ReactionLibrary().smiles(0, 40)

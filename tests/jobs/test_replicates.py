@@ -14,11 +14,11 @@ from scipy.stats import multivariate_normal
 
 import daskrf
 from daskrf import FingerprintSpec, LandmarkFeatures, TanimotoMinMax, TanimotoMinMaxFeatures
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.measurements import read_labels
-from daskrf.molecules.values import as_measured
+from daskrf.tables.measurements import read_labels
+from daskrf.tables.values.values import as_measured
 
 N = 50
 SMILES = list(ReactionLibrary().smiles(0, N))

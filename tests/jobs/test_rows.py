@@ -12,8 +12,8 @@ from rdkit import Chem
 
 import daskrf
 from daskrf import TableFormat, TanimotoMinMaxFeatures
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, RejectWarning, StoreError
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.predictions import PredictionStore
 
 N = 40

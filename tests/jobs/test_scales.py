@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from daskrf import TanimotoMinMaxFeatures, add, fit, predict, screen, status
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.models.models import read_model
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.model import load_model
 
 GIVEN: dict[str, Any] = {

@@ -14,8 +14,8 @@ from rdkit.Chem.Descriptors import MolWt
 
 import daskrf
 from daskrf import ExactGP, TableFormat, TanimotoMinMax, TanimotoMinMaxFeatures
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.molecules.enumeration import ReactionLibrary
 from tests.spaces.helpers import SPACES, write_space
 
 N = 240

@@ -17,13 +17,13 @@ import daskrf
 from daskrf import fit, found, screen, suggest
 from daskrf.acquisition.improvement import ExpectedImprovement, ProbabilityOfImprovement
 from daskrf.commands import suggest as suggesting
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import SummedProcess, WeightedSum
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.models.targets import formula_of, parsed_formula, ranked_target
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumeration import ReactionLibrary
 from tests.jobs.job import FEATURES
 from tests.naive import hypervolume as naive_volume
 from tests.naive import suggest as naive

@@ -146,7 +146,7 @@ def packed(inputs: tuple[Path, Path], tmp_path: Path) -> Path:
 
 
 def test_shards_keep_the_spool_for_each_other(packed: Path, whole: Path, tmp_path: Path) -> None:
-    with patch("daskrf.molecules.spool.CHUNK_ROWS", 100):
+    with patch("daskrf.tables.spool.CHUNK_ROWS", 100):
         arguments = {"inputs": packed, "output": tmp_path / "fp", "rows_per_partition": 50}
         fingerprint(**arguments, prepare=True)
         chunks = list((tmp_path / ".fp.daskrf").rglob("*.zst"))

@@ -17,8 +17,8 @@ from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.models.joinedlabels import labels_of
-from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
 from tests.jobs.test_shards import ended, start, wait_for
 
@@ -102,7 +102,7 @@ def test_smiles_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
     ):
         with (
             small_groups(),
-            patch("daskrf.molecules.tables.usual_rows", lambda _: 100),
+            patch("daskrf.tables.scanning.usual_rows", lambda _: 100),
             patch("daskrf.sources.inputs.usual_rows", lambda _: 100),
         ):
             stage(done / "model", inputs[0], tmp_path / name, **keywords)

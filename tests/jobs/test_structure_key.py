@@ -11,11 +11,11 @@ import pytest
 from rdkit import Chem
 
 from daskrf import TanimotoMinMaxFeatures, evaluate, fingerprint, fit
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.measurements import keys_of, label_words, read_labels
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels, join_labels
+from daskrf.tables.measurements import keys_of, label_words, read_labels
 from daskrf.workers.progress import Progress
 
 N = 150

@@ -12,12 +12,12 @@ import pytest
 
 import daskrf
 from daskrf import FingerprintSpec, add, featurize, fingerprint, fit, predict, screen, status, suggest
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.models.toolkits import check_toolkit, toolkit_of
 from daskrf.molecules import rdkit_version
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.toolkit import Toolkit
+from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
 from daskrf.workers.progress import Progress

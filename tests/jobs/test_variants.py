@@ -18,10 +18,10 @@ from sklearn.base import clone
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, predict, screen
 from daskrf.arrays import as_csr
+from daskrf.demo.objective import score
 from daskrf.features.featuremap import FeatureMap
 from daskrf.models.models import read_model
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.objective import score
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore

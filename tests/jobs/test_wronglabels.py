@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from daskrf import TanimotoMinMaxFeatures, add, evaluate, fit, verify
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError
 from daskrf.models.models import read_model
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage import keptrounds
 from daskrf.storage.model import load_model
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-from daskrf.molecules import Library, Reject, read_partition
+from daskrf.tables import Library, Reject, read_partition
 
 COMPRESS = {
     "": lambda data: data,

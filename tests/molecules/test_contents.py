@@ -12,8 +12,8 @@ import pytest
 from rdkit import Chem
 
 from daskrf.errors import InputError
-from daskrf.molecules import scan
-from daskrf.molecules.formats.foreign import refuse_foreign
+from daskrf.tables import scan
+from daskrf.tables.formats.foreign import refuse_foreign
 from tests.molecules.helpers import COMPRESS
 
 ACID = Chem.MolFromSmiles("c1ccccc1C(=O)O")

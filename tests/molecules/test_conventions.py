@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daskrf.molecules.conventions import convention_of
-from daskrf.molecules.values import Scale, scales_of
+from daskrf.tables.values.conventions import convention_of
+from daskrf.tables.values.values import Scale, scales_of
 
 LARGE = [
     "pIC50",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.costs import bound_of_paths, refusal_of_rings, refusal_of_text
-from daskrf.molecules.spec import FRAGMENTS, KINDS
+from daskrf.molecules.counts.costs import bound_of_paths, refusal_of_rings, refusal_of_text
+from daskrf.molecules.counts.spec import FRAGMENTS, KINDS
 from tests.molecules.graphs import bipartite, clique, cyclodextrin, lattice, paraphenylene, smiles_of
 from tests.naive.fingerprints import count_paths
 
@@ -117,9 +117,9 @@ def test_no_more_heavy_atoms_are_counted_than_there_are(
         molecule = Chem.MolFromSmiles(smiles)
         heavy = max(part.GetNumHeavyAtoms() for part in Chem.GetMolFrags(molecule, asMols=True))
         heavy = molecule.GetNumHeavyAtoms() if fragments == "keep" else heavy
-        monkeypatch.setattr("daskrf.molecules.costs.MAX_HEAVY_ATOMS", heavy)
+        monkeypatch.setattr("daskrf.molecules.counts.costs.MAX_HEAVY_ATOMS", heavy)
         assert refusal_of_text(smiles, fragments) == ""
-        monkeypatch.setattr("daskrf.molecules.costs.MAX_HEAVY_ATOMS", heavy - 1)
+        monkeypatch.setattr("daskrf.molecules.counts.costs.MAX_HEAVY_ATOMS", heavy - 1)
         assert refusal_of_text(smiles, fragments).startswith(f"{heavy} heavy atoms are more than")
 
 

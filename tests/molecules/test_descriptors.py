@@ -10,10 +10,10 @@ from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors, Lipinski
 
 from daskrf import FingerprintSpec
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.descriptors import DESCRIPTORS, n_acceptors, n_rings
-from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.counts.descriptors import DESCRIPTORS, n_acceptors, n_rings
 
 SMILES = [
     *ReactionLibrary().smiles(0, 60),

@@ -11,11 +11,11 @@ from rdkit import Chem
 
 import daskrf
 from daskrf.errors import InputError
-from daskrf.molecules import check_first_lines, lay_out, scan
-from daskrf.molecules.conventions import convention_of
-from daskrf.molecules.frames import molecule_table
-from daskrf.molecules.measurements import label_words, read_labels
-from daskrf.molecules.values import Scale
+from daskrf.tables import check_first_lines, lay_out, scan
+from daskrf.tables.frames import molecule_table
+from daskrf.tables.measurements import label_words, read_labels
+from daskrf.tables.values.conventions import convention_of
+from daskrf.tables.values.values import Scale
 from tests.molecules.helpers import rows_of, write
 
 VINA = (

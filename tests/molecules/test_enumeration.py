@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from scipy import stats
 
-from daskrf.errors import InputError
-from daskrf.molecules import building_blocks
-from daskrf.molecules.building_blocks import Slot, load_blocks, load_slot
-from daskrf.molecules.enumeration import (
+from daskrf.demo import building_blocks
+from daskrf.demo.building_blocks import Slot, load_blocks, load_slot
+from daskrf.demo.enumeration import (
     RECIPES,
     Permutation,
     ReactionLibrary,
     Recipe,
     enumerate_to_file,
 )
+from daskrf.errors import InputError
 from tests.naive.enumeration import piece_smiles, synthesise, take_apart
 
 # Seed 0: a change of blocks, recipes or order shows here, and changes every benchmark.

@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.environments import drawn_with_weights, without_atoms
+from daskrf.molecules.counts.environments import drawn_with_weights, without_atoms
 
 KINDS = [
     "morgan:0",

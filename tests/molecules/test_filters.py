@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors, rdMolDescriptors
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import OptionError
+from daskrf.molecules.counts.similarity import Similarities, nearest
 from daskrf.molecules.diversity import Diversity, scaffolds
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.filters import OPERATORS, PROPERTIES, Filters, limits_of
 from daskrf.molecules.properties import property_of
-from daskrf.molecules.similarity import Similarities, nearest
 from tests.naive import suggest as naive
 
 SMILES = ReactionLibrary(seed=3).smiles(0, 60)

@@ -16,8 +16,8 @@ from rdkit.Chem import rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
-from daskrf.molecules.counter import explain, packed, sentence
-from daskrf.molecules.lingo import sum_equal
+from daskrf.molecules.counts.counter import explain, packed, sentence
+from daskrf.molecules.counts.lingo import sum_equal
 from tests.naive import fingerprints as naive
 
 SPECS = [

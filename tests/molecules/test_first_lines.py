@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.molecules import TableFormat, check_first_lines, lay_out
+from daskrf.tables import TableFormat, check_first_lines, lay_out
 from tests.molecules.helpers import write
 
 GOOD = "".join(f"{'C' * (k % 7 + 1)}O,m{k},{k}.5\n" for k in range(60))

@@ -15,16 +15,8 @@ import pytest
 
 import daskrf
 from daskrf.errors import InputError
-from daskrf.molecules import (
-    check_first_lines,
-    formats,
-    lay_out,
-    read_partition,
-    sample_rows,
-    scan,
-    table_words,
-)
-from daskrf.molecules.measurements import label_words, read_labels
+from daskrf.tables import check_first_lines, formats, lay_out, read_partition, sample_rows, scan, table_words
+from daskrf.tables.measurements import label_words, read_labels
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 PACKAGE = Path(daskrf.__file__).parent
@@ -34,8 +26,8 @@ BARS = '''
 
     from itertools import islice
 
-    from daskrf.molecules.formats import Head, Table
-    from daskrf.molecules.formats.streamed import Streamed
+    from daskrf.tables.formats import Head, Table
+    from daskrf.tables.formats.streamed import Streamed
 
 
     class BarReader(Streamed):
@@ -144,9 +136,9 @@ def test_nothing_else_names_a_format() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from daskrf.molecules.formats.text import TextReader",
-        "from daskrf.molecules.formats import parquet",
-        "import daskrf.molecules.formats.parquet",
+        "from daskrf.tables.formats.text import TextReader",
+        "from daskrf.tables.formats import parquet",
+        "import daskrf.tables.formats.parquet",
         "formats.parquet.ParquetReader()",
         "if layout.kind == 'parquet': pass",
         "match layout.kind:\n    case 'text': pass",
@@ -209,7 +201,7 @@ def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: 
     lines += [f'Z{k},{k},"{remarks[k % 3]}"\r\n' for k in range(40)]
     expected = [(f"Z{k}", float(k)) for k in range(40)]
     for rows in (1, 2, 7, 10_000):
-        monkeypatch.setattr("daskrf.molecules.formats.streamed.BATCH_ROWS", rows)
+        monkeypatch.setattr("daskrf.tables.formats.streamed.BATCH_ROWS", rows)
         assert labels(tmp_path, "".join(lines)) == expected
     broken = "".join([*lines, 'Z40,x,""\n'])
     with pytest.raises(InputError, match=r"line 95: 'score' holds 'x', which is not a number"):
@@ -231,7 +223,7 @@ def test_quoted_fields_of_libraries_may_go_over_lines(
     starts = np.cumsum([2, *(row.count("\n") for row in rows)])[:-1].tolist()
     good = [k for k in range(40) if k % 5 != 4]
     for n_rows in (1, 2, 7, 10_000):
-        monkeypatch.setattr("daskrf.molecules.formats.streamed.BATCH_ROWS", n_rows)
+        monkeypatch.setattr("daskrf.tables.formats.streamed.BATCH_ROWS", n_rows)
         library = scan(tmp_path / "a.csv")
         batches = list(read_partition(library, 0))
         assert [text for b in batches for text in b.smiles] == ["C" * (k + 1) for k in good]

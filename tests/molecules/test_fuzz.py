@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
-from daskrf.molecules.spec import FRAGMENTS
+from daskrf.molecules.counts.spec import FRAGMENTS
 from tests.molecules.mutants import garbage, mutant
 
 N = int(os.environ.get("DASKRF_FUZZ", "400"))

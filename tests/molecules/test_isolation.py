@@ -277,7 +277,7 @@ def test_a_helper_that_cannot_be_started_is_one_sentence(monkeypatch: pytest.Mon
 def test_a_helper_is_small() -> None:
     """It has neither arrays of tables nor Dask in memory, which count for every worker."""
     assert do("a") == ["A"]
-    program = "from daskrf.molecules import isolation, counter; import sys; print(*sys.modules)"
+    program = "import daskrf.molecules.isolation, daskrf.molecules.counts.counter, sys; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert not {"pyarrow", "scipy", "dask", "distributed", "numba"} & set(loaded)
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.molecules import TableFormat, lay_out, read_partition, scan, table_words
+from daskrf.tables import TableFormat, lay_out, read_partition, scan, table_words
 from tests.molecules.helpers import rejects_of, rows_of, write
 
 ENAMINE = "smiles\tidnumber\tMW\nCCO\tZ1\t46\nC[C@H](F)Cl |&1:1|\tZ2\t82\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daskrf.molecules.names import find_id, find_smiles
 from daskrf.quantities import listed
+from daskrf.tables.values.names import find_id, find_smiles
 
 HEADERS = {
     # source: (columns, SMILES, ID)

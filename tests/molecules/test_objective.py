@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
+from daskrf.demo import objective
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import PAIRS, SPANS, TERMS
 from daskrf.errors import InputError
-from daskrf.molecules import objective
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import PAIRS, SPANS, TERMS
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.environments import without_atoms
+from daskrf.molecules.counts.environments import without_atoms
 
 KINDS = [
     *("morgan:0", "morgan:1", "morgan:2", "morgan:3", "morgan:1:features", "morgan:3:features"),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import InputError
-from daskrf.molecules.measurements import Reading
-from daskrf.molecules.repeats import notes_on_repeats, notes_on_suffixes, one_of_each
+from daskrf.tables.measurements import Reading
+from daskrf.tables.values.repeats import notes_on_repeats, notes_on_suffixes, one_of_each
 
 
 @given(

@@ -7,9 +7,9 @@ import random
 import pytest
 from rdkit import Chem
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.molecules.counterions import COUNTERIONS
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.fingerprints import FingerprintSpec, equal_fingerprints
+from daskrf.molecules.counts.fingerprints import FingerprintSpec, equal_fingerprints
 from daskrf.molecules.sameness import parenter
 from daskrf.molecules.structures import LEVELS, KnownStructures, parents, same_names, tautomers
 from tests.molecules.test_orders import UGLY, orders

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from daskrf.errors import InputError
-from daskrf.molecules import (
+from daskrf.molecules.isolation import each
+from daskrf.tables import (
     TableFormat,
     check_first_lines,
     lay_out,
@@ -21,10 +22,9 @@ from daskrf.molecules import (
     scan,
     table_words,
 )
-from daskrf.molecules.formats import sdf
-from daskrf.molecules.isolation import each
-from daskrf.molecules.measurements import label_words, read_labels
-from daskrf.molecules.streams import RecordStream
+from daskrf.tables.formats import sdf
+from daskrf.tables.measurements import label_words, read_labels
+from daskrf.tables.streams import RecordStream
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 BROKEN = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskrf.molecules import TableFormat, read_partition, scan
-from daskrf.molecules.spreadsheets import harmless, restored
 from daskrf.storage.tablefiles import write_molecules
+from daskrf.tables import TableFormat, read_partition, scan
+from daskrf.tables.spreadsheets import harmless, restored
 
 FORMULAS = [
     *('=HYPERLINK("http://x","y")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=1"),

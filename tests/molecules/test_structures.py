@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 from rdkit import Chem
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.molecules import structures
-from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.structures import Molecules, canonical_smiles, composition
 
 HARD = [

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.molecules.measurements import Labels, read_labels
-from daskrf.molecules.suspicious import suspicions
+from daskrf.tables.measurements import Labels, read_labels
+from daskrf.tables.values.suspicious import suspicions
 
 DATA = Path(os.environ.get("DASKRF_DATA", "../shared/data"))
 Draw = Callable[[np.random.Generator], npt.ArrayLike]

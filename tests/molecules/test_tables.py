@@ -18,9 +18,9 @@ import zstandard
 
 from daskrf.errors import InputError
 from daskrf.files import disk
-from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
-from daskrf.molecules.spool import SpoolWriter
-from daskrf.molecules.streams import compression_of, decompressed
+from daskrf.tables import Library, TableFormat, expand, read_partition, sample_rows, scan
+from daskrf.tables.spool import SpoolWriter
+from daskrf.tables.streams import compression_of, decompressed
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 SMILES = "CC(=O)Nc1ccc(O)cc1"

@@ -11,8 +11,9 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daskrf.molecules import Library, TableFormat, scan, spool, streams, tables
-from daskrf.molecules.formats import streamed
+from daskrf.tables import Library, TableFormat, scan, spool, streams
+from daskrf.tables import scanning as tables
+from daskrf.tables.formats import streamed
 from tests.molecules.helpers import rejects_of, rows_of, write
 from tests.naive import tables as naive
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
-from daskrf.molecules.measurements import Labels, label_words, read_labels
-from daskrf.molecules.values import AS_VALUES, LEFT_OUT, is_concentration, scales_of
+from daskrf.tables.measurements import Labels, label_words, read_labels
+from daskrf.tables.values.values import AS_VALUES, LEFT_OUT, is_concentration, scales_of
 from tests.naive.values import IN_MOL, value_of
 
 WHY = {"empty": 1, "word": 2, "censored": 3, "unit": 4, "logarithm": 5}

@@ -7,7 +7,7 @@ from collections import Counter
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from daskrf.molecules.building_blocks import LINKAGES
+from daskrf.demo.building_blocks import LINKAGES
 
 _AMINE = "[NX3;H1,H2;!$(N[C,S]=O):9]"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-from daskrf.molecules.library import Layout
+from daskrf.tables.library import Layout
 
 
 def content(path: Path) -> bytes:

@@ -16,8 +16,8 @@ import daskrf
 from daskrf.errors import InputError, StoreError
 from daskrf.files import backend as module
 from daskrf.files.backend import Url, absolute, as_path, sizes_of
-from daskrf.molecules import expand
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.tables import expand
 from tests.objects.remote import OBJECTS
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.demo.objective import score
 from daskrf.errors import InputError
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.objective import score
 from daskrf.report.notebook import Shown
 
 CELLS = [

@@ -18,11 +18,11 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
+from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import OptionError
-from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.spreadsheets import harmless
 from daskrf.report.annotation import Known
 from daskrf.report.webpage import MOST, Words, write_page
+from daskrf.tables.spreadsheets import harmless
 from tests.molecules.test_spreadsheets import FORMULAS, HARMLESS
 from tests.report.browser import Tab, browser, needs_browser
 

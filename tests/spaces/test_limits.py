@@ -10,7 +10,7 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors, rdMolDescriptors
 
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.descriptors import n_rings
+from daskrf.molecules.counts.descriptors import n_rings
 from daskrf.spaces import cut, read_space
 from daskrf.spaces.limits import SUMS, ranges_of_texts
 from tests.spaces.helpers import SPACES, write_space

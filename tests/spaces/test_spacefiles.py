@@ -14,7 +14,7 @@ from rdkit.Chem import rdSynthonSpaceSearch
 import daskrf
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.fingerprints import Fingerprinter
+from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.spaces import Coupling, CutSpace, cut, is_space, read_space
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, write_space
 

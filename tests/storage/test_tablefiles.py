@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from daskrf.errors import OptionError
-from daskrf.molecules.spreadsheets import restored
 from daskrf.storage.tablefiles import ENDINGS, beside, check_ending, ending_of, write_molecules
+from daskrf.tables.spreadsheets import restored
 
 SMILES = ["CCO", "c1ccccc1", "C[C@H](N)C(=O)O", "F/C=C/F", "[Na+].[Cl-]", "C" * 1200]
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

@@ -15,8 +15,8 @@ import pytest
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import Url, atomic_write, local_name
 from daskrf.files.disk import TEMPORARY, private_folder, remove, remove_stale, temporary_name
-from daskrf.molecules.spool import SpoolWriter
 from daskrf.storage.model import read_checkpoint, save_model, write_checkpoint
+from daskrf.tables.spool import SpoolWriter
 from tests.storage.strategies import full_store, new_store
 
 DEAD = f"{os.uname().nodename}~{2**22 + 12345}"  # no process has such a number

@@ -1,0 +1,1 @@
+"""Fingerprints: which kinds there are, and counting them."""

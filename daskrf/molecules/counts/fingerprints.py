@@ -1,0 +1,160 @@
+"""Count fingerprints of SMILES, as CSR matrices, through RDKit's fingerprint generators."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf.arrays import MAX_COUNT
+from daskrf.errors import InputError
+from daskrf.molecules.counts.lingo import Features, lingos, sum_equal
+from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
+from daskrf.molecules.isolation import Lost, each
+from daskrf.seeds import splitmix64
+
+__all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "equal_fingerprints", "rdkit_version"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FingerprintBlock:
+    """The fingerprints of some SMILES, and the reasons why others were rejected.
+
+    Attributes
+    ----------
+    fingerprints : scipy.sparse.csr_matrix
+        Shape (n_kept, n_columns), uint16 counts, sorted unique column indices (int64 if unfolded, else
+        int32).
+    kept : ndarray of int64, shape (n_kept,)
+        Positions in the input of the rows of `fingerprints`, ascending.
+    rejects : list of (int, str)
+        Position and reason of every other input, ascending.
+    saturated : int
+        Number of counts above 65,535, which are stored as 65,535.
+    empty : int
+        Number of rows without any features; they are kept.
+    """
+
+    fingerprints: sparse.csr_matrix
+    kept: npt.NDArray[np.int64]
+    rejects: list[tuple[int, str]]
+    saturated: int
+    empty: int
+
+
+class Fingerprinter:
+    """Function from SMILES to count fingerprints.
+
+    RDKit runs in a helper process (`daskrf.molecules.isolation`), one per thread that calls at the same time:
+    a SMILES that takes too long or crashes RDKit is rejected like any other that it cannot read.
+
+    Parameters
+    ----------
+    spec : FingerprintSpec, optional
+        What to count.
+    fragments : {"keep", "largest", "reject"}
+        How to treat molecules with several fragments (salts, mixtures): keep all as one molecule; keep the
+        fragment with the most heavy atoms (then the most atoms, then the first); or reject them.
+
+    Raises
+    ------
+    InputError
+        If `fragments` is none of these.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import Fingerprinter
+    >>> block = Fingerprinter()(["CCO", "C1CC", "CC(=O)[O-].[Na+]"])
+    >>> block.fingerprints.shape, block.kept.tolist()
+    ((2, 12884901888), [0, 2])
+    >>> block.rejects
+    [(1, 'RDKit cannot parse: unclosed ring')]
+    """
+
+    def __init__(self, spec: FingerprintSpec | None = None, fragments: str = "keep") -> None:
+        if fragments not in FRAGMENTS:
+            raise InputError(f"fragments must be one of {', '.join(FRAGMENTS)}, not {fragments!r}.")
+        self.spec = spec or FingerprintSpec()
+        self.fragments = fragments
+
+    def __call__(self, smiles: Sequence[str]) -> FingerprintBlock:
+        """Return the fingerprints of `smiles`."""
+        kept: list[int] = []
+        rejects: list[tuple[int, str]] = []
+        bodies: list[list[bytes]] = []
+        counter = "daskrf.molecules.counts.counter:Counter"
+        for position, found in enumerate(each(counter, (self.spec, self.fragments), smiles)):
+            if isinstance(found, list):
+                kept.append(position)
+                bodies.append(found)
+            else:
+                rejects.append((position, f"RDKit {found.reason}" if isinstance(found, Lost) else found))
+        found = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
+        indptr, ids, counts = _side_by_side(found, self.spec.size or 2**32)
+        saturated = int(np.count_nonzero(counts > MAX_COUNT))
+        dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
+        matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
+        # The constructor would spend a pass on choosing index dtypes and checking what is already known.
+        matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
+        matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
+        matrix.has_canonical_format = True
+        empty = int(np.count_nonzero(np.diff(indptr) == 0))
+        return FingerprintBlock(matrix, np.array(kept, dtype=np.int64), rejects, saturated, empty)
+
+
+def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: str) -> npt.NDArray[np.int64]:
+    """Return a number for each molecule, the same for molecules with the same fingerprint.
+
+    Examples
+    --------
+    >>> equal_fingerprints(["C[C@H](N)O", "CCO", "C[C@@H](N)O"], FingerprintSpec("morgan"), "keep").tolist()
+    [0, 1, 0]
+    """
+    block, numbers = Fingerprinter(spec, fragments)(smiles), np.arange(len(smiles))
+    X, first = block.fingerprints, dict[bytes, int]()
+    for row, place in enumerate(block.kept.tolist()):
+        own = slice(X.indptr[row], X.indptr[row + 1])
+        numbers[place] = first.setdefault(X.indices[own].tobytes() + X.data[own].tobytes(), place)
+    return numbers
+
+
+def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
+    """Return the features of one kind from the bytes that the helpers sent."""
+    if spec.kind == "lingo":
+        indptr, ids, counts = lingos(body.decode() for body in bodies)
+    else:
+        entries = np.frombuffer(b"".join(bodies), [("id", f"<u{spec.width}"), ("count", "<i4")])
+        sizes = np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies))
+        indptr = np.concatenate([[0], np.cumsum(sizes // entries.itemsize)])
+        ids, counts = entries["id"].astype(np.uint64), entries["count"].astype(np.int64)
+    if (spec.kind, bool(spec.size)) in (("torsion", False), ("lingo", True)):
+        hashed = splitmix64(ids) >> np.uint64(32)
+        indptr, ids, counts = sum_equal(
+            indptr, hashed % np.uint64(spec.size) if spec.size else hashed, counts
+        )
+    return indptr, ids, counts if spec.counts else np.minimum(counts, 1)
+
+
+def _side_by_side(kinds: list[Features], width: int) -> Features:
+    """Concatenate the features of several kinds, each `width` columns wide."""
+    if len(kinds) == 1:
+        return kinds[0]
+    pointer = np.sum([indptr for indptr, _, _ in kinds], axis=0)
+    ids, counts = np.empty(pointer[-1], np.uint64), np.empty(pointer[-1], np.int64)
+    free = pointer[:-1].copy()  # where each row's next entry goes
+    for number, (indptr, own_ids, own_counts) in enumerate(kinds):
+        sizes = np.diff(indptr)
+        places = np.arange(own_ids.size) + np.repeat(free - indptr[:-1], sizes)
+        ids[places], counts[places] = own_ids + np.uint64(number * width), own_counts
+        free += sizes
+    return pointer, ids, counts
+
+
+def rdkit_version() -> str:
+    """Return the version of RDKit, on which the bytes of fingerprints depend."""
+    import rdkit  # imported only here: helper processes do the rest
+
+    return str(rdkit.__version__)

@@ -1,0 +1,176 @@
+"""Find the columns that tell of a target beside it: its relations, its units, and which values are limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from pathlib import PurePath
+
+from daskrf.errors import InputError, printable
+from daskrf.quantities import is_number, listed
+from daskrf.tables.formats import Head
+from daskrf.tables.values.names import normalised
+from daskrf.tables.values.notation import MISSING, is_value, sign_of
+from daskrf.tables.values.units import is_sure_unit, unit_of_cell
+from daskrf.tables.values.values import is_logarithm
+
+__all__ = ["columns_beside", "is_limit", "named", "no_relation"]
+
+UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
+RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
+
+_OF_RELATIONS = re.compile(r"(?<!cor)relation|qualifier|operator|prefix|modifier|censor|inequalit")
+_SURE_WORDS = ("lt", "lte", "gt", "gte")  # other words without spaces, such as left, may mean other things
+_TRUE, _FALSE = {"1", "1.0", "-1", "-1.0", "true", "t", "yes", "y"}, {"0", "0.0", "false", "f", "no", "n"}
+_NOT_CENSORED = re.compile(r"(?:un|non?|not)censor")
+_UNIT_AT_END = re.compile(r"[(\[].*|[\s_,.][munpf]?(?:M|mol/?[lL])$")
+_OF_UNITS = re.compile(r"(?<!sub)(?<!comm)unit|uom")
+_FEW = 2  # different values of a column that may be a class, and has no relations of its own
+
+
+def columns_beside(
+    path: PurePath, head: Head, targets: Sequence[int], taken: Collection[int]
+) -> tuple[dict[str, int], dict[int, str]]:
+    """Return the columns that tell of a target, by what they tell, and why others are unused.
+
+    They are "relations", "flags" of limits where there are no relations, and "units". A usual name counts
+    first, then the content: all cells are relations, or units. Of several columns, it is the one with the
+    name of the target in its own. With several targets, it is not known which is meant.
+
+    Raises
+    ------
+    InputError
+        If it is not known which of several columns is meant, or one with a usual name holds unknown words.
+    """
+    names, unused = head.names, dict[int, str]()
+    free = [k for k in range(len(names)) if k not in taken and k not in targets and k != head.structure]
+    usual = named(names, RELATION_NAMES, (*taken, *targets))
+    looked = [k for k in free if k in head.text or k == usual or "censor" in normalised(names[k])]
+    columns = zip(looked, head.columns(looked), strict=True)
+    cells = {k: [text for text in texts if text.strip().lower() not in MISSING] for k, texts in columns}
+    own = _stem(names[targets[0]])
+    others = {k: stem for k in free if len(stem := _stem(names[k])) > 1 and stem != own}
+
+    def chosen(usual: int | None, holds: Callable[[str, list[str]], bool], what: str) -> int | None:
+        """Return the column with a usual name, or else that of which name and cells hold; note others."""
+        found = [usual] if usual is not None else [k for k in cells if holds(names[k], cells[k])]
+        if len(targets) > 1:
+            unused.update(dict.fromkeys(found, "it is not known which target is meant"))
+            return None
+        if usual is not None:
+            return usual
+        mine = [k for k in found if own and own in normalised(names[k])]
+        for k in () if mine else found[:]:
+            plain = normalised(names[k])
+            of = [at for at, stem in others.items() if at != k and plain.startswith(stem)]
+            if (at := next((at for at in of if _are_values(head.values(at))), None)) is not None:
+                unused[k] = f"by its name it tells of '{printable(names[at], 60)}'"
+                found.remove(k)
+        found = mine or found
+        if len(found) > 1:
+            raise InputError(
+                f"{path}: {listed([names[k] for k in found], chr(39))} hold {what}, and it is not known "
+                f"which of them tells of '{printable(names[targets[0]], 60)}'; leave the others out"
+            )
+        return found[0] if found else None
+
+    if usual is not None and len(targets) == 1 and not _tells_relations(path, names[usual], cells[usual]):
+        if not _are_flags(names[usual], cells[usual]):
+            unused[usual] = "it holds no relations such as >"
+        usual = None
+    found = {"relations": chosen(usual, lambda name, texts: _are_relations(name, texts, own), "relations")}
+    if found["relations"] is None:
+        found["flags"] = chosen(None, _are_flags, "flags of limits")
+    usual = named(names, UNIT_NAMES, (*taken, *targets))
+    found["units"] = chosen(usual, lambda name, texts: _are_units(name, texts, own), "units")
+    if found["units"] is not None and is_logarithm(names[targets[0]]):
+        unused[found["units"]] = f"'{printable(names[targets[0]], 60)}' is a logarithm by its name"
+        found["units"] = None
+    return {what: place for what, place in found.items() if place is not None}, unused
+
+
+def named(names: Sequence[str], usual: Sequence[str], taken: Collection[int]) -> int | None:
+    """Return the position of the column with one of the usual names, the best first, or None."""
+    plain = [normalised(name) for name in names]
+    found = (plain.index(name) for name in usual if name in plain)
+    return next((position for position in found if position not in taken), None)
+
+
+def no_relation(name: str, text: str) -> str:
+    """Return that a cell of a column of relations holds none that is known, and what to do."""
+    return (
+        f"'{printable(name, 60)}' holds {text.strip()!r}, which is no known relation of a label, such as "
+        "<, > or =; correct it, or name the column otherwise"
+    )
+
+
+def is_limit(name: str, text: str) -> bool:
+    """Return whether a cell of a column of flags says that the label is a limit.
+
+    Examples
+    --------
+    >>> is_limit("censored", "1"), is_limit("censored", "False"), is_limit("uncensored", "0")
+    (True, False, True)
+    """
+    plain = text.strip().lower()
+    return plain not in MISSING and plain not in (_TRUE if _NOT_CENSORED.search(normalised(name)) else _FALSE)
+
+
+def _tells_relations(path: PurePath, name: str, texts: Sequence[str]) -> bool:
+    """Return whether a column with a usual name holds relations; refuse one that tells them unknown words.
+
+    That of an operator, a prefix or a modifier may be of other things, such as the person who measured.
+    """
+    if not texts or any(sign_of(text) is not None for text in texts):
+        return True
+    if normalised(name) not in ("operator", "prefix", "modifier") and not _are_flags(name, texts):
+        raise InputError(f"{path}: {no_relation(name, texts[0])}")
+    return False
+
+
+def _are_relations(name: str, texts: Sequence[str], own: str) -> bool:
+    """Return whether some cells are relations, by themselves or, where words may mean other things, by name.
+
+    `own` is the name of the target. A name that contains it and tells of relations is enough without cells.
+    """
+    by_name = _OF_RELATIONS.search(normalised(name)) is not None
+    if not texts:
+        return by_name and bool(own) and own in normalised(name)
+    sure = [text for text in texts if sign_of(text) and _is_sure(text)]
+    known = all(sign_of(text) for text in texts)
+    return (bool(sure) and (known or by_name)) or (known and by_name)
+
+
+def _is_sure(relation: str) -> bool:
+    """Return whether a known relation can be nothing else, as `left` and `measured` can."""
+    plain = relation.strip().lower()
+    return not plain.isalpha() or plain in _SURE_WORDS
+
+
+def _are_flags(name: str, texts: Sequence[str]) -> bool:
+    """Return whether a column says by its name and cells which values are limits, and not of which side."""
+    plain = {text.strip().lower() for text in texts}
+    return "censor" in normalised(name) and bool(plain) and plain <= _TRUE | _FALSE
+
+
+def _are_units(name: str, texts: Sequence[str], own: str) -> bool:
+    """Return whether some cells are units: one that is known is enough where the name says so.
+
+    Without such a name all must be units that are written as nothing else is, unlike M, K and min. `own` is
+    the name of the target; a name that contains it and tells of units is enough, whatever the cells.
+    """
+    plain = normalised(name)
+    if _OF_UNITS.search(plain) and not all(map(is_number, texts)):
+        return bool(own and own in plain) or any(unit_of_cell(text) is not None for text in texts)
+    return bool(texts) and all(map(is_sure_unit, texts))
+
+
+def _are_values(texts: Sequence[str]) -> bool:
+    """Return whether some cells are numbers of a quantity, not of two classes."""
+    there = {text.strip() for text in texts if text.strip().lower() not in MISSING}
+    return len(there) > _FEW and all(map(is_value, there))
+
+
+def _stem(name: str) -> str:
+    """Return the name of a quantity without its unit, as names are compared."""
+    return normalised(_UNIT_AT_END.sub("", name))

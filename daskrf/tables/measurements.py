@@ -1,0 +1,983 @@
+"""Measurements: labels of molecules, read from a table."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import InputError, printable
+from daskrf.files.backend import as_path
+from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
+from daskrf.molecules.radicals import note_on_radicals
+from daskrf.molecules.structures import LEVELS, canonical_smiles, inchikeys, parents, same_names
+from daskrf.quantities import amount, is_number, listed
+from daskrf.tables.beside import columns_beside, is_limit, named, no_relation
+from daskrf.tables.columns import (
+    counts_rows,
+    is_header,
+    mostly_smiles,
+    only_target,
+    smiles_column,
+    smiles_position,
+)
+from daskrf.tables.formats import (
+    BATCH_ROWS,
+    Column,
+    Fault,
+    Head,
+    Purpose,
+    TableFormat,
+    View,
+    open_table,
+    reader_of,
+    whole,
+)
+from daskrf.tables.formats import EMPTY as EMPTY_LINE
+from daskrf.tables.library import file_words
+from daskrf.tables.values.docking import known_score
+from daskrf.tables.values.names import column_words, find_id, normalised, position_of
+from daskrf.tables.values.notation import (
+    CENSORED,
+    DROPPED,
+    EMPTY,
+    HUGE,
+    LOGARITHM,
+    MISSING,
+    NUMBER,
+    OTHERWISE,
+    RELATIONS,
+    UNIT,
+    WORDS,
+    Notation,
+    is_value,
+    sign_of,
+)
+from daskrf.tables.values.repeats import check_repeats, notes_on_suffixes
+from daskrf.tables.values.suspicious import suspicions
+from daskrf.tables.values.values import (
+    AS_VALUES,
+    BY_CELLS,
+    LEFT_OUT,
+    Limits,
+    Scale,
+    as_measured,
+    is_concentration,
+    limits_of,
+    scales_of,
+)
+
+__all__ = [
+    "CENSORED_AS",
+    "Labels",
+    "Reading",
+    "keys_of",
+    "label_table",
+    "label_words",
+    "read_column",
+    "read_labels",
+]
+
+KEYS = {
+    "id": "IDs",
+    "smiles": "SMILES",
+    "structure": "SMILES, joined by structure,",
+    "parent": "SMILES, joined by structure without salts and charges,",
+    "tautomer": "SMILES, joined by structure without salts and charges, as any tautomer,",
+    "skeleton": "SMILES, joined by structure without salts, charges, stereochemistry and isotopes,",
+    "inchikey": "InChIKeys",
+    "row": "row numbers",
+}
+BY_SMILES = ("smiles", *LEVELS, "inchikey")
+_INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
+CENSORED_AS = ("drop", "value")
+LONGEST = 1 << 22  # bytes per line
+# large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
+TEXT = pa.large_string()
+_SAID = {
+    "relations": "tells censored values",
+    "replicates": "tells of how many measurements each is the mean",
+    "deviations": "tells their standard deviation",
+    "errors": "tells the standard error of each mean",
+}
+
+_FEW_VALUES = 4  # different values that are named one by one
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as read; one key may have several, each a separate measurement.
+
+    Attributes
+    ----------
+    keys : pyarrow.Array of large_string, or of int64 for rows
+        Distinct.
+    index : int64 array, shape (n,)
+        Position in `keys` of each label's key.
+    y : float64 array, shape (n, n_targets)
+        Finite, or NaN where a label with several targets lacks a value for one of them.
+    names : tuple of str
+        Names of the targets.
+    key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
+        What the keys are.
+    read : int
+        Number of rows in the file: ``len(index) + dropped``, if no row counts for several measurements.
+    dropped : int
+        Number of rows without any finite value.
+    path : str
+        Path of the file.
+    scales : tuple of Scale
+        What each target is.
+    unusual : dict of str to (int, str)
+        How many values were left out, by kind, or were censored and taken as they are, each with an example.
+    limits : tuple of Limits
+        Which labels of each target were left out because of their value.
+    notes : tuple of str
+        Labels that are probably wrong, and what else is unusual, a line each.
+    times : int64 array, shape (n,), or None
+        For labels that stand for means without deviations: how many measurements each mean is of, at the
+        first of its labels, and 0 at the others.
+    means : bool
+        Whether rows of the file were means, each of several labels here.
+    lines : int64 array, shape (n,), or None
+        The line of each label in the file, if that was asked for.
+    """
+
+    keys: pa.Array
+    index: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    key: str
+    read: int
+    dropped: int
+    path: str
+    scales: tuple[Scale, ...] = ()
+    unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    limits: tuple[Limits, ...] = ()
+    notes: tuple[str, ...] = ()
+    times: np.ndarray | None = None
+    means: bool = False
+    lines: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How labels are read from a table.
+
+    Parameters
+    ----------
+    key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
+        The key that joins labels to the library; see `daskrf.fit`.
+    key_column : str or int, optional
+        Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
+        in `daskrf.tables.values.names`), else the first column.
+    targets : sequence of str or int, optional
+        Columns of the values; by default the only other numeric column.
+    drop_non_numbers : bool
+        Drop values that are missing, not finite or not numbers, and rows left without any; all are counted.
+    censored : {"drop", "value"}, optional
+        What to do with censored values, such as ">10000"; refused by default.
+    transform, unit : str, or dict of str to str, optional
+        See `daskrf.fit`.
+    replicates, replicate_std, replicate_sem : str or int, optional
+        Columns with the number of measurements whose mean the value is, and their standard deviation, or in
+        its place the standard error of their mean; see `as_measured`.
+    drop_outside, drop_value, accept_outliers
+        See `daskrf.fit`.
+    limits : sequence of Limits, optional
+        Further labels to leave out, for each target.
+    scales : sequence of Scale, optional
+        The scale of labels that there are already, of each target, to whose unit values are converted.
+    accept_rejects : bool
+        Leave out rows that cannot be read, such as broken records of an SD file; they are counted.
+    repeats : {"all", "best", "mean", "median"}
+        Whether all labels of a molecule count, or one in their place; whoever joins labels does it.
+    best : str, or mapping of str to str, optional
+        For the best: the direction of all targets, or of each by name.
+    """
+
+    key: str = "id"
+    key_column: Column | None = None
+    targets: Sequence[Column] | None = None
+    drop_non_numbers: bool = False
+    censored: str | None = None
+    transform: str | Mapping[str, str] | None = None
+    unit: str | Mapping[str, str] | None = None
+    replicates: Column | None = None
+    replicate_std: Column | None = None
+    replicate_sem: Column | None = None
+    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
+    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
+    accept_outliers: bool = False
+    limits: Sequence[Limits] | None = None
+    scales: Sequence[Scale] | None = None
+    accept_rejects: bool = False
+    repeats: str = "all"
+    best: str | Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.replicate_std is not None and self.replicate_sem is not None:
+            raise InputError(
+                "the standard deviation of replicates tells their standard error; give one of them"
+            )
+        if self.replicate_std is not None and self.replicates is None:
+            raise InputError("the deviation of replicates says nothing without their number; give replicates")
+        if self.replicate_sem is not None and self.replicates is None:
+            raise InputError(
+                "a standard error says nothing of one measurement without their number; give replicates"
+            )
+        check_repeats(self.repeats)
+        if self.repeats != "all" and self.replicates is not None:
+            raise InputError(
+                "--replicates says of how many measurements each row is the mean, so that all rows count; "
+                "leave out --repeats"
+            )
+        if self.key not in KEYS:
+            raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
+        if self.censored not in (None, *CENSORED_AS):
+            raise InputError(f"censored is one of {', '.join(CENSORED_AS)}, not {self.censored!r}")
+        if self.targets is not None:
+            targets = [self.targets] if isinstance(self.targets, str) else list(self.targets)
+            object.__setattr__(self, "targets", targets)
+
+    def drops(self, kind: int) -> bool:
+        """Return whether values of a kind are left out instead of refused."""
+        if kind == DROPPED:
+            return True
+        return self.censored == "drop" if kind == CENSORED else self.drop_non_numbers
+
+
+def read_labels(
+    path: str | os.PathLike[str],
+    reading: Reading | None = None,
+    *,
+    known: npt.NDArray[np.float64] | None = None,
+    lines: bool = False,
+    **options: Any,
+) -> Labels:
+    """Read labels from a table in any format that libraries may have, plain or compressed.
+
+    Parameters
+    ----------
+    path : path
+    reading : Reading, optional
+    known : float array, shape (m, n_targets), optional
+        Labels of the same targets that there are already, by which others are judged.
+    lines : bool
+        Keep the line of each label.
+    **options
+        Fields of a `Reading`, if none is given.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    InputError
+        If a column does not exist, a choice is ambiguous, or a value is not a finite number or cannot be
+        right; the message gives file and line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score\\nA,-7.5\\nB,-8\\nA,-1\\n")
+    ...     labels = read_labels(path)
+    >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
+    (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
+    """
+    given = _open(path, reading or Reading(**options))
+    suspects = _Suspects(given)
+    places: list[np.ndarray] | None = [] if lines else None
+    parts, n_read, unusual, times = _read_parts(given, suspects, places)
+    notes = (*suspects.notes(known), *_notes_on_names(given))
+    keys = pa.concat_arrays([part for part, _, _ in parts]) if parts else pa.nulls(0)
+    names = tuple(scale.name for scale in given.scales)
+    dropped = n_read - sum(n_rows for _, _, n_rows in parts)
+    if not len(keys):
+        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
+    y = np.concatenate([values for _, values, _ in parts])
+    for name, there in zip(names, np.isfinite(y).any(0), strict=True):
+        if not there:
+            raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
+    distinct, index = _encoded(keys, given.reading.key)
+    notes += _notes_on_keys(distinct, given.reading.key)
+    return Labels(
+        keys=distinct,
+        index=index,
+        y=y,
+        names=names,
+        key=given.reading.key,
+        read=n_read,
+        dropped=dropped,
+        path=str(path),
+        scales=given.scales,
+        unusual=unusual,
+        limits=given.limits,
+        notes=notes,
+        times=times,
+        means="replicates" in given.more,
+        lines=np.concatenate(places) if places else None,
+    )
+
+
+def _notes_on_names(given: _Given) -> tuple[str, ...]:
+    """Return a line if IDs are those of poses or protomers, which all count as they stand."""
+    found = find_id(given.names, given.head.values, title=given.head.title)
+    if found is None or given.reading.repeats != "all" or "replicates" in given.more:
+        return ()
+    return notes_on_suffixes(given.head.values(found))
+
+
+def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> str:
+    """Return how `read_labels` reads a file, in one line: its format, and its key and target columns.
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("Compound ID,score\\nA,-7.5\\n")
+    ...     print(label_words(path).removeprefix(folder + os.sep))
+    scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
+    """
+    given = _open(path, reading or Reading(**options))
+    table, key = given.head.table, given.reading.key
+    known = given.reading.key_column is not None or _find_key(given.head, given.names, key) is not None
+    every = column_words(given.names, *range(len(given.names)))
+    first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
+    found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
+    scores = [known_score(given.names[k], given.names) for k in given.targets]
+    found += "".join(f" ({score.words()})" for score in dict.fromkeys(scores) if score is not None)
+    found += "".join(
+        f", {words}" for words in dict.fromkeys(each.words() for each in given.notations) if words
+    )
+    for column, said in _SAID.items():
+        if column in given.more:
+            found += f", {column_words(table.names, given.more[column])} {said}"
+    found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
+    for why in dict.fromkeys(given.unused.values()):
+        places = [place for place, own in given.unused.items() if own == why]
+        found += f"; {column_words(table.names, *places)} unused: {why}"
+    what = KEYS[key]
+    if key == "inchikey" and given.key_position != named(given.names, _INCHIKEY_NAMES, ()):
+        what = "InChIKeys of the SMILES"
+    where = f"{what} in {column_words(table.names, given.key_position)}{first}"
+    return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
+
+
+def read_column(
+    path: str | os.PathLike[str], column: Column, reading: Reading | None = None, **options: Any
+) -> tuple[Labels, list[str]]:
+    """Return the keys of all rows as labels without values, and the text of another column in each row.
+
+    Parameters
+    ----------
+    path : path
+    column : str or int
+        A name, or a position counted from 0.
+    reading, **options : as for `read_labels`
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns and keys.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score,date\\nA,-7.5,2021\\nB,-8,2020\\nA,-1,2022\\n")
+    ...     labels, dates = read_column(path, "date", targets=["score"])
+    >>> labels.keys.to_pylist(), labels.index.tolist(), dates
+    (['A', 'B'], [0, 1, 0], ['2021', '2020', '2022'])
+    """
+    given = _open(path, reading or Reading(**options))
+    key, position = given.reading.key, position_of(given.path, column, given.names, len(given.names))
+    keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
+    texts: list[str] = []
+    lines: list[int] = []
+    for block in _blocks(replace(given, targets=[position], more={}), _Unusual(given).reject):
+        keys.append(_keys(given, block.lines, block.keys))
+        texts += block.columns[0]
+        lines += block.lines
+    distinct, index = _encoded(pa.concat_arrays(keys), key)
+    return Labels(
+        keys=distinct,
+        index=index,
+        y=np.empty((len(texts), 0)),
+        names=(),
+        key=key,
+        read=len(texts),
+        dropped=0,
+        path=str(path),
+        lines=np.array(lines, np.int64),
+    ), texts
+
+
+def keys_of(
+    path: str | os.PathLike[str], key_column: Column | None = None
+) -> tuple[tuple[str, Column | None], ...]:
+    """Return the keys by which a table of labels may be joined, with their columns, in the order to try them.
+
+    They are "id", if it has a column of IDs, or nothing else; and "structure", if it has SMILES.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("name,molecule,score\\nm1,CCO,-7.5\\nm2,CCN,-8\\n")
+    ...     keys_of(path), keys_of(path, "molecule"), keys_of(path, "name")
+    ((('id', None), ('structure', 1)), (('structure', 'molecule'),), (('id', 'name'),))
+    """
+    path = as_path(path)
+    head = label_table(path, "structure")
+    names = head.names
+    if key_column is not None:
+        values = head.values(position_of(path, key_column, names, len(names)))
+        return (("structure" if mostly_smiles(values) else "id", key_column),)
+    try:
+        structure = smiles_column(path, head)
+    except InputError:
+        return (("id", None),)
+    found = _find_key(head, names, "id")
+    by_structure = ("structure", structure)
+    return (by_structure,) if found in (None, structure) else (("id", None), by_structure)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A table of labels, and the columns to read from it."""
+
+    path: PurePath
+    head: Head
+    names: tuple[str, ...]
+    reading: Reading
+    key_position: int
+    targets: list[int]
+    scales: tuple[Scale, ...]
+    more: Mapping[str, int]  # positions of further columns: relations, flags, units, replicates and so on
+    notations: tuple[Notation, ...]
+    usual: tuple[str, ...]  # the unit of the values of each target that have none beside them; "" if unknown
+    limits: tuple[Limits, ...] = ()
+    unused: Mapping[int, str] = field(default_factory=dict)  # why further columns are not: see `beside`
+
+    def place(self, line: int) -> str:
+        """Return the name of a row for messages."""
+        return f"{self.path}, {self.place_in(line)}"
+
+    def place_in(self, line: int) -> str:
+        """Return the name of a row without that of the file."""
+        return f"{reader_of(self.head.table).row_word} {line}"
+
+
+def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
+    """Return the layout of a file of labels that are joined by `key`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is damaged, empty or not a table.
+
+    Notes
+    -----
+    The header is found by `daskrf.tables.columns.is_header`, as that of libraries. If the delimiter
+    suggested by the file extension does not cut all of the first lines into the same number of columns, at
+    least two, the delimiter is the one of tab, semicolon, comma and white space that gives the most columns.
+    Commas between digits give way to tabs and semicolons.
+    """
+    path = as_path(path)
+    head = open_table(path, _purpose(key))
+    if not head.n_rows:
+        what = "has a header and no rows" if head.table.names else "is empty"
+        raise InputError(f"the label file {path} {what}")
+    return head
+
+
+def _purpose(key: str) -> Purpose:
+    return Purpose(
+        fit=_columns_of_all,
+        is_header=is_header,
+        asked=TableFormat(),
+        longest=LONGEST,
+        strict=True,
+        extensions=key in BY_SMILES,
+    )
+
+
+def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of columns that all rows share; 0 if they differ or there is only one."""
+    widths = set(map(len, rows))
+    return 0 if len(widths) != 1 or widths == {1} else widths.pop()
+
+
+def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
+    """Return a table of labels with the positions of the columns that are read."""
+    key, path = reading.key, as_path(path)
+    head = label_table(path, key)
+    names = head.names
+
+    def position(column: Column) -> int:
+        return position_of(path, column, names, len(names))
+
+    positions = [position(target) for target in reading.targets or ()]
+    if reading.key_column is not None:
+        at = position(reading.key_column)
+    elif (found := _find_key(head, names, key)) is not None:
+        at = found
+    else:
+        free = [k for k in range(len(names)) if k not in positions]
+        at = next((k for k in free if not (key == "id" and counts_rows(head, k))), free[0] if free else 0)
+    own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
+    own["errors"] = reading.replicate_sem
+    more = {what: position(column) for what, column in own.items() if column is not None}
+    if reading.targets is None:
+        positions = [only_target(path, head, (at, *more.values()))]
+    taken = (at, *more.values())
+    if (
+        not positions
+        or set(taken) & set(positions)
+        or len({*positions, *taken}) < len(positions) + len(taken)
+    ):
+        raise InputError(
+            f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
+            f"are {listed(names)}"
+        )
+    _check_names(path, [names[position] for position in positions])
+    if more and len(positions) > 1:
+        raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
+    beside, unused = columns_beside(path, head, positions, taken)
+    more |= beside
+    notations = _notations(path, head, at, positions, names)
+    scales = scales_of(
+        [names[position] for position in positions],
+        reading.transform,
+        reading.unit,
+        (names[more["units"]], head.values(more["units"])) if "units" in more else None,
+        [notation.unit for notation in notations],
+    )
+    asked = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
+    usual = tuple(
+        "" if (scale.units and not asked.get(scale.column)) or scale.found == BY_CELLS else scale.unit
+        for scale in scales
+    )
+    if reading.scales is not None:
+        scales = tuple(_in_unit_of(path, new, old) for new, old in zip(scales, reading.scales, strict=True))
+    limits = limits_of(scales, reading.drop_outside, reading.drop_value)
+    if reading.limits is not None:
+        limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
+    return _Given(path, head, names, reading, at, positions, scales, more, notations, usual, limits, unused)
+
+
+def _in_unit_of(path: PurePath, new: Scale, old: Scale) -> Scale:
+    """Return a scale of the file in the unit of labels that there are already."""
+    try:
+        return new.to(old)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _check_names(path: PurePath, targets: Sequence[str]) -> None:
+    """Refuse targets whose deviations, std_NAME and std_y_NAME, would be columns of one name."""
+    if alike := next((name for name in sorted(targets) if f"y_{name}" in targets), None):
+        raise InputError(
+            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
+            "name; rename one of them"
+        )
+
+
+def _notations(
+    path: PurePath, head: Head, key: int, targets: Sequence[int], names: Sequence[str]
+) -> tuple[Notation, ...]:
+    """Return how the numbers of each target are written in the first 10,000 rows."""
+    # RDKit need not read the structures of an SD file for it. In text, SMILES must come first.
+    first = [] if key == head.structure else [key]
+    view = View(path, head.table, [*first, *targets], _purpose("smiles"))
+    rows = next(reader_of(head.table).read(view, [whole(head.table, BATCH_ROWS)]), None)
+    columns = [] if rows is None else rows.columns[len(first) :]
+    return tuple(
+        Notation.of(
+            (text for text in texts if text),
+            f"the column {column_words(names, target)} of {path}",
+            semicolons=head.table.delimiter == ";",
+        )
+        for target, texts in zip(targets, columns or [[]] * len(targets), strict=True)
+    )
+
+
+def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
+    """Return the position of the key column found by its usual names, or None."""
+    if key == "id":
+        return find_id(names, head.values, title=head.title)
+    if key == "inchikey" and (place := named(names, _INCHIKEY_NAMES, ())) is not None:
+        return place
+    if key in BY_SMILES:
+        return smiles_position(head)
+    return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
+
+
+def _read_parts(
+    given: _Given, suspects: _Suspects, places: list[np.ndarray] | None
+) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]], np.ndarray | None]:
+    """Return keys, values and number of rows with a value, by block; counts of rows; the unusual; `times`.
+
+    The lines of the values are put into `places`, if there is such a list.
+    """
+    times: list[np.ndarray] = []
+    parts, n_read, unusual = [], 0, _Unusual(given)
+    for block in _blocks(given, unusual.reject):
+        _check_flags(given, block)
+        shape = len(block.lines), len(block.columns)
+        y, kinds = np.empty(shape), np.empty(shape, np.uint8)
+        for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
+            texts = _with_relations(given, block, texts)
+            values, kinds[:, t], beside = given.notations[t].read(texts)
+            units = _units(scale, given.usual[t], len(texts), block.more.get("units"), beside)
+            y[:, t], lost = scale.apply(values, units)
+            values = scale.in_its_unit(values, units)
+            kinds[lost != NUMBER, t] = lost[lost != NUMBER]
+            huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
+            kinds[given.limits[t].drops(huge, values), t] = DROPPED
+            suspects.see(t, block.lines, values, np.where(kinds[:, t] == NUMBER, y[:, t], np.nan))
+        left = unusual.count(block, kinds)
+        n_read += len(block.lines)
+        y[left] = np.nan
+        some = ~left.all(axis=1)
+        keys, y = _keys(given, block.lines, block.keys).filter(pa.array(some)), y[some]
+        n_rows = len(keys)
+        index = np.arange(n_rows)
+        if "replicates" in given.more:
+            index, values = _measured(given, block, y[:, 0], np.flatnonzero(some))
+            keys, y = keys.take(pa.array(index)), values[:, None]
+            counts = np.bincount(index)
+            first = np.cumsum(counts) - counts
+            times.append(np.zeros(len(index), np.int64))
+            times[-1][first] = counts
+        if places is not None:
+            places.append(np.asarray(block.lines, np.int64)[some][index])
+        parts.append((keys, y, n_rows))
+    known = {"deviations", "errors"} & set(given.more)
+    found = np.concatenate(times) if times and not known else None
+    return parts, n_read + unusual.n_rejects, unusual.found, found
+
+
+def _measured(
+    given: _Given, block: _Block, means: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return measurements in the place of their means, and of which of some rows of a block each is."""
+
+    def column(what: str, least: float) -> np.ndarray:
+        texts = [block.more[what][row].strip() for row in rows.tolist()]
+        values, kinds, _ = Notation(given.notations[0].decimal).read(texts)
+        bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
+        if what != "replicates":
+            bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
+        if bad.any():
+            at = int(np.argmax(bad))
+            name, how = given.names[given.more[what]], "a whole number of at least 1"
+            how = {"deviations": "a standard deviation", "errors": "a standard error"}.get(what, how)
+            place = given.place(block.lines[int(rows[at])])
+            raise InputError(f"{place}: '{printable(name, 60)}' holds {texts[at]!r}, not {how}; correct it")
+        return np.nan_to_num(values)
+
+    times = column("replicates", 1.0)
+    std = column("deviations", 0.0) if "deviations" in given.more else np.zeros(len(times))
+    if "errors" in given.more:
+        std = column("errors", 0.0) * np.sqrt(times)
+    return as_measured(means, times.astype(np.int64), std)
+
+
+class _Suspects:
+    """The labels of each target as they stand in the file, to find those that are probably wrong."""
+
+    def __init__(self, given: _Given) -> None:
+        self._given = given
+        self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in given.targets]
+
+    def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
+        """Take the labels of a block, as they stand there and on their scale; NaN is none."""
+        there = np.isfinite(y)
+        self._seen[t].append((np.asarray(lines, np.int64)[there], values[there], y[there]))
+
+    def notes(self, known: np.ndarray | None) -> tuple[str, ...]:
+        """Return a line on each group of labels that are probably wrong, beside those that are `known`.
+
+        Raises
+        ------
+        InputError
+            If some cannot be right, and are not accepted.
+        """
+        said: list[tuple[str, str]] = []
+        wrong: list[tuple[str, str]] = []
+        for t, scale in enumerate(self._given.scales):
+            if not self._seen[t]:
+                continue
+            lines, values, y = map(np.concatenate, zip(*self._seen[t], strict=True))
+            self._seen[t] = []
+            others = np.empty(0) if known is None else known[np.isfinite(known[:, t]), t]
+            wide = not scale.transform and is_concentration(scale.column, scale.unit)
+            found = suspicions(np.concatenate([y, others]), wide=wide)
+            clean = np.ones(len(y), bool)
+            for each in found:
+                clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
+            name = printable(self._given.names[self._given.targets[t]], 60)
+            prefix = f"{name}=" if len(self._given.targets) > 1 else ""
+            for each in found:
+                own = each.members[each.members < len(y)]
+                if len(own):
+                    line = f"{self._given.place_in(int(lines[own[0]]))}: {values[own[0]]:g}"
+                    words = _suspicion_words(each.kind, values[own], values[clean], line)
+                    option = _leaving_out(values[own], values[clean], prefix)
+                    usual = self._given.usual[t]
+                    unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
+                    text = f"{len(own):,} of {len(y):,} labels of '{name}'{unit} {words}"
+                    (wrong if each.certain else said).append((text, option))
+        if wrong and not self._given.reading.accept_outliers:
+            raise InputError(
+                f"{self._given.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
+                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or take them as they are with "
+                "--accept-outliers (accept_outliers=True)"
+            )
+        return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *said])
+
+
+def _suspicion_words(kind: str, own: np.ndarray, clean: np.ndarray, example: str) -> str:
+    """Return what is suspicious of some labels, beside those that are not, with an example."""
+    low, high = float(own.min()), float(own.max())
+    which = f"are exactly {low:g}" if low == high else f"are from {low:g} to {high:g}"
+    most = np.quantile(clean, [0.05, 0.95]) if len(clean) else own[:2]
+    others = f"{clean.min():g} to {clean.max():g}" if len(clean) else "those of the model"
+    side = "smallest" if not len(clean) or low <= clean.min() else "largest"
+    how = {
+        "far": f"far from all others ({others})",
+        "spike": "many more than have any value near it",
+        "sign": f"and nearly all others have another sign ({most[0]:g} to {most[-1]:g})",
+        "limit": f"the {side} value: ties to a limit of detection count as if they were measured",
+        "beyond": f"far beyond the usual range ({most[0]:g} to {most[-1]:g})",
+    }[kind]
+    return f"{which}, {how}, such as {example}"
+
+
+def _leaving_out(own: np.ndarray, clean: np.ndarray, prefix: str) -> str:
+    """Return the option that leaves out some labels, and keeps those that are not suspicious."""
+    distinct = np.unique(own)
+    if len(distinct) > _FEW_VALUES and len(clean):
+        low, high = (f"{float(end)!r}".removesuffix(".0") for end in (clean.min(), clean.max()))
+        return f"--drop-outside {prefix}{low}:{high}"
+    return " ".join(f"--drop-value {prefix}{float(v)!r}".removesuffix(".0") for v in distinct)
+
+
+class _Unusual:
+    """Counts of values that are no plain numbers, by kind; refuses those that are not to be left out."""
+
+    def __init__(self, given: _Given) -> None:
+        self._given = given
+        self.found: dict[str, tuple[int, str]] = {}
+        self.n_rejects = 0
+
+    def reject(self, fault: Fault) -> None:
+        """Count a row that cannot be read, or refuse it."""
+        given = self._given
+        if not given.reading.accept_rejects:
+            word = reader_of(given.head.table).row_word
+            raise InputError(
+                f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
+                f"out such {word}s with --accept-rejects"
+            )
+        what = f"in {reader_of(given.head.table).row_word}s that cannot be read"
+        n, example = self.found.get(what, (0, f"{fault.line}: {fault.reason}"))
+        self.found[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
+
+    def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
+        """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
+
+        Raises
+        ------
+        InputError
+            For the first value that is neither a number nor to be left out.
+        """
+        relations, units = block.more.get("relations"), block.more.get("units")
+        lines, columns = block.lines, block.columns
+        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._given.reading.censored == "value"))
+        refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._given.reading.drops(kind)])
+
+        def shown(at: int) -> str:
+            i, t = divmod(at, kinds.shape[1])
+            sign = relations[i].strip() if relations and kinds[i, t] == CENSORED else ""
+            unit = f" {units[i].strip()}" if units and kinds[i, t] == UNIT else ""
+            return f"{sign}{columns[t][i].strip()}{unit}".rstrip()
+
+        if refused.any():
+            at = int(np.argmax(refused))
+            i, t = divmod(at, kinds.shape[1])
+            raise InputError(f"{self._given.place(lines[i])}: {self._fault(int(kinds[i, t]), t, shown(at))}")
+        for kind, why in LEFT_OUT.items():
+            places = np.flatnonzero(kinds.ravel() == kind)
+            if len(places):
+                name = why if left.ravel()[places[0]] else AS_VALUES
+                n, example = self.found.get(name, (0, shown(int(places[0]))))
+                self.found[name] = (n + len(places), example)
+        return left
+
+    def _fault(self, kind: int, t: int, text: str) -> str:
+        """Return what is wrong with a value, and what to do."""
+        name = printable(self._given.names[self._given.targets[t]], 60)
+        what = {
+            EMPTY: f"holds {text!r}, which is not a finite number; correct it"
+            if text
+            else "is empty; fill it in",
+            WORDS: f"holds {text!r}, which is not a number; correct it",
+            CENSORED: f"holds {text!r}, which is a limit, not a value",
+            HUGE: f"holds {text!r}, which is too large for a label; correct it",
+            UNIT: f"holds {text!r}, which is in another unit; convert it",
+            LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
+            OTHERWISE: f"holds {text!r}, but others have decimal "
+            f"{'commas' if self._given.notations[t].decimal == ',' else 'points'}; write all in one way",
+        }[kind]
+        if kind == OTHERWISE:
+            return f"'{name}' {what}"
+        if kind == CENSORED:
+            return (
+                f"'{name}' {what}; leave such censored values out with --censored drop, or take the numbers "
+                "in them with --censored value"
+            )
+        return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Lines, keys, values of each target, and further columns of some rows, as text."""
+
+    lines: list[int]
+    keys: list[str]
+    columns: list[list[str]]
+    more: dict[str, list[str]]
+
+
+def _blocks(given: _Given, reject: Callable[[Fault], None]) -> Iterator[_Block]:
+    """Yield the rows of a table; blank lines are skipped, and `reject` gets others that cannot be read."""
+    table = given.head.table
+    columns = [given.key_position, *given.targets, *given.more.values()]
+    view = View(given.path, table, columns, _purpose(given.reading.key))
+    for rows in reader_of(table).read(view, [whole(table)]):
+        for fault in rows.faults:
+            if fault.reason != EMPTY_LINE:
+                reject(fault)
+        if len(rows.row):
+            keys, *values = ([text or "" for text in column] for column in rows.columns)
+            n = len(given.targets)
+            more = dict(zip(given.more, values[n:], strict=True))
+            yield _Block(rows.line.tolist(), keys, values[:n], more)
+
+
+def _units(
+    scale: Scale, usual: str, n: int, column: Sequence[str] | None, beside: Sequence[str] | None
+) -> Sequence[str] | None:
+    """Return the unit of each of `n` values: that beside it, or in a column of units, or the usual one."""
+    if column is None and beside is None and usual == scale.unit:
+        return None
+    others = [usual] * n
+    if column is not None:
+        others = [usual if text.strip().lower() in MISSING else text for text in column]
+    return [own or other for own, other in zip(beside or [""] * n, others, strict=True)]
+
+
+def _with_relations(given: _Given, block: _Block, texts: list[str]) -> list[str]:
+    """Return values behind the relations in a column of their own; a sign before the value itself counts."""
+    relations = block.more.get("relations")
+    if relations is None:
+        return texts
+    signs = {relation: sign_of(relation) for relation in set(relations)}
+    if None in signs.values():
+        at = next(at for at, relation in enumerate(relations) if signs[relation] is None)
+        name = given.names[given.more["relations"]]
+        raise InputError(f"{given.place(block.lines[at])}: {no_relation(name, relations[at])}")
+    return [
+        f"{sign}{text}" if (sign := signs[relation]) and (is_number(text) or _is_bare(text)) else text
+        for relation, text in zip(relations, texts, strict=True)
+    ]
+
+
+def _check_flags(given: _Given, block: _Block) -> None:
+    """Refuse a label that a flag calls a limit, and does not say of which side."""
+    name = given.names[given.more["flags"]] if "flags" in given.more else ""
+    for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
+        if is_limit(name, flag):
+            raise InputError(
+                f"{given.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which is no known "
+                "relation: it does not say whether the label is an upper or a lower limit; write the "
+                "relations, such as < and >, in its place, or leave the column out to take all labels as "
+                "measured"
+            )
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a cell holds a number without a relation before it."""
+    return is_value(text) and not text.strip().startswith(RELATIONS)
+
+
+def _encoded(keys: pa.Array, kind: str) -> tuple[pa.Array, np.ndarray]:
+    """Return the distinct keys, and the position of each key among them; tautomers are one key if asked."""
+    encoded = keys.dictionary_encode()
+    distinct, index = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    level = next((level for level in LEVELS[2:] if level == kind), None)
+    if level is None:
+        return distinct, index
+    merged = pa.array(same_names(distinct.to_pylist(), level), TEXT).dictionary_encode()
+    return merged.dictionary, merged.indices.to_numpy().astype(np.int64)[index]
+
+
+def _notes_on_keys(keys: pa.Array, kind: str) -> tuple[str, ...]:
+    """Return a line on molecules with enhanced stereo groups among the keys, and one on radicals."""
+    if kind not in BY_SMILES or kind == "inchikey":
+        return ()
+    texts = keys.to_pylist()
+    marked = 0 if kind == "skeleton" else sum(map(has_groups, texts))
+    groups = (
+        f"{amount(marked, 'molecules')} {GROUPS} among the labels: other molecules than either enantiomer"
+    )
+    radicals = note_on_radicals(texts, f"of {len(texts):,} with labels")
+    return (*([groups] if marked else []), *([radicals] if radicals else []))
+
+
+def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
+    """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
+    if given.reading.key == "smiles":
+        return pa.array(map(clean_smiles, keys), TEXT)
+    if given.reading.key == "inchikey":
+        return pa.array(inchikeys(map(clean_smiles, keys)), TEXT)
+    if given.reading.key == "structure":
+        return pa.array(canonical_smiles(map(clean_smiles, keys)), TEXT)
+    if given.reading.key in LEVELS:
+        return pa.array(parents([clean_smiles(key) for key in keys])[0], TEXT)
+    texts = list(map(str.strip, keys))
+    if given.reading.key == "id":
+        return pa.array(texts, TEXT)
+    for line, key, digits in zip(lines, keys, texts, strict=True):
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            raise InputError(
+                f"{given.place(line)} has the key {key!r}, which is not a row number (counted from 0); "
+                "choose the key column, or join by id or smiles"
+            )
+    return pa.array(map(int, texts), pa.int64())

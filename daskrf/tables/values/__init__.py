@@ -1,0 +1,1 @@
+"""What the cells and names of columns say: numbers, units, scales, relations, dates."""

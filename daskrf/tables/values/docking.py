@@ -1,0 +1,190 @@
+"""Scores of docking programs: where they stand, whose they are, and whether large or small ones are good."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from daskrf.tables.values.names import normalised
+
+__all__ = ["DockingScore", "chosen_score", "known_score", "scores_within"]
+
+
+@dataclass(frozen=True)
+class DockingScore:
+    """A score that a docking program writes.
+
+    Attributes
+    ----------
+    program : str
+        Whose it is, for messages.
+    larger : bool
+        Whether large values are the good ones.
+    """
+
+    program: str
+    larger: bool = False
+
+    def words(self) -> str:
+        """Return whose score it is, and which values are good."""
+        return f"score of {self.program}, {'higher' if self.larger else 'lower'} is better"
+
+
+_GLIDE: Final = DockingScore("Glide")
+_GNINA: Final = DockingScore("Gnina", larger=True)
+_GOLD: Final = DockingScore("GOLD", larger=True)
+_RDOCK: Final = DockingScore("rDock")
+# By name as `normalised` gives it; of one program, the one that it ranks by comes first.
+_SCORES: Final = {
+    "ridockingscore": _GLIDE,
+    "riglidegscore": _GLIDE,
+    "glidegscore": _GLIDE,
+    "xpgscore": _GLIDE,
+    "remarkvinaresult": DockingScore("Vina, from REMARK"),
+    "vinaresult": DockingScore("Vina"),
+    "vinascore": DockingScore("Vina"),
+    "vinaaffinity": DockingScore("Vina"),
+    "meekofreeenergy": DockingScore("Vina or AutoDock, from the JSON of Meeko"),
+    "userestimatedfreeenergyofbinding": DockingScore("AutoDock, from USER"),
+    "unidockresultenergy": DockingScore("Uni-Dock"),
+    "remarknormalizedfreeenergypredictedbyidock": DockingScore("idock, from REMARK"),
+    "remarkscore": DockingScore("LeDock, from REMARK"),
+    "minimizedaffinity": DockingScore("Smina or Gnina"),
+    "remarkminimizedaffinity": DockingScore("Smina or Gnina, from REMARK"),
+    "cnnscore": _GNINA,
+    "cnnaffinity": _GNINA,
+    "cnnvs": _GNINA,
+    "remarkcnnscore": _GNINA,
+    "remarkcnnaffinity": _GNINA,
+    "gridscore": DockingScore("DOCK"),
+    "commentgridscore": DockingScore("DOCK, from Comment"),
+    "chemgauss4score": DockingScore("FRED"),
+    "fredchemgauss4score": DockingScore("FRED"),
+    "hybridchemgauss4score": DockingScore("HYBRID"),
+    "goldplpfitness": _GOLD,
+    "goldgoldscorefitness": _GOLD,
+    "goldchemscorefitness": _GOLD,
+    "goldaspfitness": _GOLD,
+    "scoreinter": _RDOCK,
+}
+_RANKED = (_GLIDE, _RDOCK)  # programs that rank by one of their several scores
+# What stands beside scores of docking, and is not a label itself: parts of them, and simple properties.
+_BESIDE = re.compile(
+    r"minimizedrmsd|cnnaffinityvariance|rmsd\w*|torsdo\w*|score\w+|grid\w+|internalenergy\w*|cluster\w*|rank|"
+    r"rbt\w*|gold\w+|meeko\w+|ligandefficiency\w*|numberof\w+|contactscore|"
+    r"mw|molwt|molweight|molecularweight|weight|mass|[acsmx]?logp|mollogp|wlogp|tpsa|psa|qed|fsp3|sascore|"
+    r"(?:num|n)?(?:hbd|hba|hdonors|hacceptors|hbonddonors|hbondacceptors|hbonddonorcount|hbondacceptorcount)|"
+    r"(?:num|n)?(?:rotbonds?|rotatablebonds?|rotors?|rot|rings?|ringcount|heavyatoms?|heavyatomcount|atoms)|"
+    r"(?:formal|net|total)?charge"
+)
+_SCHRODINGER = re.compile(r"[rib]_(?:i|glide|epik|lp|mmod|qp|psp|m|st)_\w+")
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+
+
+def _line(text: str, after: str = "") -> re.Pattern[str]:
+    """Return the pattern of a line with a text and a number."""
+    return re.compile(rf"^[ \t#]*(?:\d+\s+)?{text}[ \t]*({_NUMBER}){after}(?![\w.])", re.MULTILINE)
+
+
+_WITHIN: Final = {  # a property of several lines, and what may stand in one of them
+    "REMARK": {
+        "VINA RESULT": _line("VINA RESULT:"),
+        "minimizedAffinity": _line("minimizedAffinity"),
+        "CNNscore": _line("CNNscore"),
+        "CNNaffinity": _line("CNNaffinity"),
+        "NORMALIZED FREE ENERGY PREDICTED BY IDOCK": _line("NORMALIZED FREE ENERGY PREDICTED BY IDOCK:"),
+        "Score": _line(r"Cluster\s+\d+ of Poses:\s+\d+\s+Score:", r"[ \t]*kcal/mol"),
+    },
+    "USER": {"Estimated Free Energy of Binding": _line(r"Estimated Free Energy of Binding\s*=")},
+    "Uni-Dock RESULT": {"ENERGY": _line("ENERGY=")},
+    "Comment": {"Grid_Score": _line("Grid[_ ]Score:")},
+}
+_SMILES = re.compile(r"^[ \t]*SMILES[ \t]+(?!IDX[ \t])(\S+)[ \t]*$", re.MULTILINE)  # as Meeko leaves it
+_MEEKO: Final = "meeko"
+
+
+def known_score(name: str, names: Sequence[str] = ()) -> DockingScore | None:
+    """Return the docking score that a column holds by its name, or None.
+
+    Parameters
+    ----------
+    name : str
+    names : sequence of str
+        Of all columns: "SCORE" is rDock's where "SCORE.INTER" stands beside it.
+
+    Examples
+    --------
+    >>> known_score("r_i_docking_score").words(), known_score("CNNaffinity").words(), known_score("score")
+    ('score of Glide, lower is better', 'score of Gnina, higher is better', None)
+    """
+    plain = normalised(name)
+    if plain == "score":
+        return _RDOCK if any(other == "SCORE.INTER" for other in names) else None
+    return _SCORES.get(plain)
+
+
+def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
+    """Return the position of the docking score among some numeric columns, or None if that is not clear.
+
+    It is the only one, or the one that the program ranks by; beside it are parts of it, and properties such
+    as weight and logP, but nothing else that might be meant.
+
+    Examples
+    --------
+    >>> chosen_score(["MW", "r_i_glide_gscore", "r_i_docking_score", "r_i_glide_emodel"], range(4))
+    2
+    >>> chosen_score(["minimizedAffinity", "CNNscore"], [0, 1]), chosen_score(["pIC50", "Grid_Score"], [0, 1])
+    (None, None)
+    """
+    known = {k: known_score(names[k], names) for k in positions}
+    scores = {k: score for k, score in known.items() if score is not None}
+    others = [names[k] for k in positions if k not in scores]
+    if not scores or not all(
+        _BESIDE.fullmatch(normalised(name)) or _SCHRODINGER.fullmatch(name) for name in others
+    ):
+        return None
+    if len(scores) == 1:
+        return next(iter(scores))
+    (program, *more) = dict.fromkeys(scores.values())
+    if more or program not in _RANKED:
+        return None
+    order = ["score", *_SCORES]
+    return min(scores, key=lambda k: order.index(normalised(names[k])))
+
+
+def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
+    r"""Return the scores that stand within properties of several lines, or of JSON, by names of their own.
+
+    So is the SMILES of a molecule that Meeko prepared, in the same remarks.
+
+    Open Babel writes the remarks of a PDBQT file to one property, REMARK; Meeko writes its JSON to one called
+    meeko. Where a score stands more than once with different values, it is not known which is meant.
+
+    Examples
+    --------
+    >>> scores_within({"REMARK": " VINA RESULT:    -7.100      0.000      0.000\n INTER:  -9.1"})
+    {'REMARK VINA RESULT': '-7.100'}
+    >>> scores_within({"meeko": '{"is_sidechain": [false], "free_energy": -7.1}'})
+    {'meeko free_energy': '-7.1'}
+    """
+    found: dict[str, str] = {}
+    for place, kinds in _WITHIN.items():
+        if place in properties:
+            for kind, pattern in kinds.items():
+                if len(values := set(pattern.findall(properties[place]))) == 1:
+                    found[f"{place} {kind}"] = values.pop()
+    if len(smiles := set(_SMILES.findall(properties.get("REMARK", "")))) == 1:
+        found["REMARK SMILES"] = smiles.pop()
+    if _MEEKO in properties:
+        try:
+            data = json.loads(properties[_MEEKO], parse_float=str, parse_int=str)
+        except (ValueError, RecursionError):
+            return found
+        value = data.get("free_energy") if isinstance(data, dict) else None
+        if isinstance(value, str) and re.fullmatch(_NUMBER, value):
+            found[f"{_MEEKO} free_energy"] = value
+    return found

@@ -1,0 +1,340 @@
+"""How the numbers of a column are written: decimal and thousands separators, units, truth values."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError, printable
+from daskrf.quantities import is_number
+from daskrf.tables.values.units import CURRENCIES, unit_of_cell
+
+__all__ = [
+    "CENSORED",
+    "DROPPED",
+    "EMPTY",
+    "HUGE",
+    "LOGARITHM",
+    "MISSING",
+    "NUMBER",
+    "OTHERWISE",
+    "RELATIONS",
+    "UNIT",
+    "WORDS",
+    "Notation",
+    "is_truth",
+    "is_value",
+    "sign_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Kinds = npt.NDArray[np.uint8]
+
+NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED = range(9)
+"""What a cell holds: see `Notation.read`; a `Scale` finds UNIT, LOGARITHM and HUGE, `Limits` DROPPED."""
+
+MISSING = frozenset({"", "na", "n/a", "null", "none", "<na>", "#n/a"})
+RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
+"""Signs before a value; all but "=" make it a censored one."""
+_SIGN_WORDS = {
+    "<": "lt, less, less than, below, under, left",
+    ">": "gt, greater, greater than, more than, above, over, right",
+    "<=": "le, lte, less than or equal, less than or equal to, \u2266, \u2a7d",
+    ">=": "ge, gte, greater than or equal, greater than or equal to, \u2267, \u2a7e",
+    "~": "ca, ca., circa, about, approx, approx., approximately, \u2248, \u223c",
+    "=": "==, eq, equal, equals, equal to, exact, exactly, measured, uncensored",
+}
+_SIGNS_OF_WORDS = {word: sign for sign, words in _SIGN_WORDS.items() for word in words.split(", ")}
+TRUTHS: Final = (("true", "false"), ("yes", "no"), ("active", "inactive"))
+
+_RELATION = re.compile(rf"^(?:{'|'.join(RELATIONS)})\s*")
+_CELL = re.compile(
+    rf"(?P<relation>{'|'.join(RELATIONS)})?\s*(?P<outer>[+-]?)\s*(?P<before>[^\d\s.,+-]+)?\s*"
+    r"(?P<number>[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?)\s*(?P<after>\D.*)?"
+)
+_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '\u2019\u00a0\u2009\u202f]\d{3})+(?!\d)")
+_GROUP_MARK = re.compile(r"[ '\u2019\u00a0\u2009\u202f]")
+_SHOWN = 40  # characters of a cell in a message
+
+# What the digits of a number say of its separators. The digits and the exponent are cut off from the sign.
+_POINT = re.compile(r"\d*\.\d*")
+_COMMA = re.compile(r"\d*,\d*")
+_DOUBT = re.compile(r"[1-9]\d{0,2},\d{3}")  # a decimal comma, or thousands
+_POINT_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
+_THOUSANDS_POINT = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+\.\d*|[1-9]\d{0,2}(?:,\d{3}){2,}")
+_THOUSANDS_COMMA = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+,\d*|[1-9]\d{0,2}(?:\.\d{3}){2,}")
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A number as it is written: sign, digits with separators, exponent, and what stands around it."""
+
+    relation: str
+    sign: str
+    digits: str
+    exponent: str
+    unit: str
+    grouped: bool
+
+    def value(self, decimal: str) -> float | None:
+        """Return the number where `decimal` is the sign before fractions; None if it is not so written."""
+        digits = self.digits
+        if decimal == ",":
+            if _THOUSANDS_COMMA.fullmatch(digits) or _POINT_THOUSANDS.fullmatch(digits):
+                digits = digits.replace(".", "")
+            elif "." in digits or digits.count(",") > 1:
+                return None
+            digits = digits.replace(",", ".")
+        elif "," in digits:
+            if not _THOUSANDS_POINT.fullmatch(digits) and not (decimal and _DOUBT.fullmatch(digits)):
+                return None
+            digits = digits.replace(",", "")
+        return float(self.sign + digits + self.exponent)
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How the numbers of a column are written, found from some of its cells.
+
+    Attributes
+    ----------
+    decimal : {"", ".", ","}
+        Sign before fractions; "" if no cell says so. Numbers then have points, and a comma is refused.
+    thousands : str
+        Words for what separates thousands, if anything does.
+    truth : tuple of str
+        The words for 1 and 0 in a column of truth values; empty in a column of numbers.
+    unit : str
+        The unit that stands beside most numbers, "" if most have none.
+
+    Examples
+    --------
+    >>> german = Notation.of(["1.234,50 EUR", "90 EUR"], "'price'")
+    >>> german.read(["1.234,50 EUR", "7,5 EUR", "$90", "n/a"])[0].tolist(), german.unit
+    ([1234.5, 7.5, 90.0, nan], 'EUR')
+    >>> print(german.words(), Notation.of(["TRUE", "FALSE"], "'active'").words(), sep="; ")
+    decimal commas, thousands separated by points; 'TRUE' read as 1 and 'FALSE' as 0
+    """
+
+    decimal: str = ""
+    thousands: str = ""
+    truth: tuple[str, ...] = ()
+    unit: str = ""
+
+    @classmethod
+    def of(cls, texts: Iterable[str], where: str, *, semicolons: bool = False) -> Notation:
+        """Return how the numbers in some cells are written.
+
+        Parameters
+        ----------
+        texts : iterable of str
+        where : str
+            Names the column in messages.
+        semicolons : bool
+            Whether columns are separated by semicolons, as Excel does where commas are decimal.
+
+        Raises
+        ------
+        InputError
+            Cells are written in different ways, or "1,200" could mean either number.
+        """
+        there = [text.strip() for text in texts if text.strip().lower() not in MISSING]
+        if truth := _truth(there):
+            return cls(truth=truth)
+        cells = [(text, cell) for text in there if (cell := _cell(text)) is not None]
+        points = [(text, cell) for text, cell in cells if _has_point(cell.digits)]
+        commas = [(text, cell) for text, cell in cells if _has_comma(cell.digits)]
+        doubtful = [text for text, cell in cells if _DOUBT.fullmatch(cell.digits)]
+        if points and commas:
+            raise InputError(
+                f"{where} holds {_quoted(points[0][0])} and {_quoted(commas[0][0])}, with decimal points and "
+                "commas; write all in one way"
+            )
+        if doubtful and not points and not commas and not semicolons:
+            text = doubtful[0]
+            point, none = text.replace(",", "."), text.replace(",", "")
+            raise InputError(
+                f"{where} holds {_quoted(text)}, which may mean {point} or {none}; write it as one of them"
+            )
+        comma = bool(commas or (doubtful and not points))
+        decimal = "," if comma else "." if points or any("." in cell.digits for _, cell in cells) else ""
+        marks = {
+            "spaces or apostrophes": any(cell.grouped for _, cell in cells),
+            "points": comma and any(_POINT_THOUSANDS.match(cell.digits) for _, cell in cells),
+            "commas": not comma and any("," in cell.digits for _, cell in cells),
+        }
+        units = Counter(cell.unit for _, cell in cells)
+        unit = max(units, key=units.__getitem__) if units else ""
+        return cls(decimal, " and ".join(mark for mark, found in marks.items() if found), (), unit)
+
+    def words(self) -> str:
+        """Return what is unusual in it, in words."""
+        if self.truth:
+            return f"{_quoted(self.truth[0])} read as 1 and {_quoted(self.truth[1])} as 0"
+        parts = ["decimal commas"] if self.decimal == "," else []
+        return ", ".join([*parts, *([f"thousands separated by {self.thousands}"] if self.thousands else [])])
+
+    def read(self, texts: Sequence[str]) -> tuple[Floats, Kinds, list[str] | None]:
+        """Return the numbers in some cells, what each cell holds, and the units beside numbers.
+
+        Parameters
+        ----------
+        texts : sequence of str, length n
+
+        Returns
+        -------
+        values : float64 array, shape (n,)
+            NaN where there is no finite number; for a censored value such as ">10000" the number in it.
+        kinds : uint8 array, shape (n,)
+            `NUMBER`, `EMPTY` (or NaN, or infinite), `WORDS`, `CENSORED`, or `OTHERWISE` for a number that is
+            not written as those from which the notation was found.
+        units : list of str, length n, or None
+            "" where there is none; None if there is none at all.
+
+        Examples
+        --------
+        >>> values, kinds, units = Notation().read(["5.5", ">10 nM", "n.d.", "NA", "=3", "1,5"])
+        >>> values.tolist(), kinds.tolist()
+        ([5.5, 10.0, nan, nan, 3.0, nan], [0, 3, 2, 1, 0, 6])
+        """
+        try:
+            values = np.array(texts, dtype=np.float64)
+            kinds, units = np.zeros(len(values), np.uint8), None
+        except ValueError:
+            read = [self._number(text.strip()) for text in texts]
+            values = np.array([value for value, _, _ in read], dtype=np.float64)
+            kinds = np.array([kind for _, kind, _ in read], dtype=np.uint8)
+            units = [unit for _, _, unit in read]
+            units = units if any(units) else None
+        if self.decimal == ",":  # a point that divides a fraction is not written so
+            wrong = [k for k, text in enumerate(texts) if "." in text and kinds[k] == NUMBER]
+            for k in wrong:
+                values[k], kinds[k], _ = self._number(texts[k].strip())
+        infinite = ~np.isfinite(values)
+        values[infinite] = np.nan
+        kinds[infinite & ((kinds == NUMBER) | (kinds == CENSORED))] = EMPTY
+        return values, kinds, units
+
+    def numbers(self, texts: Sequence[str | None]) -> Floats:
+        """Return the numbers in some cells; NaN for a limit, for another unit, and for all else.
+
+        Examples
+        --------
+        >>> Notation.of(["$1,200.50", "$7"], "'price'").numbers(["$7", "7 EUR", ">$3", None]).tolist()
+        [7.0, nan, nan, nan]
+        """
+        values, kinds, units = self.read([text or "" for text in texts])
+        values[kinds != NUMBER] = math.nan
+        if self.unit or units:
+            values[[own != self.unit for own in units or [""] * len(values)]] = math.nan
+        return values
+
+    def _number(self, text: str) -> tuple[float, int, str]:
+        """Return the number in a cell, what the cell holds, and the unit."""
+        if text.lower() in MISSING:
+            return math.nan, EMPTY, ""
+        if self.truth:
+            sides = [side.lower() for side in self.truth]
+            if text.lower() in sides:
+                return float(1 - sides.index(text.lower())), NUMBER, ""
+        if (cell := _cell(text)) is None:
+            words = _RELATION.sub("", text)  # "nan" and "inf" are numbers without digits
+            return (float(words), NUMBER, "") if is_number(words) else (math.nan, WORDS, "")
+        value = cell.value(self.decimal)
+        if value is None:
+            return math.nan, OTHERWISE, cell.unit
+        return value, NUMBER if cell.relation in ("", "=") else CENSORED, cell.unit
+
+
+def is_value(text: str, *, bare: bool = False) -> bool:
+    """Return whether a cell holds a number, censored or not, in any notation; if not `bare`, with a unit.
+
+    Examples
+    --------
+    >>> is_value("-7,5"), is_value("> 10000"), is_value("$1,200.50"), is_value("inactive")
+    (True, True, True, False)
+    >>> is_value("24 h"), is_value("24 h", bare=True)
+    (True, False)
+    """
+    cell = None if is_number(text) else _cell(text.strip())
+    return is_number(text) if cell is None else not (bare and cell.unit)
+
+
+def sign_of(text: str) -> str | None:
+    """Return the sign that a cell of a column of relations stands for, "" of none, None if it is not known.
+
+    Examples
+    --------
+    >>> [sign_of(text) for text in ("'>='", "&lt;", "Less than", "n/a", "exact", "John")]
+    ['>=', '<', '<', '', '=', None]
+    """
+    plain = html.unescape(text).strip().strip("'\"").strip().lower()
+    if plain in MISSING:
+        return ""
+    return plain if plain in RELATIONS else _SIGNS_OF_WORDS.get(plain)
+
+
+def is_truth(texts: Iterable[str]) -> bool:
+    """Return whether some cells hold truth values only, such as TRUE and FALSE, and at least one.
+
+    Examples
+    --------
+    >>> is_truth(["TRUE", "", "False"]), is_truth(["yes", "true"]), is_truth([])
+    (True, False, False)
+    """
+    return bool(_truth([text.strip() for text in texts if text.strip().lower() not in MISSING]))
+
+
+def _truth(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the words for true and false, as they are written, if all texts are one of them."""
+    found = {text.lower(): text for text in reversed(texts)}
+    sides = next((sides for sides in TRUTHS if found and found.keys() <= set(sides)), ())
+    return tuple(found.get(side, side) for side in sides)
+
+
+def _has_point(digits: str) -> bool:
+    """Return whether a point in these digits can only divide a fraction."""
+    sure = _POINT.fullmatch(digits) and not _POINT_THOUSANDS.fullmatch(digits)
+    return bool(sure or _THOUSANDS_POINT.fullmatch(digits))
+
+
+def _has_comma(digits: str) -> bool:
+    """Return whether a comma in these digits can only divide a fraction."""
+    return bool(
+        (_COMMA.fullmatch(digits) and not _DOUBT.fullmatch(digits)) or _THOUSANDS_COMMA.fullmatch(digits)
+    )
+
+
+def _cell(text: str) -> _Cell | None:
+    """Return the parts of a cell that holds a number, or None."""
+    bare = text.replace("\N{MINUS SIGN}", "-")
+    grouped = _GROUPS.search(bare) is not None
+    if grouped:
+        bare = _GROUPS.sub(lambda found: _GROUP_MARK.sub("", found[0]), bare)
+    found = _CELL.fullmatch(bare)
+    if found is None:
+        return None
+    around = [side for side in (found["before"], found["after"]) if side]
+    units = [unit_of_cell(side) for side in around]
+    if None in units or len(units) > 1 or (found["before"] and units[0] not in CURRENCIES):
+        return None
+    number = found["number"]
+    sign = found["outer"] + (number[0] if number[0] in "+-" else "")
+    digits, mark, exponent = number.lstrip("+-").lower().partition("e")
+    shapes = (_POINT, _COMMA, _THOUSANDS_POINT, _THOUSANDS_COMMA)
+    if len(sign) > 1 or not (digits.isdigit() or any(shape.fullmatch(digits) for shape in shapes)):
+        return None
+    unit = units[0] if units and units[0] else ""
+    return _Cell(found["relation"] or "", sign, digits, mark + exponent, unit, grouped)
+
+
+def _quoted(text: str) -> str:
+    return f"'{printable(text, _SHOWN)}'"
