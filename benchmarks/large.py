@@ -36,9 +36,9 @@ from daskrf.engine import engine
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.models.models import read_model
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.workers.progress import Progress
 
 N_TRAIN = 40_000

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 
 
 def cpu_seconds(call: Callable[[], object], *outputs: Path) -> float:

@@ -10,8 +10,8 @@ from typing import Any
 
 from daskrf import status
 from daskrf.molecules import rdkit_version
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 
 __all__ = ["multiply", "scan_times"]
 

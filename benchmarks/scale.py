@@ -43,7 +43,7 @@ from daskrf import TanimotoMinMaxFeatures, plan
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import format_bytes
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 
 SIZES = {"small": (20_000, 100_000), "default": (100_000, 1_000_000)}
 SIZES["full"] = (*SIZES["default"], 10_000_000)

@@ -23,11 +23,11 @@ from daskrf.jobs.pieces import Partitions
 from daskrf.molecules import FingerprintSpec
 from daskrf.sources.inputs import scan_inputs
 from daskrf.sources.smiles import rejects_table, rows_table
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.runlog import log_directory, read_log
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import Library, read_partition
 from daskrf.tables.measurements import read_labels
 

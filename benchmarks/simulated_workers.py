@@ -23,7 +23,7 @@ from distributed import Worker, get_worker
 
 from daskrf import seeds
 from daskrf.jobs import pieces, tree
-from daskrf.storage.store import CommitRecord, Store
+from daskrf.storage.stores.store import CommitRecord, Store
 
 # Loaded before the first worker starts: tasks refer to them.
 _NEEDED = (pieces, tree)

@@ -37,7 +37,7 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.runlog import RunLog
-from daskrf.storage.store import Store
+from daskrf.storage.stores.store import Store
 from daskrf.workers.execution import Task, run_tasks
 
 __all__ = ["simulate"]

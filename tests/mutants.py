@@ -156,9 +156,9 @@ TESTS = {
     "storage/tablefiles": "../jobs/test_rows ../molecules/test_spreadsheets",
     "storage/model": "model",
     "storage/integrity": "store damage foreign model errors",
-    "storage/store": "store damage foreign crash errors descriptions",
-    "storage/zarrays": "model featurestore fingerprintstore damage",
-    "storage/predictions": "predictions inspection",
+    "storage/stores/store": "store damage foreign crash errors descriptions",
+    "storage/stores/zarrays": "model featurestore fingerprintstore damage",
+    "storage/stores/predictions": "predictions inspection",
     "storage/runlog": "runlog activity",
     **dict.fromkeys(
         ("jobs/", "workers/", "sources/", "models/", "fitting/", "screens/"), "job shards_of_job variants"

@@ -53,6 +53,7 @@ GROUPS = {
     "gp": ["sums", "solve", "processes", "choice", "validation"],
     "molecules": ["counts"],
     "screens": ["space"],
+    "storage": ["stores"],
     "tables": ["values", "formats"],
 }
 

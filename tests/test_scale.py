@@ -16,8 +16,8 @@ from daskrf import fingerprint
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.jobs.pieces import Partitions
 from daskrf.jobs.tree import Root, Tree
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.store import Store
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import Store
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -42,12 +42,12 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
 from daskrf.sources.given import Data
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
 from daskrf.tables.values.names import position_of

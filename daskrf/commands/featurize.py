@@ -36,10 +36,10 @@ from daskrf.sources.sources import (
     map_for,
     planned_rows,
 )
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.kinds import check_output
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 from daskrf.workers.progress import Progress
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]

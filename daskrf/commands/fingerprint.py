@@ -31,10 +31,10 @@ from daskrf.sources.given import Data
 from daskrf.sources.inputs import library_of, tables_of
 from daskrf.sources.smiles import fingerprints_of, rejects_table
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import check_output, kind_of
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import Library, TableFormat
 from daskrf.tables.formats import BATCH_ROWS
 from daskrf.workers.progress import Progress

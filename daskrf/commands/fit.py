@@ -75,12 +75,12 @@ from daskrf.sources.sources import (
     open_source,
 )
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.rowstore import write_parquet
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import write_parquet
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_column
 from daskrf.tables.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
 from daskrf.tables.scanning import survey

@@ -25,7 +25,7 @@ from daskrf.sources.wholefile import molecules_in
 from daskrf.storage.hits import hits_at, write_recorded
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.outputs import guarded, refuse_others
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.workers.progress import Progress
 
 __all__ = ["PageReport", "page"]

@@ -41,7 +41,7 @@ from daskrf.report.notebook import Shown
 from daskrf.sources.inputs import scan_inputs, tables_of
 from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.sources.sources import check_map, map_for
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables import Library, TableFormat, sample_rows
 from daskrf.workers.progress import Progress
 

@@ -33,9 +33,9 @@ from daskrf.sources.sources import Block, Source, making_of
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.kinds import check_output
 from daskrf.storage.outputs import earlier_output
-from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.rowstore import REJECT_SCHEMA
-from daskrf.storage.store import REJECTS, CommitRecord
+from daskrf.storage.stores.predictions import PredictionStore
+from daskrf.storage.stores.rowstore import REJECT_SCHEMA
+from daskrf.storage.stores.store import REJECTS, CommitRecord
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
 from daskrf.tables import TableFormat, lay_out
 from daskrf.tables.frames import INDEX, InputIndex

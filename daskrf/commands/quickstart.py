@@ -36,10 +36,10 @@ from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.differences import differences
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.workers.execution import Task, run_tasks
 from daskrf.workers.progress import Progress
 

@@ -53,7 +53,7 @@ from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import earlier_output
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress

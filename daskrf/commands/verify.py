@@ -22,12 +22,12 @@ from daskrf.report.notebook import Shown
 from daskrf.sources.mapreference import rebuild
 from daskrf.sources.sources import FingerprintSource, planned_rows
 from daskrf.storage import inspection
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
-from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import KIND_NAMES, Store
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
+from daskrf.storage.stores.store import KIND_NAMES, Store
 from daskrf.tables import Library
 from daskrf.workers.progress import Progress
 

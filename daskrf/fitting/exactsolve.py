@@ -42,7 +42,7 @@ from daskrf.storage.model import (
     read_checkpoint,
     write_checkpoint,
 )
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.clusters import worker_memory, worker_threads
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Within

@@ -30,7 +30,7 @@ from daskrf.gp.sums.statistics import Precision
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
 from daskrf.storage.model import Saved, made_once
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 
 __all__ = ["FEW_LABELS", "ExactHeldOut", "FeaturesHeldOut", "HeldOutFit", "Process"]
 

@@ -32,12 +32,12 @@ from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.sources.mapreference import MapReference, agrees
 from daskrf.sources.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, made_once
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress

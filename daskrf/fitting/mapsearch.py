@@ -43,10 +43,10 @@ from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import peak
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.sources.sources import most_nonzeros, planned_rows, positions, row_numbers
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import made_once
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 

@@ -25,7 +25,7 @@ from daskrf.jobs.tree import Reduction
 from daskrf.models.joinedlabels import kept_arrays
 from daskrf.sources.sources import Block, Source, gathered
 from daskrf.storage.model import read_checkpoint, write_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 
 __all__ = ["Labelled", "Sums", "held_bits", "of_labels"]
 

@@ -37,7 +37,7 @@ from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share
 from daskrf.quantities import format_bytes
 from daskrf.storage.lock import LOCK_FILE
 from daskrf.storage.runlog import RunLog, first_sentence, seconds_of
-from daskrf.storage.store import Store
+from daskrf.storage.stores.store import Store
 from daskrf.workers.clusters import worker_memory
 from daskrf.workers.progress import Progress, Recorded
 

@@ -19,7 +19,7 @@ from daskrf.files.backend import absolute
 from daskrf.files.disk import crc32c_of
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.quantities import amount
-from daskrf.storage.store import CommitRecord, Store, hash_of
+from daskrf.storage.stores.store import CommitRecord, Store, hash_of
 from daskrf.workers.calls import check_stop
 from daskrf.workers.clusters import worker_threads
 from daskrf.workers.execution import Task, run_tasks

@@ -31,7 +31,7 @@ from daskrf.files.backend import absolute, backend
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.storage.model import find_checkpoint, read_checkpoint, write_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress
 

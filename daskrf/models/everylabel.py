@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from daskrf.molecules.structures import LEVELS
 from daskrf.storage.labels import JoinedLabels, match_labels
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.measurements import Reading, read_column, read_labels
 
 __all__ = ["EveryLabel"]

@@ -20,8 +20,8 @@ from daskrf.models.labelled import labelled_tables
 from daskrf.molecules.structures import others
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
-from daskrf.storage.rowstore import RowStore
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.rowstore import RowStore
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables.measurements import Reading, keys_of, label_table, read_column, read_labels
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.values import Limits, Scale

@@ -14,9 +14,9 @@ from daskrf.files.backend import as_path
 from daskrf.models.models import Model
 from daskrf.molecules.structures import KnownStructures, Level
 from daskrf.sources.sources import Source, StoreSource, planned_rows, positions
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore
 
 __all__ = [
     "SMILES",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.models.models import Model
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 
 __all__ = ["best_of", "first_round", "identity_after", "redirected", "rounds_of"]
 

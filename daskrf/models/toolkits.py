@@ -9,7 +9,7 @@ from daskrf.errors import InputError
 from daskrf.models.models import Model
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.counts.toolkit import Toolkit
-from daskrf.storage.store import Store
+from daskrf.storage.stores.store import Store
 
 __all__ = ["check_toolkit", "toolkit_of"]
 

@@ -27,9 +27,9 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.sources.given import molecules_given
 from daskrf.sources.sources import Block, feature_blocks
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore
 
 __all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
 

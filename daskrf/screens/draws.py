@@ -14,7 +14,7 @@ from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.models.models import Model, open_model
 from daskrf.sources.sources import Block, FeatureSource, Source
 from daskrf.storage.model import made_once, needed_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 
 __all__ = ["drawn_function", "drawn_values", "leave_draws", "source_of_draws"]
 

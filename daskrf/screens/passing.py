@@ -20,7 +20,7 @@ from daskrf.molecules.structures import RULES, KnownStructures, Level
 from daskrf.sources.smiles import SmilesSource
 from daskrf.sources.sources import Source, StoreSource
 from daskrf.storage.model import made_once, needed_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables.values.notation import Notation
 
 __all__ = [

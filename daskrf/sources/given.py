@@ -38,7 +38,7 @@ from daskrf.files.disk import file_errors, private_folder
 from daskrf.molecules.isolation import each
 from daskrf.parameters import parameters_of
 from daskrf.storage.hits import rejects_of
-from daskrf.storage.rowstore import write_parquet
+from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables import given_words, lay_out, read_partition, scan_files
 from daskrf.tables.frames import (
     InputIndex,

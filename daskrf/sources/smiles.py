@@ -24,7 +24,7 @@ from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables import Library, Reject, RowBatch, every_row, given_words, read_partition
 
 __all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]

@@ -37,11 +37,11 @@ from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import MapReference, agrees, rebuild
 from daskrf.storage.descriptions import map_words
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import REJECT_SCHEMA, FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.formats import BATCH_ROWS
 
 __all__ = [

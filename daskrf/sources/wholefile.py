@@ -10,8 +10,8 @@ from daskrf.errors import printable
 from daskrf.molecules.structures import refusals
 from daskrf.quantities import amount
 from daskrf.sources.smiles import rows_table
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.kinds import kind_of
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables import (
     TableFormat,
     check_first_lines,

@@ -28,7 +28,7 @@ from daskrf.files.disk import canonical_json, crc32c_of, digests_of_file, digest
 from daskrf.quantities import amount
 from daskrf.storage.differences import differences
 from daskrf.storage.integrity import DAMAGE, sealed, unsealed
-from daskrf.storage.rowstore import write_parquet
+from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.storage.tablefiles import PARQUET, ending_of, write_molecules
 
 __all__ = [
@@ -67,8 +67,8 @@ class Earlier:
     rows : int
         Number of rows.
     kind : str
-        One of the kinds of files in `daskrf.storage.store.KIND_NAMES`, such as "hits"; "table" stands for
-        predictions in one file.
+        One of the kinds of files in `daskrf.storage.stores.store.KIND_NAMES`, such as "hits"; "table" stands
+        for predictions in one file.
     file : dict or None
         Size and CRC32C of a file that has a record beside it, and those of what it was to replace.
     """

@@ -22,9 +22,9 @@ from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.keptrounds import problems_of_rounds
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, read_arrays
-from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
-from daskrf.storage.store import (
+from daskrf.storage.stores.rowstore import RejectingStore
+from daskrf.storage.stores.store import (
     KIND_COMMANDS,
     KIND_NAMES,
     PLAN_FILE,

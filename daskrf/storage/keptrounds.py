@@ -13,7 +13,7 @@ from daskrf.errors import StoreError
 from daskrf.files.backend import atomic_write, backend, publish, remove_quietly, staging
 from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
-from daskrf.storage.store import ARRAYS_FILE, read_headed
+from daskrf.storage.stores.store import ARRAYS_FILE, read_headed
 
 __all__ = [
     "is_restored",

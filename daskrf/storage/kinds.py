@@ -10,7 +10,7 @@ from daskrf.files.backend import as_path, backend, is_file
 from daskrf.files.disk import file_errors
 from daskrf.storage.keptrounds import kept_rounds
 from daskrf.storage.model import is_group
-from daskrf.storage.store import (
+from daskrf.storage.stores.store import (
     ARRAYS_FILE,
     KIND_NAMES,
     has_plan,

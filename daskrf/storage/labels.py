@@ -16,7 +16,7 @@ from daskrf.errors import InputError, printable
 from daskrf.files.disk import canonical_json
 from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same_names
 from daskrf.quantities import amount, listed
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.measurements import BY_SMILES, Labels
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import AS_VALUES, Limits, Scale

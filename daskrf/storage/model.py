@@ -38,7 +38,7 @@ from daskrf.files.backend import (
 from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
 from daskrf.storage.keptrounds import kept_groups
-from daskrf.storage.store import (
+from daskrf.storage.stores.store import (
     ARRAYS_FILE,
     FORMAT,
     FORMAT_VERSION,
@@ -49,7 +49,7 @@ from daskrf.storage.store import (
     read_plan,
     refuse_old,
 )
-from daskrf.storage.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
+from daskrf.storage.stores.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
 
 __all__ = [
     "Saved",

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import OptionError
 from daskrf.molecules.molblocks import mol_blocks
-from daskrf.storage.rowstore import LEVEL
+from daskrf.storage.stores.rowstore import LEVEL
 from daskrf.tables.spreadsheets import harmless
 
 __all__ = ["ENDINGS", "PARQUET", "beside", "check_ending", "ending_of", "write_molecules"]

@@ -29,9 +29,9 @@ PREDICT = "daskrf.commands.predict:PredictStage.make"
 FIT = "daskrf.fitting.totals:Sums.from_chunk"
 SCREEN = "daskrf.commands.screen:Search.from_chunk"
 WORK = (FINGERPRINT, FEATURIZE, FIT, PREDICT, SCREEN)  # the bodies of all tasks, in the order of the job
-PUBLISH = "daskrf.storage.store:Store.publish"  # a partition is staged, nothing of it has its final name
+PUBLISH = "daskrf.storage.stores.store:Store.publish"  # a partition is staged, under no final name
 COMMIT = "daskrf.files.backend:sync_folders"  # its files have their names, nothing is forced to the disk
-RECORD = "daskrf.storage.store:atomic_write"  # all is on the disk but the record
+RECORD = "daskrf.storage.stores.store:atomic_write"  # all is on the disk but the record
 CHECKPOINT = "daskrf.jobs.tree:write_checkpoint"
 
 

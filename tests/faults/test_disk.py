@@ -102,7 +102,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 # In the order of the job, each numbered from where the run before it has stopped.
 FULL = {
-    "plan": ("daskrf.storage.store:write_plan", 1),
+    "plan": ("daskrf.storage.stores.store:write_plan", 1),
     "data": (FINGERPRINT, 4),
     "record": (RECORD, 3),
     "features": (FEATURIZE, 3),

@@ -33,8 +33,8 @@ NAMES = dict(zip(WORK, ("fingerprint", "featurize", "fit", "predict", "screen"),
 
 # Each run is killed at one of these, and the next goes on from there. Calls are numbered in each run anew.
 MOMENTS = [
-    (Fault("daskrf.storage.store:write_plan"), None),
-    (Fault("daskrf.storage.store:write_plan", after=True), None),
+    (Fault("daskrf.storage.stores.store:write_plan"), None),
+    (Fault("daskrf.storage.stores.store:write_plan", after=True), None),
     (Fault(FINGERPRINT, call=3), FINGERPRINT),
     (Fault(PUBLISH, call=2), FINGERPRINT),
     (Fault(COMMIT, call=2), FINGERPRINT),

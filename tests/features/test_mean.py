@@ -21,7 +21,7 @@ from daskrf.features import (
 )
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.seeds import key
-from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.stores.featurestore import FeatureStore
 from tests.features.maps import counts
 from tests.jit import jit_disabled
 

@@ -20,12 +20,13 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.jobs import job as jobs
 from daskrf.models.labelled import SMILES as SMILES_ARRAY
 from daskrf.models.models import read_model
-from daskrf.storage import hits, inspection, store
-from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage import hits, inspection
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.rowstore import RejectingStore
-from daskrf.storage.store import ARRAYS_FILE
+from daskrf.storage.stores import store
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.rowstore import RejectingStore
+from daskrf.storage.stores.store import ARRAYS_FILE
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, write_space
 
 N = 60

@@ -25,10 +25,10 @@ from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.model import load_model
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.jobs.job import FEATURES, N_MOLECULES, model_arrays
 
 EXACT: dict[str, Any] = {

@@ -31,14 +31,14 @@ from daskrf.models.models import read_model
 from daskrf.models.modelsource import source_for
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.smiles import planned_library
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.outputs import earlier_output
-from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.runlog import job_of
-from daskrf.storage.store import Store
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
+from daskrf.storage.stores.store import Store
 from daskrf.tables import Library, read_partition, scan
 from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES

@@ -17,9 +17,9 @@ from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
 from daskrf.sources.smiles import planned_library
 from daskrf.sources.sources import Block, open_source
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
-from daskrf.storage.store import ARRAYS_FILE, plan_hash
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import ARRAYS_FILE, plan_hash
 from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES
 

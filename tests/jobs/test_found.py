@@ -22,8 +22,8 @@ from daskrf.gp import ExactGP
 from daskrf.kernels import TanimotoMinMax
 from daskrf.models.models import read_model
 from daskrf.sources.sources import Block
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.rowstore import RowStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore
 
 K = 60
 

@@ -22,8 +22,8 @@ from daskrf.cli.app import run
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.sources.given import as_files
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.tables.frames import table_of
 
 N = 60

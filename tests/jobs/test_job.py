@@ -27,9 +27,9 @@ from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
 from daskrf.models.models import read_model
 from daskrf.sources.sources import open_source
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import read_plan
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
+from daskrf.storage.stores.store import read_plan
 from daskrf.workers.progress import Progress
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
 
@@ -169,7 +169,7 @@ def test_plans_are_read_once_a_process_and_not_once_a_partition(
         paths.append(path.name)
         return read(path)
 
-    monkeypatch.setattr("daskrf.storage.store.read_plan", counted)
+    monkeypatch.setattr("daskrf.storage.stores.store.read_plan", counted)
     featurize(done / "fp", FEATURES, tmp_path / "phi")  # 13 partitions in four tasks
     predict(done / "model", done / "phi", tmp_path / "pred")
     assert max(paths.count(name) for name in ("phi", "pred")) < 13, paths

@@ -14,9 +14,9 @@ from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, pl
 from daskrf.arrays import column_slice
 from daskrf.cli.app import run
 from daskrf.errors import StoreError
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.jobs.job import data_digests
 
 KINDS = ["morgan:1", "torsion", "morgan:2:features"]

@@ -19,8 +19,8 @@ from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
 from daskrf.molecules import isolation
 from daskrf.molecules.counts.spec import FRAGMENTS, KINDS
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.jobs.job import data_digests
 from tests.molecules.graphs import bipartite, paraphenylene, smiles_of
 from tests.molecules.mutants import garbage, mutant

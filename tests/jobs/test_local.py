@@ -16,7 +16,7 @@ from daskrf import featurize, fingerprint, fit, gram, predict, screen, status
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.sources.sources import open_source
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.predictions import PredictionStore
 
 LOCAL = LocalGaussianFeatures(75, length_scale=6.0, n_centroids=3, random_state=3)
 

@@ -61,9 +61,9 @@ from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
 from daskrf.models.models import read_model
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FingerprintSource
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.floats import assert_agree
 from tests.jobs.job import N_LABELS, data_digests, model_arrays
 

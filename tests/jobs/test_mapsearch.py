@@ -31,7 +31,7 @@ from daskrf.jobs.job import Run
 from daskrf.kernels import Gaussian
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables.measurements import Reading
 
 ASKED = GaussianMaclaurinFeatures(60, length_scale="auto", random_state=3)

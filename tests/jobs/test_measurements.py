@@ -21,8 +21,8 @@ from daskrf.gp import SeparateGP, gp_for
 from daskrf.gp.sums.chunks import sum_rows
 from daskrf.models.models import read_model
 from daskrf.sources.sources import Block
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.jobs.job import data_digests, model_arrays
 from tests.jobs.test_shards_of_job import sharded, small_groups
 

@@ -43,7 +43,7 @@ from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import Summation
 from daskrf.jobs import memory
 from daskrf.quantities import format_bytes
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.memory import least_peak
 
 N_PARTITIONS, ROWS, M = 2, 10_000, 3_072

@@ -40,10 +40,10 @@ from daskrf.features import (
 from daskrf.jobs import job, memory
 from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import TableFormat
 from tests.jobs.job import FEATURES, FLAWS, data_digests
 

@@ -14,7 +14,7 @@ import daskrf
 from daskrf import TableFormat, TanimotoMinMaxFeatures
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, RejectWarning, StoreError
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.predictions import PredictionStore
 
 N = 40
 SMILES = list(ReactionLibrary().smiles(0, 2 * N))

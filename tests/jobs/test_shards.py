@@ -21,8 +21,8 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.shards import ShardReport
 from daskrf.molecules import FingerprintSpec
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.workers.progress import Progress
 from tests.jobs.job import N_MOLECULES, data_digests
 

@@ -24,7 +24,7 @@ from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.sources.sources import FingerprintSource
-from daskrf.storage.store import ARRAYS_FILE
+from daskrf.storage.stores.store import ARRAYS_FILE
 from tests.jobs.job import FEATURES, model_arrays
 
 LIMIT = 8 * 64 * 128  # bytes of a strip: four of them for the 203 features of the test job

@@ -29,9 +29,9 @@ from daskrf.molecules.filters import Filters
 from daskrf.screens import shortlist
 from daskrf.screens.passing import Passing
 from daskrf.sources import smiles as reading
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import record_of
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES
 from tests.naive import suggest as naive
 

@@ -18,8 +18,8 @@ from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.models.toolkits import check_toolkit, toolkit_of
 from daskrf.molecules import rdkit_version
 from daskrf.molecules.counts.toolkit import Toolkit
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.workers.progress import Progress
 
 SMILES = ReactionLibrary().smiles(0, 40)

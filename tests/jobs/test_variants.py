@@ -22,9 +22,9 @@ from daskrf.demo.objective import score
 from daskrf.features.featuremap import FeatureMap
 from daskrf.models.models import read_model
 from daskrf.molecules import FingerprintSpec
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, data_digests, model_arrays
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 import daskrf
 from daskrf.errors import InputError, StoreError
 from daskrf.models.countarray import CountArray
-from daskrf.storage import featurestore
+from daskrf.storage.stores import featurestore
 from tests.jobs.job import FEATURES
 
 
@@ -39,7 +39,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_a_library_is_a_dask_array_and_a_dataset(job: Path) -> None:
     library = daskrf.open_library(job / "fp")
-    store = daskrf.storage.fingerprintstore.FingerprintStore.open(job / "fp")
+    store = daskrf.storage.stores.fingerprintstore.FingerprintStore.open(job / "fp")
     whole = sparse.vstack([store.read_fingerprints(p) for p in range(store.n_partitions)])
     assert library.fingerprints.shape == whole.shape
     blocks = [library.fingerprints.blocks[p, 0].compute(scheduler="synchronous") for p in range(2)]

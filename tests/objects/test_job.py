@@ -20,9 +20,9 @@ from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.files.backend import _Objects
 from daskrf.storage import lock
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.lock import StoreLock
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.jobs.conftest import inputs  # noqa: F401  # a fixture
 from tests.jobs.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
 from tests.objects.conftest import new_bucket

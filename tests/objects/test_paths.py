@@ -16,7 +16,7 @@ import daskrf
 from daskrf.errors import InputError, StoreError
 from daskrf.files import backend as module
 from daskrf.files.backend import Url, absolute, as_path, sizes_of
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables import expand
 from tests.objects.remote import OBJECTS
 

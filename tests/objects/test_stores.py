@@ -11,9 +11,7 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.files.backend import _Objects
-from daskrf.storage import featurestore, inspection
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage import inspection
 from daskrf.storage.integrity import load_array, save_array
 from daskrf.storage.model import (
     find_checkpoint,
@@ -22,7 +20,10 @@ from daskrf.storage.model import (
     save_model,
     write_checkpoint,
 )
-from daskrf.storage.store import Store
+from daskrf.storage.stores import featurestore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import Store
 from tests.objects.remote import OBJECTS, Remote
 from tests.storage.strategies import fill, full_store, new_store
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
+from daskrf.storage.stores.fingerprintstore import REJECT_SCHEMA, FingerprintStore
 
 UNFOLDED = 2**32
 

@@ -17,16 +17,16 @@ import pytest
 from daskrf.errors import StoreError
 from daskrf.files import backend as backend_module
 from daskrf.files import disk
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
-from daskrf.storage.store import PLAN_FILE
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import PLAN_FILE
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
 
 STEPS = ("replace", "fsync", "unlink", "mkdir", "rmdir")
 WRITER = """
 import sys
 from pathlib import Path
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.storage.strategies import fill
 store = FingerprintStore.open(sys.argv[1])
 while True:
@@ -139,7 +139,7 @@ def test_a_full_disk_while_data_are_written(tmp_path: Path, monkeypatch: pytest.
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("daskrf.storage.fingerprintstore.write_array", full)
+    monkeypatch.setattr("daskrf.storage.stores.fingerprintstore.write_array", full)
     with pytest.raises(StoreError, match="no space is left on the device; free some"):
         fill(store, 0)
     monkeypatch.undo()

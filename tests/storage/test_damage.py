@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.storage.strategies import fill, full_store
 
 

@@ -22,10 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import StoreError
-from daskrf.storage import featurestore
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import verify
+from daskrf.storage.stores import featurestore
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.storage.strategies import full_store, new_store
 
 STATE = {"class": "X", "parameters": {"n_components": 20}}
@@ -292,7 +292,7 @@ def test_stores_of_the_first_version_are_refused_by_name(open_: object, tmp_path
 
 
 def test_predictions_are_plain_parquet(tmp_path: Path) -> None:
-    from daskrf.storage.predictions import PredictionStore
+    from daskrf.storage.stores.predictions import PredictionStore
     from tests.storage.strategies import rejects_table
 
     options = {"source": "ab" * 32, "model": "cd" * 32, "options": {}, "rows": [3, 2]}

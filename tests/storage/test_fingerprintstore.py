@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
-from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.storage.strategies import (
     UNFOLDED,
     csr_of,

@@ -15,14 +15,14 @@ import pytest
 
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.files.backend import backend
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, read_checkpoint, save_model
-from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import ARRAYS_FILE, FORMAT_VERSION, PLAN_FILE, Store, plan_hash
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.predictions import PredictionStore
+from daskrf.storage.stores.store import ARRAYS_FILE, FORMAT_VERSION, PLAN_FILE, Store, plan_hash
 from tests.storage.strategies import full_store, new_store
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -12,12 +12,12 @@ import pytest
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
 from daskrf.storage.descriptions import map_words
-from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.hits import write_hits
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.model import save_model
-from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.runlog import RunLog
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rejects_table, rows_table
 
 STATE = TanimotoMinMaxFeatures(n_components=4096).state()

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.storage import labels as labels_module
-from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels, join_labels, match_labels
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables.measurements import Labels, label_words, read_labels
 from tests.naive.stores import naive_join
 from tests.storage.strategies import new_store, random_counts, rejects_table, rows_table

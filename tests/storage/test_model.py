@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import StoreError
-from daskrf.storage import model, zarrays
+from daskrf.storage import model
 from daskrf.storage.inspection import status, verify
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import find_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
-from daskrf.storage.store import Store
+from daskrf.storage.stores import zarrays
+from daskrf.storage.stores.store import Store
 from tests.storage.strategies import full_store
 
 KINDS = ["?", "<i1", "<i8", ">i4", "<u8", "<f4", "<f8", "<f2", "<c16", "<U5", "S3"]

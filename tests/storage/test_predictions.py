@@ -10,7 +10,7 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.storage.inspection import verify
-from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.stores.predictions import PredictionStore
 from tests.storage.strategies import rejects_table
 
 PLAN: dict = {"source": "ab" * 32, "model": "cd" * 32, "options": {"std": True}, "rows": [5, 4]}

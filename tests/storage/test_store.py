@@ -12,9 +12,9 @@ import pytest
 from daskrf.errors import StoreError
 from daskrf.files.disk import TEMPORARY, crc32c_of, temporary_name
 from daskrf.storage.differences import differences
-from daskrf.storage.featurestore import FeatureStore
-from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.store import Store
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import Store
 from tests.storage.strategies import fill, full_store, new_store
 
 

@@ -30,7 +30,7 @@ from daskrf.sources.sources import feature_blocks
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product
 from daskrf.storage.model import made_once, needed_checkpoint
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 
 __all__ = ["MOST_ROWS", "ProductScores", "Scored", "product_texts", "scored"]

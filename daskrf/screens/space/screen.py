@@ -61,7 +61,7 @@ from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.hits import Earlier, write_hits
 from daskrf.storage.model import made_once
 from daskrf.storage.outputs import earlier_output
-from daskrf.storage.store import hash_of
+from daskrf.storage.stores.store import hash_of
 
 __all__ = ["SpaceScreen"]
 

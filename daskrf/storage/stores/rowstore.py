@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
 from daskrf.files.disk import file_errors
-from daskrf.storage.store import REJECTS, CommitRecord, Store
-from daskrf.storage.zarrays import read_errors
+from daskrf.storage.stores.store import REJECTS, CommitRecord, Store
+from daskrf.storage.stores.zarrays import read_errors
 
 __all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore", "RowStore", "typed", "write_parquet"]
 

@@ -27,11 +27,11 @@ from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
 from daskrf.files.backend import absolute
 from daskrf.files.disk import file_errors
-from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.rowstore import RowStore, typed, write_parquet
-from daskrf.storage.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
-from daskrf.storage.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
+from daskrf.storage.stores.fingerprintstore import ROW_FIELDS, FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore, typed, write_parquet
+from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
+from daskrf.storage.stores.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
 __all__ = ["FeatureStore"]
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from daskrf.storage.rowstore import RejectingStore, write_parquet
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.stores.rowstore import RejectingStore, write_parquet
+from daskrf.storage.stores.store import CommitRecord
 
 __all__ = ["PredictionStore"]
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.files.backend import absolute
-from daskrf.storage.rowstore import (
+from daskrf.storage.stores.rowstore import (
     REJECT_SCHEMA,
     SOURCE_TYPE,
     RejectingStore,
@@ -27,8 +27,8 @@ from daskrf.storage.rowstore import (
     typed,
     write_parquet,
 )
-from daskrf.storage.store import CommitRecord
-from daskrf.storage.zarrays import create_group, read_array, read_errors, write_array
+from daskrf.storage.stores.store import CommitRecord
+from daskrf.storage.stores.zarrays import create_group, read_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 

@@ -1,0 +1,1 @@
+"""Stores of partitions: the plan, the data and the commit records of rows in Zarr."""
