@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from daskrf.errors import printable
 from daskrf.tables.formats import Segment, Table, reader_of
-from daskrf.tables.spool import CHUNK_ROWS, Spool
+from daskrf.tables.spool import Spool
 from daskrf.tables.values.names import column_words
 
 __all__ = [
@@ -165,10 +165,7 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
 
 def is_spooled(spool: PurePath, source: Source) -> bool:
     """Return whether all deep rows of `source` are in the folder, or it has none."""
-    if not source.layout.compression or source.rows <= CHUNK_ROWS:
-        return True
-    last = (source.rows - 1) // CHUNK_ROWS  # written last
-    return Spool(spool, source.sha256).blocks(last, last) is not None
+    return not source.layout.compression or Spool(spool, source.sha256).holds(source.rows)
 
 
 def _source(state: dict[str, Any]) -> Source:

@@ -89,6 +89,11 @@ class Spool:
             return None
         return itertools.chain.from_iterable(map(_content, paths))
 
+    def holds(self, n_rows: int) -> bool:
+        """Return whether all deep rows of a file of `n_rows` are here, or it has none."""
+        last = (n_rows - 1) // CHUNK_ROWS  # written last
+        return n_rows <= CHUNK_ROWS or self.blocks(last, last) is not None
+
 
 def _content(path: PurePath) -> Iterator[bytes]:
     """Return the text of a chunk; it is read twice, since a reader may stop before the Zstandard checksum."""

@@ -95,7 +95,7 @@ def test_a_folder_is_deleted_while_a_late_task_writes_into_it(tmp_path: Path, wr
                 pass
             if i == 20:
                 begun.set()
-            if time.monotonic() > end:
+            if begun.is_set() and time.monotonic() > end:
                 return
 
     thread = threading.Thread(target=write, args=(time.monotonic() + 1.0,))
@@ -117,14 +117,14 @@ def test_a_late_checkpoint_does_not_restore_a_deleted_folder(
     """Wherever it is when its job deletes the folder."""
     work = tmp_path / "work"
     work.mkdir()
-    place = "backend" if moment == "make_folders" else "model"
-    true = getattr(importlib.import_module(f"daskrf.storage.{place}"), moment)
+    place = "daskrf.files.backend" if moment == "make_folders" else "daskrf.storage.model"
+    true = getattr(importlib.import_module(place), moment)
 
     def deleted_first(*args: object) -> object:
         remove(work)
         return true(*args)
 
-    monkeypatch.setattr(f"daskrf.storage.{place}.{moment}", deleted_first)
+    monkeypatch.setattr(f"{place}.{moment}", deleted_first)
     with pytest.raises(StoreError, match="no such file"):
         write_checkpoint(work / "level-0", {"a": np.arange(5000.0), "in/b": np.arange(5000.0)}, {}, "key")
     assert list(tmp_path.iterdir()) == []
