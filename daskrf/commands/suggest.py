@@ -263,11 +263,11 @@ def suggest(
 ) -> SuggestReport | ShardReport:
     """Choose the next molecules to measure.
 
-    Scores every molecule of a library and takes the best that pass all filters, leaving out labelled
-    molecules, however their SMILES are written, and copies. If the candidates run out, it screens
-    again for more, so that the batch is the best of all that pass. Measure it, add the results to the model
-    with `daskrf add`, and ask for the next batch. Of a make-on-demand space, the batch is chosen from the
-    best products of a screen.
+    Predicts every molecule of a library, and ranks the candidates that pass all filters: the molecules with
+    the best means, or all of them (see --std). Labelled molecules, however their SMILES are written, and
+    copies are left out. If the candidates run out, it screens again for more. Measure the batch, add the
+    results to the model with `daskrf add`, and ask for the next batch. Of a make-on-demand space, the batch
+    is chosen from the best products of a screen.
 
     Parameters
     ----------

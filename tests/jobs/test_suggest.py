@@ -412,6 +412,13 @@ def test_help_and_option_agree_on_kappa() -> None:
     assert "kappa of" not in (suggest.__doc__ or "").split("Returns")[0]
 
 
+def test_help_promises_the_best_of_all_only_where_all_are_ranked() -> None:
+    """By default the candidates have the best means, as `test_deviations_of_all_molecules` shows."""
+    promised = " ".join((suggest.__doc__ or "").split("Parameters")[0].split())
+    assert "the molecules with the best means, or all of them (see --std)" in promised
+    assert "best of all" not in promised
+
+
 def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "batch.csv"
     with pytest.raises(InputError, match=r"only (\d+) can be chosen.*ask for -n \1, or") as error:
