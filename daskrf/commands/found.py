@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from distributed import Client
 from scipy.special import ndtr, ndtri
 
@@ -50,7 +51,7 @@ from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within, ranges_of_texts
 from daskrf.spaces.sampling import inside, random_numbers
 from daskrf.spaces.spacefiles import space_among
-from daskrf.tables import TableFormat
+from daskrf.tables import TableFormat, file_words
 from daskrf.workers.progress import Progress
 
 __all__ = ["FoundReport", "found"]
@@ -327,6 +328,7 @@ class _Found(SuggestJob):
         better = [int((top.score > best).sum()) + self.beyond(d)(best) for d, top in enumerate(values.tops)]
         self.notes = (
             *self.notes,
+            *self._note_on_rejects(),
             *self.features.note_on_groups(),
             *self.said(float(np.mean(below))),
             _words_of_tails(tails, float(np.median(at)), high - low, self.rule.sign),
@@ -346,6 +348,16 @@ class _Found(SuggestJob):
             self.notes,
             self.inputs,
         )
+
+    def _note_on_rejects(self) -> tuple[str, ...]:
+        """Count the rows of files that are no molecules, with an example; a store has counted its own."""
+        partitions = range(len(self.features.partition_rows))
+        rejects = pa.concat_tables(map(self.features.rejects, partitions)).unify_dictionaries()
+        if not rejects.num_rows:
+            return ()
+        first = {name: column[0] for name, column in rejects.slice(0, 1).to_pydict().items()}
+        where = f"line {first['line']} of {file_words(first['source'])}: {printable(first['reason'], 80)}"
+        return (f"rejected: {amount(rejects.num_rows, 'rows')}, which cannot be among the best ({where})",)
 
     def beyond(self, draw: int) -> Callable[[float], float]:
         """Return a function that says how many molecules that were not drawn are better than a value."""

@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn.base import clone
 
 import daskrf
-from daskrf import fingerprint, fit, found, predict
+from daskrf import add, fingerprint, fit, found, predict
 from daskrf.acquisition import acquisition_for
 from daskrf.commands.found import DrawnValues
 from daskrf.errors import InputError
@@ -85,6 +85,45 @@ def test_labels_that_contradict_the_error_bars_are_counted(store: Path, tmp_path
     assert after.high - after.low > 0.1
     truth = np.isin(np.argsort(-y)[:K], np.arange(160)).mean()
     assert after.low <= truth <= after.high
+
+
+def test_a_chosen_batch_that_is_well_predicted_makes_the_estimate_no_surer(
+    store: Path, tmp_path: Path
+) -> None:
+    """Errors are small where a batch is chosen among good means, and say nothing of the other molecules."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    prior = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.1)
+    y = prior.sample_y(X, 1, 5)[:, 0]
+    first = np.random.default_rng(5).choice(len(y), 70, replace=False)
+    means, std = clone(prior).fit(X[first], y[first]).predict(X, return_std=True)
+    means[first] = -np.inf
+    batch = np.argsort(-means)[:60]
+    names, widths = rows["smiles"].to_numpy(), {}
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1, "quick": True}
+    for errors in (0.1, 1.0):  # as parts of the deviations
+        z = np.random.default_rng(6).standard_normal(len(batch))
+        values = means[batch] + errors * std[batch] * z
+        model = tmp_path / f"{errors}.model"
+        table = pd.DataFrame({"smiles": names[first], "y": y[first]})
+        fit(store, table, model, direction="maximize", **options)
+        add(model, pd.DataFrame({"smiles": names[batch], "y": values}))
+        report = found(model, store, k=K)
+        widths[errors] = report.high - report.low
+    assert widths[0.1] > 0.8 * widths[1.0]
+
+
+def test_rows_that_are_no_molecules_are_counted(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Those of files; a store has counted its own when it was made."""
+    fit(store, inputs[1], tmp_path / "model", direction="minimize", quick=True)
+    report = found(tmp_path / "model", inputs[0], k=20)
+    (said,) = (note for note in report.notes if note.startswith("rejected"))
+    n = FingerprintStore.open(store).counts()["rejected"]
+    assert n > 1
+    assert said.startswith(f"rejected: {n} rows, which cannot be among the best (line 4 of ")
+    assert said.endswith("library.smi: RDKit cannot parse: syntax error at position 3)")
+    assert not any("rejected" in note for note in found(tmp_path / "model", store, k=20).notes)
 
 
 def test_a_target_with_an_end_that_the_model_does_not_know(store: Path, tmp_path: Path) -> None:
