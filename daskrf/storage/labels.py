@@ -25,7 +25,8 @@ __all__ = ["JoinedLabels", "Matches", "NoMatchError", "join_labels", "match_labe
 
 JOIN_ROWS = 1_000_000
 
-_LABELS_COMPARED, _ROWS_COMPARED = 200, 200_000  # where none is joined: a tautomer takes 20 ms
+_LABELS_COMPARED, _SOME_COMPARED = 200, 50  # where none is joined, or some are: a tautomer takes 20 ms
+_ROWS_COMPARED = 200_000
 _WITHOUT = {
     "structure": "however they are written",
     "parent": "without salts and charges",
@@ -86,6 +87,8 @@ class JoinedLabels:
         Rows of the label file without any finite value.
     unmatched_keys : tuple of str
         The first few keys that are not in the library.
+    elsewhere : str
+        By which key some of these labels would be in the library, in words, or nothing.
     scales : tuple of Scale
         What each target is.
     unusual : dict of str to (int, str)
@@ -110,6 +113,7 @@ class JoinedLabels:
     library_duplicates: int
     dropped: int
     unmatched_keys: tuple[str, ...]
+    elsewhere: str = ""
     scales: tuple[Scale, ...] = ()
     unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     limits: tuple[Limits, ...] = ()
@@ -200,6 +204,7 @@ class JoinedLabels:
         if self.unmatched:
             keys = listed(self.unmatched_keys)
             parts.append(f"not in the library: {self.unmatched:,} (such as {keys})")
+            parts += [self.elsewhere] if self.elsewhere else []
         parts += self._unusual()
         if self.library_duplicates:
             parts.append(
@@ -309,9 +314,11 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     if matches is None:
         matches = match_labels(labels, store, range(store.n_partitions))
     there = matches.first_row >= 0
-    missing = labels.keys.take(pa.array(np.flatnonzero(~there)[:5])).to_pylist()
+    absent = labels.keys.take(pa.array(np.flatnonzero(~there)))
+    missing = absent[:5].to_pylist()
+    elsewhere = _other_level(absent, labels.key, store, _SOME_COMPARED if there.any() else _LABELS_COMPARED)
     if not there.any():
-        way_out = _other_level(labels, store) or "choose the key and its column, or another library"
+        way_out = elsewhere or "choose the key and its column, or another library"
         raise NoMatchError(
             f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
             f"{labels.key} {missing[0]!r} in it; {way_out}"
@@ -341,6 +348,7 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         library_duplicates=matches.n_hits - n_found,
         dropped=labels.dropped,
         unmatched_keys=tuple(str(key) for key in missing),
+        elsewhere=elsewhere,
         scales=labels.scales,
         unusual=labels.unusual,
         limits=labels.limits,
@@ -350,15 +358,15 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     )
 
 
-def _other_level(labels: Labels, store: RowStore) -> str:
-    """Return how labels of which none is in a library by their structures would be in it, or nothing.
+def _other_level(absent: pa.Array, key: str, store: RowStore, n_compared: int) -> str:
+    """Return how some labels that are not in a library by their structures would be in it, or nothing.
 
     Files without coordinates, or with stereochemistry that was made up, are joined by skeletons alone.
     """
-    if labels.key not in ("smiles", *LEVELS):
+    if key not in ("smiles", *LEVELS) or not len(absent):
         return ""
-    keys, best, most = labels.keys[:_LABELS_COMPARED].to_pylist(), "", 0
-    wider = LEVELS[LEVELS.index(labels.key) + 1 :] if labels.key in LEVELS else LEVELS
+    keys, best, most = absent[:n_compared].to_pylist(), "", 0
+    wider = LEVELS[LEVELS.index(key) + 1 :] if key in LEVELS else LEVELS
     for level in wider:
         names, found, p = same_names(keys, level), set[str | None](), 0
         known = KnownStructures(names, level)
@@ -369,7 +377,7 @@ def _other_level(labels: Labels, store: RowStore) -> str:
             best, most = level, n
     if not best:
         return ""
-    there = f"{len(keys):,}" if len(keys) == len(labels.keys) else f"first {len(keys):,}"
+    there = f"{len(keys):,}" if len(keys) == len(absent) else f"first {len(keys):,}"
     return (
         f"{most:,} of the {there} would match {_WITHOUT[best]}: join by that with --key {best} (key={best!r})"
     )

@@ -223,6 +223,7 @@ def test_the_command_says_how_labels_are_joined(tmp_path: Path) -> None:
 
 
 NO_STEREO = ["CC(N)C(=O)O", "CC=CC(=O)NCC", "OC1CCCC1N", "c1ccccc1C=NO"]
+PLAIN = ["CCO", "CCCN", "c1ccccc1O", "CCCCC(=O)O"]
 STEREO = ["C[C@H](N)C(=O)O", "C/C=C/C(=O)NCC", "O[C@H]1CCC[C@@H]1N", "c1ccccc1/C=N/O"]
 
 
@@ -247,6 +248,24 @@ def test_what_would_join_without_stereochemistry_is_said(
     if key is None:  # the same name is free
         report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", key="skeleton", **GIVEN)
         assert (report.labels.matched, report.labels.unmatched) == (4, 1)
+
+
+def test_labels_that_would_join_without_stereochemistry_are_said_though_others_join(tmp_path: Path) -> None:
+    """Most files have some molecules without stereochemistry: these join, and the rest would be lost."""
+    library = [f"{text} m{k}\n" for k, text in enumerate([*NO_STEREO, *PLAIN])]
+    (tmp_path / "lib.smi").write_text("".join(library))
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    rows = [f"{text},{k}\n" for k, text in enumerate([*STEREO, *PLAIN, "CCSCC"])]
+    (tmp_path / "labels.csv").write_text("".join(["smiles,y\n", *rows]))
+    report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", **GIVEN)
+    assert report.labels.unmatched == 5
+    said = "4 of the 5 would match without stereochemistry: join by that with --key skeleton (key='skeleton')"
+    assert said in str(report)
+
+
+def test_nothing_is_said_of_labels_that_are_other_molecules(tmp_path: Path) -> None:
+    labels = joined(tmp_path, [*NO_STEREO, *PLAIN], [*PLAIN, "CCSCC"], "structure")
+    assert (labels.unmatched, labels.elsewhere) == (1, "")
 
 
 def test_no_other_level_is_named_where_none_joins(tmp_path: Path) -> None:
