@@ -727,9 +727,10 @@ class _Fit(Job[FitReport]):
         n_labels = len(self.joined.row)
         reason = why_not_exact(exact, making_of(self.features), n_labels)
         if not reason:
+            compared = " Kernels are compared first; --quick takes the Tanimoto kernel at once."
             run.progress.note(
                 f"The process is exact: {n_labels:,} labels are few enough for it (--process features takes "
-                "random features instead)."
+                f"random features instead).{compared if self.searches else ''}"
             )
             return
         run.progress.note(f"The process has random features: for {n_labels:,} labels, {reason}.")

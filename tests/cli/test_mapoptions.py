@@ -333,8 +333,20 @@ def test_the_process_that_is_fitted(
         assert gp.kernel == kernel
         assert "exact process with" in said.out
         assert ("The process is exact: 80 labels are few enough" in said.err) == ("exact" not in options)
+        assert "--quick takes" not in said.err
     assert run(["screen", model, str(made / "fps"), "-o", hits, "-k", "5", "--maximize", *HERE]) == 0
     assert pq.read_table(hits).num_rows == 5
+
+
+def test_the_way_round_the_comparison_of_kernels_is_said(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(tmp_path / "m")
+    assert run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *HERE]) == 0
+    said = "Kernels are compared first; --quick takes the Tanimoto kernel at once."
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert run(["evaluate", str(made / "fps"), str(made / "labels.csv"), "--folds", "2", *HERE]) == 0
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
