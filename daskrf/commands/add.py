@@ -440,20 +440,21 @@ class _Add(Job[AddReport]):
         check_toolkit(self.old, note=run.progress.note)
         (known,) = self.old.arrays("labels")
         given = read_labels(path, reading, known=known[:, self.given])
+        n_unread, unread = given.unread
+        self.notes += [unread] if n_unread else []
+        dropped = given.dropped - n_unread
         if key == "id":
             joined = join_labels(given, store := self._library())
             texts = smiles_of_rows(store, joined.row)
             if texts is None:
                 raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
             groups, notes = joined.row, joined.notes
-            found = _New(
-                texts, joined.row, self._of_all_targets(joined.y), None, given.dropped, joined.unmatched
-            )
+            found = _New(texts, joined.row, self._of_all_targets(joined.y), None, dropped, joined.unmatched)
         else:
             groups, notes = self._molecules(given), given.notes
             keys = given.keys.take(pa.array(given.index)).to_pylist()
             y = self._of_all_targets(given.y)
-            found = _New(keys, np.full(len(keys), -1), y, None, given.dropped)
+            found = _New(keys, np.full(len(keys), -1), y, None, dropped)
             if not given.means:
                 notes += notes_on_repeats(groups, found.y, self.old.targets, found.smiles.__getitem__)
         if self._repeats_as != "all":

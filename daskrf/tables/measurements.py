@@ -97,6 +97,7 @@ KEYS = {
 }
 BY_SMILES = ("smiles", *LEVELS, "inchikey")
 _INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
+_UNREAD = "that cannot be read"
 CENSORED_AS = ("drop", "value")
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
@@ -168,6 +169,14 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def unread(self) -> tuple[int, str]:
+        """How many rows were left out since they cannot be read, and that in words."""
+        for kind, (n, example) in self.unusual.items():
+            if kind.endswith(_UNREAD):
+                return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
+        return 0, ""
 
 
 @dataclass(frozen=True)
@@ -515,7 +524,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     return head
 
 
-def _purpose(key: str) -> Purpose:
+def _purpose(key: str, *, accepts: bool = False) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
         is_header=is_header,
@@ -523,6 +532,7 @@ def _purpose(key: str) -> Purpose:
         longest=LONGEST,
         strict=True,
         extensions=key in BY_SMILES,
+        accepts=accepts,
     )
 
 
@@ -613,7 +623,7 @@ def _notations(
     """Return how the numbers of each target are written in the first 10,000 rows."""
     # RDKit need not read the structures of an SD file for it. In text, SMILES must come first.
     first = [] if key == head.structure else [key]
-    view = View(path, head.table, [*first, *targets], _purpose("smiles"))
+    view = View(path, head.table, [*first, *targets], _purpose("smiles", accepts=True))
     rows = next(reader_of(head.table).read(view, [whole(head.table, BATCH_ROWS)]), None)
     columns = [] if rows is None else rows.columns[len(first) :]
     return tuple(
@@ -805,7 +815,7 @@ class _Unusual:
                 f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
                 f"out such {word}s with --accept-rejects"
             )
-        what = f"in {reader_of(given.head.table).row_word}s that cannot be read"
+        what = f"in {reader_of(given.head.table).row_word}s {_UNREAD}"
         n, example = self.found.get(what, (0, f"{fault.line}: {fault.reason}"))
         self.found[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
 
@@ -879,7 +889,8 @@ def _blocks(given: _Given, reject: Callable[[Fault], None]) -> Iterator[_Block]:
     """Yield the rows of a table; blank lines are skipped, and `reject` gets others that cannot be read."""
     table = given.head.table
     columns = [given.key_position, *given.targets, *given.more.values()]
-    view = View(given.path, table, columns, _purpose(given.reading.key))
+    reading = given.reading
+    view = View(given.path, table, columns, _purpose(reading.key, accepts=reading.accept_rejects))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
             if fault.reason != EMPTY_LINE:

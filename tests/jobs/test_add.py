@@ -178,6 +178,28 @@ def test_repeats_are_counted(made: Path, tmp_path: Path) -> None:
     assert (report.repeats, report.equal_repeats) == (4, 3)
 
 
+@pytest.mark.parametrize("name", ["ligand", "mol", "compound"])
+def test_the_column_of_smiles_is_found_by_content(name: str, made: Path, tmp_path: Path) -> None:
+    """As in fit."""
+    model, new = fitted(made, tmp_path / "model"), pd.read_csv(made / "new.csv")
+    new[:20].rename(columns={"smiles": name}).to_csv(tmp_path / "new.csv", index=False)
+    report = add(model, tmp_path / "new.csv")
+    assert report.n_added == 20
+
+
+@pytest.mark.parametrize("line", ['"CCO,-7', "CCO,-7,5", 'CCO,"-7'])
+def test_a_line_that_cannot_be_read_is_left_out_on_request(line: str, made: Path, tmp_path: Path) -> None:
+    """It alone: a quote without end takes no other line with it."""
+    model, new = fitted(made, tmp_path / "model"), pd.read_csv(made / "new.csv")
+    lines = new[:20].to_csv(index=False).splitlines()
+    (tmp_path / "new.csv").write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n")
+    with pytest.raises(InputError, match="line 4 cannot be read"):
+        add(model, tmp_path / "new.csv")
+    report = add(model, tmp_path / "new.csv", accept_rejects=True)
+    assert (report.n_added, report.dropped) == (20, 0)
+    assert "values left out: 1 in lines that cannot be read (such as 4: " in str(report)
+
+
 def test_identifiers_of_the_library(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made / "fp", tmp_path / "fp")
     fit(tmp_path / "fp", made / "first.csv", tmp_path / "model", key_column="id", quick=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +15,7 @@ from daskrf import add, fingerprint, fit, predict, screen, status
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.models.directions import direction_of, directions_of
 from daskrf.models.models import read_model
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.workers.progress import Progress
 from tests.jobs.job import FEATURES
 
@@ -123,6 +125,15 @@ def test_a_direction_is_changed_without_a_pass(
     monkeypatch.undo()
     fit(*run, feature_map=FEATURES, noise_variance=1.0)  # other hyperparameters of the same sums
     assert read_model(tmp_path / "model").directions == {"score": "minimize"}
+
+
+def test_kernels_that_were_compared_are_not_shown_again(store: Path, tmp_path: Path) -> None:
+    """Where nothing but the direction is new."""
+    rows = FingerprintStore.open(store).read_rows(0).to_pandas()[:60]
+    labels = pd.DataFrame({"smiles": rows.smiles, "score": rows.smiles.str.len() / 10.0})
+    run: Any = (store, labels, tmp_path / "model")
+    assert "kernels tried" in str(fit(*run))
+    assert "kernels tried" not in str(fit(*run, direction="minimize"))
 
 
 def test_one_target_of_several_is_named(two: Path, store: Path, tmp_path: Path) -> None:

@@ -213,6 +213,23 @@ def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: 
         labels(tmp_path, 'id,score\nA,1\nB,"2"x\n' + "C,3\n" * 60_000)
 
 
+def test_a_quote_without_end_spoils_its_own_line_of_labels_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where lines may be left out, wherever batches end; good fields go over lines."""
+    remarks = ('5 ""mM""', "first\n\nthird", "plain")
+    for bad in ('Z9,9,"no end', '"Z9,9,x', 'Z9,9,"a"b', "Z9,9,x,y"):
+        lines = ["id,score,remark\n", *(f'Z{k},{k},"{remarks[k % 3]}"\n' for k in range(8))]
+        lines += [f"{bad}\n", *(f"Y{k},{k},x\n" for k in range(8))]
+        path = write(tmp_path / "labels.csv", "".join(lines))
+        for rows in (1, 2, 7, 10_000):
+            monkeypatch.setattr("daskrf.tables.formats.streamed.BATCH_ROWS", rows)
+            found = read_labels(path, accept_rejects=True)
+            assert found.keys.to_pylist() == [f"{name}{k}" for name in "ZY" for k in range(8)], bad
+            assert found.unread[0] == 1
+            assert found.dropped == 1
+
+
 def test_quoted_fields_of_libraries_may_go_over_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

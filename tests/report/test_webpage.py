@@ -20,6 +20,7 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import OptionError
+from daskrf.molecules.drawings import drawings
 from daskrf.report.annotation import Known
 from daskrf.report.webpage import MOST, Words, write_page
 from daskrf.tables.spreadsheets import harmless
@@ -139,6 +140,12 @@ def test_the_page_needs_no_network_and_no_text_becomes_markup(path: Path) -> Non
     policy = next(attrs for _, attrs in page.tags if "http-equiv" in attrs)["content"]
     assert str(policy).startswith("default-src 'none'")
     assert "<h2>Nothing" not in text
+
+
+def test_bonds_can_be_seen_in_a_table(tmp_path: Path) -> None:
+    """RDKit draws them, wedges and hashes too, 1 pixel wide at this size."""
+    (picture,) = drawings(["C[C@H](N)C(=O)O"])
+    assert set(re.findall(r"stroke-width:([\d.]+)px", picture)) >= {"1.5"}
 
 
 def test_numbers_that_no_float_holds_stay_text(tmp_path: Path) -> None:

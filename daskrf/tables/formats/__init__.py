@@ -215,6 +215,8 @@ class Purpose:
         line is a row.
     extensions : bool
         The first requested column holds SMILES, which may be followed by CXSMILES extensions.
+    accepts : bool
+        Rows that cannot be read are left out, each by itself: a quote without end spoils no other line.
     """
 
     fit: Callable[[Sequence[Sequence[str]]], int]
@@ -223,6 +225,7 @@ class Purpose:
     longest: int
     strict: bool
     extensions: bool
+    accepts: bool = False
 
 
 @dataclass(frozen=True)

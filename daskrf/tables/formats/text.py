@@ -110,8 +110,8 @@ class TextReader(Streamed):
         return self._records(lines, view, view.table.delimiter if view.table.exact else "")
 
     def unfinished(self, rest: bytes, row: int, view: View) -> Rows:
-        """See `Streamed`; of a library, a quote without end spoils no other line."""
-        if view.purpose.strict:
+        """See `Streamed`; where rows may be left out, a quote without end spoils no other line."""
+        if view.purpose.strict and not view.purpose.accepts:
             return super().unfinished(rest, row, view)
         lines = self.split(rest)
         return self.collected(lines, self._records(lines, view, ""), row, view)[0]
@@ -126,7 +126,7 @@ class TextReader(Streamed):
             lambda k: _cut(lines[k].rstrip(b"\r"), view),
             lambda k: lines[k].decode(),
             delimiter,
-            None if strict else table.n_columns,
+            None if strict and not view.purpose.accepts else table.n_columns,
         )
         for at, stop, fields in records:
             if not strict:
