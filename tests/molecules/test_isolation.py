@@ -23,7 +23,8 @@ from daskrf.molecules.isolation import Lost, each, end_idle
 REPOSITORY = Path(__file__).resolve().parents[2]
 LONG = 60  # seconds: what takes longer hangs
 PROGRAM = """
-    import os, sys, threading
+    import os, signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     sys.path.insert(0, {repository!r})
     from daskrf.molecules.isolation import each
     def do(*texts): return each("tests.molecules.deeds:doer", (), texts)
