@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from distributed import Client
 from scipy.special import ndtr, ndtri
 
@@ -351,13 +350,14 @@ class _Found(SuggestJob):
 
     def _note_on_rejects(self) -> tuple[str, ...]:
         """Count the rows of files that are no molecules, with an example; a store has counted its own."""
-        partitions = range(len(self.features.partition_rows))
-        rejects = pa.concat_tables(map(self.features.rejects, partitions)).unify_dictionaries()
-        if not rejects.num_rows:
+        n, first = 0, None
+        for rejects in map(self.features.rejects, range(len(self.features.partition_rows))):
+            n += rejects.num_rows
+            first = rejects.slice(0, 1).to_pylist()[0] if first is None and rejects.num_rows else first
+        if first is None:
             return ()
-        first = {name: column[0] for name, column in rejects.slice(0, 1).to_pydict().items()}
         where = f"line {first['line']} of {file_words(first['source'])}: {printable(first['reason'], 80)}"
-        return (f"rejected: {amount(rejects.num_rows, 'rows')}, which cannot be among the best ({where})",)
+        return (f"rejected: {amount(n, 'rows')}, which cannot be among the best ({where})",)
 
     def beyond(self, draw: int) -> Callable[[float], float]:
         """Return a function that says how many molecules that were not drawn are better than a value."""
