@@ -74,6 +74,13 @@ def _in_one_process(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     assert mark.read_text() == process, f"{request.node.nodeid} is in two processes"
 
 
+@pytest.fixture(autouse=True)
+def _all_workers(request: pytest.FixtureRequest) -> None:
+    """A shared cluster begins a test with both its workers: the test before may have killed one."""
+    if "client" in request.fixturenames:
+        request.getfixturevalue("client").wait_for_workers(2, timeout=300)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """LAPACK rounds by its number of threads: one, in this process and in those that tests start."""
