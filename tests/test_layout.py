@@ -362,6 +362,52 @@ def body_lines(function: ast.FunctionDef) -> int:
     return function.end_lineno - first.lineno + 1 - docstring
 
 
+def by_place(source: str) -> list[str]:
+    """Return what of some code travels by place: calls of tuples, long calls, parameters that are tuples."""
+    faults = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            called = f"line {node.lineno}, {ast.unparse(node.func)}"
+            starred = [arg.value for arg in node.args if isinstance(arg, ast.Starred)]
+            if any(isinstance(value, ast.Tuple | ast.List) for value in starred):
+                faults.append(f"{called}: name the arguments, in place of a tuple that is unpacked")
+            if len(node.args) > 7:
+                faults.append(f"{called}: name the {len(node.args)} arguments")
+        elif isinstance(node, ast.FunctionDef):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            faults += [
+                f"{node.name}, {argument.arg}: make it a dataclass whose fields have names"
+                for argument in arguments
+                if argument.annotation is not None and "tuple[Any" in ast.unparse(argument.annotation)
+            ]
+    return faults
+
+
+# Compiled functions take their arguments by place.
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) != "engine"], ids=relative)
+def test_arguments_have_names(path):
+    assert by_place(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "f(*(a, b))",
+        "f(a, *[b, c], d=1)",
+        "Report(1, 2, 3, 4, 5, 6, 7, 8)",
+        "def f(own: tuple[Any, ...]): pass",
+        "def f(*, files: tuple[Any, str] | None = None): pass",
+    ],
+)
+def test_arguments_without_names_are_found(code):
+    assert len(by_place(code)) == 1
+
+
+@pytest.mark.parametrize("code", ["f(*parts)", "f(1, 2, 3, 4, 5, 6, 7, h=8)", "x: tuple[Any, ...] = ()"])
+def test_arguments_with_names_are_not(code):
+    assert by_place(code) == []
+
+
 def test_public_names_are_there():
     assert len(set(daskrf.__all__)) == len(daskrf.__all__)  # ruff sorts them
     for name in daskrf.__all__:

@@ -767,7 +767,7 @@ class _Add(Job[AddReport]):
             if isinstance(gp, SeparateGP)
             else [(gp, tuple(range(len(self.old.targets))))]
         )
-        solved = [self._solved_part(run, *part) for part in parts]
+        solved = [self._solved_part(run, process, targets) for process, targets in parts]
         return SeparateGP(solved, gp.targets) if isinstance(gp, SeparateGP) else solved[0]
 
     def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Any:
@@ -830,23 +830,23 @@ class _Add(Job[AddReport]):
         if lacking and self.labels is not None:
             warnings.append(f"no labels of {listed(lacking, chr(39))}: as before")
         return AddReport(
-            self.output,
-            0 if self.done else len(new.y),
-            last["total"],
-            new.rejected,
-            new.dropped,
-            new.unmatched,
-            repeats,
-            equal,
-            tuple(found),
-            tuple(self.rounds),
-            tuple(self.old.targets),
-            not self.done,
-            run.seconds,
-            tuple(warnings),
-            (self.words,) if self.words else (),
-            tuple(self.choices),
-            self.dry_run,
+            model=self.output,
+            n_added=0 if self.done else len(new.y),
+            n_labels=last["total"],
+            rejected=new.rejected,
+            dropped=new.dropped,
+            unmatched=new.unmatched,
+            repeats=repeats,
+            equal_repeats=equal,
+            agreement=tuple(found),
+            rounds=tuple(self.rounds),
+            targets=tuple(self.old.targets),
+            added=not self.done,
+            seconds=run.seconds,
+            warnings=tuple(warnings),
+            inputs=(self.words,) if self.words else (),
+            choices=tuple(self.choices),
+            dry_run=self.dry_run,
             merged=new.merged,
             repeats_as=self._repeats_as,
         )

@@ -223,12 +223,12 @@ def evaluate(
     MemoryLimitError
         If it would not fit into memory.
     """
-    files = _files(output, picture)
+    table_file, picture_file = _files(output, picture)
     _check(source, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
-    with _place(*files) as place:
+    with _place(table_file, picture_file) as place:
         own = job_of_fit(
             source,
             labels,
@@ -260,8 +260,20 @@ def evaluate(
             client=client,
             model_options=model_options,
         )
-        options = folds, split, baseline == "forest", learning_curve, seed, overwrite, bool(every_row)
-        return cast(EvaluationReport, run(_Evaluate(place, own, files, *options), client, progress))
+        job = _Evaluate(
+            output=place,
+            fit=own,
+            table_file=table_file,
+            picture=picture_file,
+            n_folds=folds,
+            split=split,
+            forest=baseline == "forest",
+            learning_curve=learning_curve,
+            seed=seed,
+            overwrite=overwrite,
+            every_row=bool(every_row),
+        )
+        return cast(EvaluationReport, run(job, client, progress))
 
 
 def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: int) -> None:
@@ -304,7 +316,8 @@ class _Evaluate(Job[EvaluationReport]):
 
     output: PurePath
     fit: Any
-    files: tuple[PurePath | None, PurePath | None]
+    table_file: PurePath | None
+    picture: PurePath | None
     n_folds: int
     split: str
     forest: bool
@@ -323,7 +336,7 @@ class _Evaluate(Job[EvaluationReport]):
         return work_folder(self.output)
 
     def plan(self, run: Run) -> None:
-        for path in filter(None, self.files):
+        for path in filter(None, (self.table_file, self.picture)):
             refuse_others(path, run.work, overwrite=self.overwrite)
         self.fit.plan(run)
         if self.split not in _SPLITS:
@@ -354,7 +367,16 @@ class _Evaluate(Job[EvaluationReport]):
             own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
             repeats = len(there) - len(np.unique(joined.row[there]))
             place = run.work / f"target-{t}"
-            target = _Target(self, run, name, X[there], joined.y[there, t], own, place, repeats)
+            target = _Target(
+                job=self,
+                run=run,
+                name=name,
+                X=X[there],
+                y=joined.y[there, t],
+                folds=own,
+                folder=place,
+                repeats=repeats,
+            )
             targets.append(target)
             columns[_label_column(name, joined.names)] = _column(target.y, there, len(joined.y), "")
             for kind, values in target.columns().items():
@@ -366,16 +388,17 @@ class _Evaluate(Job[EvaluationReport]):
             )
             table = rows.table(table, [_name("fold", name, joined.names) for name in joined.names])
         report = EvaluationReport(
-            tuple(target.evaluation for target in targets),
-            words,
-            len(folds),
-            joined.n_molecules,
-            str(joined),
-            run.seconds,
-            table,
-            *self.files,
-            (self.fit.words,),
-            kinds_words(self.fit.features.store.spec["fingerprint"]),
+            targets=tuple(target.evaluation for target in targets),
+            split=words,
+            n_folds=len(folds),
+            n_molecules=joined.n_molecules,
+            labels=str(joined),
+            seconds=run.seconds,
+            table=table,
+            output=self.table_file,
+            picture=self.picture,
+            inputs=(self.fit.words,),
+            fingerprints=kinds_words(self.fit.features.store.spec["fingerprint"]),
         )
         self._write(run, report, targets)
         run.progress.finish()
@@ -391,12 +414,13 @@ class _Evaluate(Job[EvaluationReport]):
             "library": self.fit.joined.digest,
             "notes": [report.split],
         }
-        output, picture = self.files
-        if output is not None:
+        if self.table_file is not None:
             made = f"predictions of {amount(len(self.fit.joined.row), 'labels')}, each left out of the fit"
-            before = guarded(output, run.work, overwrite=self.overwrite)
-            write_hits(report.table, output, about | {"made": made}, kind="evaluation", before=before)
-        if picture is not None:
+            before = guarded(self.table_file, run.work, overwrite=self.overwrite)
+            write_hits(
+                report.table, self.table_file, about | {"made": made}, kind="evaluation", before=before
+            )
+        if (picture := self.picture) is not None:
             panels = [target.panels() for target in targets]
 
             def plot(file: Path) -> None:
@@ -498,12 +522,24 @@ class _Target:
     @cached_property
     def process(self) -> Process:
         """What is fitted to parts of the labels."""
-        fit, data = self.job.fit, (self.X, self.y, self.folder)
+        fit = self.job.fit
         if fit.exact is None:
-            learns = learns_metric(fit.feature_map)
-            return FeaturesHeldOut(*data, fit.features.feature_map, fit.options, learns)
-        columns = fit.kinds if fit.searches else None
-        return ExactHeldOut(*data, replace(self.run, progress=self.part), fit.exact, columns)
+            return FeaturesHeldOut(
+                X=self.X,
+                y=self.y,
+                folder=self.folder,
+                feature_map=fit.features.feature_map,
+                options=fit.options,
+                learns_metric=learns_metric(fit.feature_map),
+            )
+        return ExactHeldOut(
+            X=self.X,
+            y=self.y,
+            folder=self.folder,
+            run=replace(self.run, progress=self.part),
+            gp=fit.exact,
+            columns=fit.kinds if fit.searches else None,
+        )
 
     @cached_property
     def part(self) -> Within:
@@ -649,19 +685,19 @@ class _Target:
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
         return TargetEvaluation(
-            self.name,
-            len(self.y),
-            predicted,
-            words,
-            chosen,
-            self.direction,
-            found,
-            tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
-            tuple(curve),
-            tuple(notes),
-            n_nearest,
-            self.reliability,
-            int(sum(self.y[own].sum() for _, own in self.rows)) if self.classes else 0,
+            name=self.name,
+            n_labels=len(self.y),
+            n_predicted=predicted,
+            process=words,
+            chosen=chosen,
+            direction=self.direction,
+            figures=found,
+            hyperparameters=tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
+            curve=tuple(curve),
+            notes=tuple(notes),
+            n_nearest=n_nearest,
+            reliability=self.reliability,
+            n_positive=int(sum(self.y[own].sum() for _, own in self.rows)) if self.classes else 0,
         )
 
     @cached_property

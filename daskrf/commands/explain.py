@@ -181,7 +181,15 @@ def explain(
     gp, _ = process_of(fitted.gp, number)
     prior = _prior_std(gp, rows[:1])
     report = ExplainReport(
-        *(smiles, fitted.targets[number], float(means[0]), std, None, pa.table({}), None, 0, atoms),
+        smiles=smiles,
+        target=fitted.targets[number],
+        mean=float(means[0]),
+        std=std,
+        constant=None,
+        labelled=pa.table({}),
+        rest=None,
+        n_rest=0,
+        atoms=atoms,
         unlike=prior is not None and std > _UNLIKE * prior,
         drawing=drawn_with_weights(smiles, fragments, atoms),
         output=path,

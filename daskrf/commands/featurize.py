@@ -219,17 +219,17 @@ class _Featurize(Job[FeaturizeReport]):
     def finish(self, run: Run, made: int) -> FeaturizeReport:
         store, feature_map = self.store, self.features.feature_map
         return FeaturizeReport(
-            store.path,
-            store.counts()["kept"],
-            feature_map.n_components,
-            self.dtype,
-            sum(record.bytes for record in store.records().values()),
-            store.n_partitions,
-            made,
-            run.seconds,
-            tuple(feature_map.cautions()),
-            feature_map.n_filled,
-            folding_words(self.features),
+            store=store.path,
+            rows=store.counts()["kept"],
+            n_components=feature_map.n_components,
+            dtype=self.dtype,
+            bytes=sum(record.bytes for record in store.records().values()),
+            partitions=store.n_partitions,
+            made=made,
+            seconds=run.seconds,
+            warnings=tuple(feature_map.cautions()),
+            n_filled=feature_map.n_filled,
+            folded=folding_words(self.features),
         )
 
 

@@ -182,8 +182,16 @@ def fingerprint(
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
-    files = (inputs, format, rows_per_partition, accept_rejects)
-    job = _Fingerprint(files, as_path(output), spec, fragments, strict)
+    job = _Fingerprint(
+        inputs=inputs,
+        format=format,
+        rows_per_partition=rows_per_partition,
+        accept_rejects=accept_rejects,
+        output=as_path(output),
+        spec=spec,
+        fragments=fragments,
+        strict=strict,
+    )
     return run(job, client, progress, shard, prepare)
 
 
@@ -191,7 +199,10 @@ def fingerprint(
 class _Fingerprint(Job[FingerprintReport]):
     """The job of `fingerprint`; see `daskrf.jobs.job.Job`."""
 
-    files: tuple[Paths | Sequence[Paths], TableFormat | None, int | None, bool]
+    inputs: Paths | Sequence[Paths]
+    format: TableFormat | None
+    rows_per_partition: int | None
+    accept_rejects: bool
     output: PurePath
     spec: FingerprintSpec
     fragments: str
@@ -222,7 +233,13 @@ class _Fingerprint(Job[FingerprintReport]):
                 raise made_with_others(self.output, differing)
             pending = run.makes_any(there.pending())
         self.library = library_of(
-            run, lambda: None if there is None else _planned(there), *self.files, unpacked=pending
+            run,
+            lambda: None if there is None else _planned(there),
+            self.inputs,
+            self.format,
+            self.rows_per_partition,
+            self.accept_rejects,
+            unpacked=pending,
         )
 
     def need(self) -> Need:
@@ -249,18 +266,18 @@ class _Fingerprint(Job[FingerprintReport]):
                 "--smiles-column."
             )
         return FingerprintReport(
-            store.path,
-            counts["read"],
-            counts["kept"],
-            counts["rejected"],
-            counts["empty"],
-            counts["saturated"],
-            store.n_partitions,
-            made,
-            run.seconds,
-            tables_of(self.library),
-            self.spec.columns,
-            counts.get("marked", 0),
+            store=store.path,
+            rows=counts["read"],
+            kept=counts["kept"],
+            rejected=counts["rejected"],
+            empty=counts["empty"],
+            saturated=counts["saturated"],
+            partitions=store.n_partitions,
+            made=made,
+            seconds=run.seconds,
+            inputs=tables_of(self.library),
+            columns=self.spec.columns,
+            marked=counts.get("marked", 0),
         )
 
 

@@ -546,28 +546,29 @@ def job_of_fit(
         raise OptionError(
             "--fold goes with --map or --process features; an exact process needs no folding: leave it out."
         )
-    asked = (output, fixed, options, direction, exact, kernel, process == "auto", client)
+    asked: dict[str, Any] = {
+        "reading": reading,
+        "output": output,
+        "fixed": fixed,
+        "options": options,
+        "direction": direction,
+        "confirmed": confirm_direction,
+        "exact": exact,
+        "kernel": kernel,
+        "auto": process == "auto",
+        "feature_map": feature_map,
+        "fold": fold,
+        "client": client,
+    }
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
-        alone = _FitAlone(unmade, source, reading, *asked)
-        alone.feature_map, alone.counted, alone.fold = feature_map, spec, fold
-        alone.confirmed = confirm_direction
-        return alone
+        return _FitAlone(features=unmade, labels=source, counted=spec, **asked)
     if _is_open(feature_map) and kind_of(source) == "features":
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
     features = open_source(source, _checkable(feature_map), raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return _Fit(
-        features,
-        labels,
-        reading,
-        *asked,
-        any_key=any_key,
-        feature_map=feature_map,
-        fold=fold,
-        confirmed=confirm_direction,
-    )
+    return _Fit(features=features, labels=labels, any_key=any_key, **asked)
 
 
 def key_by_default(labels: Paths | None, repeats: str) -> str:
@@ -676,7 +677,8 @@ class _Fit(Job[FitReport]):
             self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
             return
         if len(self.parts) == 1:
-            self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
+            ((targets, own),) = self.parts
+            self.sums = [_Sums(self.features, targets, own, self.spec)]
             return
         run.progress.note(
             "Some molecules lack some targets, so each target is fitted to its own labels "
@@ -751,8 +753,9 @@ class _Fit(Job[FitReport]):
         store = self.features.store
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
         used = functools.partial(map_for, spec=spec, fold=self.fold)
-        given = store, self.joined, self.options, used, known
-        feature_map, self.found, self.search = found_map(run, asked, *given)
+        feature_map, self.found, self.search = found_map(
+            run, asked, store=store, joined=self.joined, options=self.options, used=used, known=known
+        )
         self.features = open_source(self.features.path, feature_map, fold=self.fold)
 
     def need(self) -> Need:
@@ -868,36 +871,36 @@ class _Fit(Job[FitReport]):
         if getattr(gp, "jitter_", 0.0):
             warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
         return FitReport(
-            self.output,
-            joined,
-            tuple(gp.mean_.tolist()),
-            tuple(gp.signal_variance_.tolist()),
-            tuple(gp.noise_variance_.tolist()),
-            tuple(
+            model=self.output,
+            labels=joined,
+            mean=tuple(gp.mean_.tolist()),
+            signal_variance=tuple(gp.signal_variance_.tolist()),
+            noise_variance=tuple(gp.noise_variance_.tolist()),
+            log_marginal_likelihood=tuple(
                 (evidence + joined.evidence_of_means(noise)) if joined.n_further else evidence
                 for evidence, noise in zip(
                     gp.log_marginal_likelihoods_.tolist(), gp.noise_variance_.tolist(), strict=True
                 )
             ),
-            0 if self.exact else self.features.feature_map.n_components,
-            seconds,
-            tuple(warnings),
-            tuple(
+            n_components=0 if self.exact else self.features.feature_map.n_components,
+            seconds=seconds,
+            warnings=tuple(warnings),
+            bound=tuple(
                 float(own.bounds_[place]) + joined.evidence_of_means(float(own.noise_variance_[place]))
                 for own, place in (process_of(gp, t) for t in range(len(names)))
                 if isinstance(own, SparseGP)
             ),
-            (self.words,),
-            tuple(self.toward.get(name) for name in joined.names),
-            None if self.exact else self.features.feature_map.n_filled,
-            "exact" if self.exact else "features",
-            " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
-            tuple(way for _, way in solved),
-            tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
-            folding_words(self.features),
-            self.found if isinstance(self.found, LengthScaleSearch) else None,
-            self.found if isinstance(self.found, MapChoice) else None,
-            self.found if isinstance(self.found, MetricChoice) else None,
+            inputs=(self.words,),
+            directions=tuple(self.toward.get(name) for name in joined.names),
+            n_filled=None if self.exact else self.features.feature_map.n_filled,
+            process="exact" if self.exact else "features",
+            kernel=" and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
+            solved=tuple(way for _, way in solved),
+            choices=tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
+            folded=folding_words(self.features),
+            length_scale=self.found if isinstance(self.found, LengthScaleSearch) else None,
+            map_choice=self.found if isinstance(self.found, MapChoice) else None,
+            metric=self.found if isinstance(self.found, MetricChoice) else None,
         )
 
 

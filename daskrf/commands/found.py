@@ -19,7 +19,7 @@ from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
 from daskrf.commands.screen import ScreenJob, Search, check_library_options, one_target, space_screen
-from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screened_rule
+from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screen_below
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.gp.processes.exact import ExactGP
@@ -42,9 +42,11 @@ from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.screens.draws import drawn_function
 from daskrf.screens.passing import Excluded, Passing
+from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.space.hits import Candidates as ProductTable
 from daskrf.screens.space.screen import BELOW, DEEPEST, MORE, SpaceScreen
 from daskrf.screens.space.surrogate import ranks_itself
+from daskrf.sources.inputs import Input
 from daskrf.sources.sources import Block, Source
 from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within, ranges_of_texts
@@ -204,18 +206,24 @@ def found(
     """
     if n_draws < 2 or k < 1:
         raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
-    path, rule = as_path(model), acquisition_for("thompson")
-    files = (source, format, fragments, accept_rejects)
-    own = path, files, path, k, "none", 0, rule, maximize, target, False, False, 1.0
-    demands = Demands(exclude_by=exclude_by)
-    space = space_among(source)
+    request = ScreenRequest(
+        model=as_path(model),
+        input=Input(source, format, fragments, accept_rejects),
+        output=as_path(model),  # which is locked, so that nobody adds labels meanwhile
+        k=k,
+        rule=acquisition_for("thompson"),
+        maximize=maximize,
+        target=target,
+        std="none",
+        products=SpaceOptions(within),
+    )
+    demands, space = Demands(exclude_by=exclude_by), space_among(source)
     if space is None:
-        check_library_options(None, within)
-        job = _Found(*own, n=n_draws, demands=demands)
+        check_library_options(request)
+        job = _Found.of(request, n=n_draws, demands=demands)
     else:
-        of_screen = path, space, path, k, "none", 0, screened_rule(rule), maximize, target, False
-        screen = space_screen(of_screen, files, None, within, None, None, None)
-        job = _SpaceFound(*own, n=n_draws, demands=demands, screen=screen)
+        screen = space_screen(screen_below(request), space)
+        job = _SpaceFound.of(request, n=n_draws, demands=demands, screen=screen)
     report = run(job, client, progress)
     assert isinstance(report, FoundReport)
     return report
@@ -243,7 +251,7 @@ class _Found(SuggestJob):
 
     def open(self, run: Run) -> None:
         """See `SuggestJob`."""
-        self.features = source_for(run, self.model, *self.files)
+        self.features = source_for(run, self.model, self.input)
         self._check_k(sum(self.features.partition_rows))
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
         self.passing = Passing(self.features, excluded=self._labelled(run, self.features))
@@ -334,18 +342,18 @@ class _Found(SuggestJob):
             *_doubts(float(np.mean(better)), self.k),
         )
         return FoundReport(
-            self.k,
-            len(labels),
-            self.n_ranked(values),
-            float(np.mean(shares)),
-            float(low),
-            float(high),
-            tuple(shares),
-            self.model.name_of(self.target),
-            "maximize" if self.rule.maximize else "minimize",
-            run.seconds,
-            self.notes,
-            self.inputs,
+            k=self.k,
+            n_labelled=len(labels),
+            rows=self.n_ranked(values),
+            share=float(np.mean(shares)),
+            low=float(low),
+            high=float(high),
+            draws=tuple(shares),
+            target=self.model.name_of(self.target),
+            direction="maximize" if self.rule.maximize else "minimize",
+            seconds=run.seconds,
+            notes=self.notes,
+            inputs=self.inputs,
         )
 
     def _note_on_rejects(self) -> tuple[str, ...]:

@@ -128,7 +128,16 @@ def page(
     )
 
     def write(file: Path) -> None:
-        write_hits_page(table, file, said, fitted, model or "", known, title or "", command)
+        write_hits_page(
+            table=table,
+            path=file,
+            about=said,
+            model=fitted,
+            model_path=model or "",
+            actives=known,
+            title=title or "",
+            command=command,
+        )
 
     shown = {
         **{name: about[name] for name in _SHOWN if name in about},

@@ -205,16 +205,16 @@ def plan(
         stages += learning + _time_features(feature_map, fingerprints, n_labels, seed) + exact
     needs = _needs(unfitted, feature_map, library, fingerprints, n_labels, exact=by_itself)
     return PlanReport(
-        library.n_rows,
-        library.n_bytes,
-        sampled,
-        rejected,
-        M,
-        len(library.partitions),
-        n_labels,
-        tuple(stages),
-        needs,
-        tables_of(library),
+        rows=library.n_rows,
+        input_bytes=library.n_bytes,
+        sampled=sampled,
+        rejected=rejected,
+        n_components=M,
+        partitions=len(library.partitions),
+        n_labels=n_labels,
+        stages=tuple(stages),
+        memory=needs,
+        inputs=tables_of(library),
     )
 
 

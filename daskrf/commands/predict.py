@@ -28,7 +28,7 @@ from daskrf.quantities import amount, listed
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.sources.given import Data, is_given
-from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.inputs import Input, inputs_of, source_words
 from daskrf.sources.sources import Block, Source, making_of
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.kinds import check_output
@@ -204,20 +204,15 @@ def predict(
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
-    files = (source, format, fragments, accept_rejects)
+    input, path = Input(source, format, fragments, accept_rejects), as_path(model)
     if output is not None:
-        return run(
-            _Predict(as_path(model), files, as_path(output), std, bool(every_row)),
-            client=client,
-            progress=progress,
-            shard=shard,
-            prepare=prepare,
-        )
+        job = _Predict(path, input, as_path(output), std, bool(every_row))
+        return run(job, client, progress, shard, prepare)
     if shard is not None or prepare:
         raise OptionError("A share of a job needs an output; give --output (output).")
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
-        place = Path(folder) / "p"
-        return run(_Predict(as_path(model), files, place, std, bool(every_row), prints=True), None, progress)
+        job = _Predict(path, input, Path(folder) / "p", std, bool(every_row), prints=True)
+        return run(job, None, progress)
 
 
 @dataclass
@@ -225,7 +220,7 @@ class _Predict(Job[PredictReport]):
     """The job of `predict`; see `daskrf.jobs.job.Job`."""
 
     path: PurePath
-    files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
+    input: Input
     output: PurePath
     std: bool
     every_row: bool = False
@@ -260,19 +255,19 @@ class _Predict(Job[PredictReport]):
         if self.in_file:
             refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        given = is_given(self.files[0])
+        given = is_given(self.input.source)
         if given and not self.in_file and not self.prints:
-            self.files = _with_index(*self.files)
-        self.features = source_for(*(run, self.model, *self.files), keep_columns=self.in_file, empty_ok=given)
+            self.input = _with_index(self.input)
+        self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=given)
         rows = sum(self.features.partition_rows)
-        if self.prints and rows > MOST_PRINTED and not is_given(self.files[0]):
+        if self.prints and rows > MOST_PRINTED and not is_given(self.input.source):
             raise InputError(
                 f"The predictions of {amount(rows, 'molecules')} are too many to print, which is done up to "
                 f"{MOST_PRINTED:,}; give an output, for example -o predictions.csv (output)."
             )
         self.earlier = earlier
         if earlier is not None:
-            earlier.refuse_other(self.spec, source_words(self.files[0]))
+            earlier.refuse_other(self.spec, source_words(self.input.source))
             _ = earlier.table  # refuses a file that was changed
 
     @property
@@ -310,17 +305,18 @@ class _Predict(Job[PredictReport]):
             model=model_hash,
             options={"std": self.std, "map": features.brief_map} | self._every_row,
             rows=rows,
-            provenance={"model_path": path, "source_path": _describe(self.files[0])},
+            provenance={"model_path": path, "source_path": _describe(self.input.source)},
         )
         stage = PredictStage(
-            features.carried(run.work),
-            path,
-            model_hash,
-            absolute(self.folder),
-            self.store.spec_hash,
-            self.std,
-            features.seconds_per_row + score_seconds(self.model, features.block_size, std=self.std),
-            self.every_row,
+            source=features.carried(run.work),
+            model=path,
+            model_hash=model_hash,
+            path=absolute(self.folder),
+            spec_hash=self.store.spec_hash,
+            std=self.std,
+            seconds_per_row=features.seconds_per_row
+            + score_seconds(self.model, features.block_size, std=self.std),
+            every_row=self.every_row,
         )
         return [Partitions(stage, self.store, rows)]
 
@@ -334,7 +330,7 @@ class _Predict(Job[PredictReport]):
         about = {
             **self.spec,
             "model_name": self.path.name,
-            "source": source_words(self.files[0]),
+            "source": source_words(self.input.source),
             "targets": list(self.model.targets),
             "rows": counts.get("kept", 0),
             "rejected": counts.get("rejected", 0),
@@ -376,22 +372,27 @@ class _Predict(Job[PredictReport]):
         """Return the report on predictions, from what is known of them."""
         rejects = rejects_of(self.output) if self.in_file else self.output / REJECTS
         return PredictReport(
-            *(self.output, about["rows"], about["rejected"], n_partitions, made, seconds),
-            *(tuple(self.model.targets), inputs_of(self.features)),
-            *(rejects if about["rejected"] else None, notes),
+            store=self.output,
+            rows=about["rows"],
+            rejected=about["rejected"],
+            partitions=n_partitions,
+            made=made,
+            seconds=seconds,
+            targets=tuple(self.model.targets),
+            inputs=inputs_of(self.features),
+            rejects=rejects if about["rejected"] else None,
+            notes=notes,
             scales=self.model.scales_of(self.model.targets),
         )
 
 
-def _with_index(
-    source: Paths | Sequence[Paths], format: TableFormat | None, fragments: str | None, accept_rejects: bool
-) -> tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]:
+def _with_index(input: Input) -> Input:
     """Return files of what was given in memory, of which the columns with the index of its rows are kept."""
-    format = format or TableFormat()
-    names = [layout.names or () for _, layout in lay_out(source, format)]
+    format = input.format or TableFormat()
+    names = [layout.names or () for _, layout in lay_out(input.source, format)]
     own = [name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)]
     kept = tuple(dict.fromkeys((*format.extra, *own)))
-    return source, replace(format, extra=kept), fragments, accept_rejects
+    return replace(input, format=replace(format, extra=kept))
 
 
 def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:

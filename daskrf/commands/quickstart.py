@@ -291,8 +291,11 @@ class _Run:
             ranking = recovery(-truth[rest], -mean, _N_BEST)  # lower scores are better
             quality = calibration_report(truth[rest], mean, std)
             held_out = HeldOut(truth[rest], mean, std)
-            shown = ranking, quality.r2, "score (lower is better)"
-            self.write("hits.png", lambda file: plot_screen(file, held_out, *shown), "picture of the screen")
+
+            def plot(file: Path) -> None:
+                plot_screen(file, held_out, ranking, quality.r2, quantity="score (lower is better)")
+
+            self.write("hits.png", plot, "picture of the screen")
         return QuickstartReport(self.directory, len(truth), len(chosen), hits, ranking, quality, self.seconds)
 
     def write(self, name: str, write: Callable[[Path], object], what: str) -> None:

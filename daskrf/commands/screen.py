@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -44,10 +44,11 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.screens.draws import drawn_function, drawn_values, leave_draws, source_of_draws
 from daskrf.screens.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
+from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
 from daskrf.screens.space.screen import SpaceScreen
 from daskrf.sources.given import Data
-from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.inputs import Input, inputs_of, source_words
 from daskrf.sources.sources import Block, Source, making_of
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
@@ -297,7 +298,6 @@ def screen(
     """
     output = as_path(output)
     _check_options(k, std, output)
-    files = (source, format, fragments, accept_rejects)
     rule, maximize = asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
@@ -305,31 +305,29 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     filters = FilterTexts(where, smarts, without_smarts, alerts)
     level = _level_of(exclude_by, exclude_labelled=exclude_labelled)
-    space, of_space = space_among(source), (within, per_block, rough, rough_components)
-    if space is not None:
-        _refuse_filters(filters)
-        own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        job_of_space = space_screen(own, files, shortlist, *of_space)
-        job_of_space.exclude_labelled, job_of_space.exclude_by = exclude_labelled, level
-        return run(job_of_space, client, progress, shard, prepare)
-    check_library_options(shortlist, *of_space)
-    job = ScreenJob(
-        path=as_path(model),
-        files=files,
+    request = ScreenRequest(
+        model=as_path(model),
+        input=Input(source, format, fragments, accept_rejects),
         output=output,
         k=k,
-        std=std,
-        seed=seed or 0,
         rule=rule,
         maximize=maximize,
-        asked=target,
-        exclude_labelled=exclude_labelled,
-        overwrite=overwrite,
+        target=target,
+        std=std,
+        seed=seed or 0,
         shortlist=shortlist,
+        overwrite=overwrite,
         filters=filters,
+        exclude_labelled=exclude_labelled,
         exclude_by=level,
+        products=SpaceOptions(within, per_block, rough, rough_components),
     )
-    return run(job, client, progress, shard, prepare)
+    space = space_among(source)
+    if space is None:
+        check_library_options(request)
+        return run(ScreenJob.of(request), client, progress, shard, prepare)
+    _refuse_filters(filters)
+    return run(space_screen(request, space), client, progress, shard, prepare)
 
 
 def _refuse_filters(filters: FilterTexts) -> None:
@@ -358,7 +356,7 @@ class ScreenJob(Job[ScreenReport]):
     """The job of `screen`; see `daskrf.jobs.job.Job`. `plan` sets `model` and the fields below it."""
 
     path: PurePath
-    files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
+    input: Input
     output: PurePath
     k: int
     std: str
@@ -384,6 +382,27 @@ class ScreenJob(Job[ScreenReport]):
 
     name = "screen"
     n_draws = 1  # for rules that rank by draws
+
+    @classmethod
+    def of(cls, request: ScreenRequest, **more: Any) -> Self:
+        """Return the job of a request; `more` are fields of a class derived from this one."""
+        return cls(
+            path=request.model,
+            input=request.input,
+            output=request.output,
+            k=request.k,
+            std=request.std,
+            seed=request.seed,
+            rule=request.rule,
+            maximize=request.maximize,
+            asked=request.target,
+            exclude_labelled=request.exclude_labelled,
+            overwrite=request.overwrite,
+            shortlist=request.shortlist,
+            filters=request.filters,
+            exclude_by=request.exclude_by,
+            **more,
+        )
 
     @property
     def locked(self) -> PurePath:
@@ -412,13 +431,13 @@ class ScreenJob(Job[ScreenReport]):
 
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
-        name, earlier = source_words(self.files[0]), earlier_output(self.output, overwrite=self.overwrite)
+        name, earlier = source_words(self.input.source), earlier_output(self.output, overwrite=self.overwrite)
         refuse_foreign(rejects_of(self.output))
         self.before = earlier
         self.read()
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
-        self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        self.features = source_for(run, self.model, self.input, keep_columns=True)
         excluded = tuple(self._all_labelled(run)) if self.exclude_labelled else ()
         if self.filters.given or excluded:
             self.passing = Passing(self.features, self.filters.of_library(self.features), excluded)
@@ -547,17 +566,18 @@ class ScreenJob(Job[ScreenReport]):
         draw = None
         if self.rule.needs_sample:
             draw = leave_draws(self.model, self.target, self.seed, run.work, self.n_draws)
+        greedy = acquisition_for("greedy", maximize=self.rule.maximize)
         plain = Search(
-            absolute(self.path),
-            self.model.metadata["spec_hash"],
-            acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule,
-            self.n_kept,
-            self.target,
-            draw,
-            self.by_rows,
-            self.std == "candidates" and not self.features.raw,
-            self.deviations,
-            self.seed,
+            model=absolute(self.path),
+            model_hash=self.model.metadata["spec_hash"],
+            rule=greedy if self.shortlisted else self.rule,
+            k=self.n_kept,
+            target=self.target,
+            draw=draw,
+            exclude_labelled=self.by_rows,
+            keep_features=self.std == "candidates" and not self.features.raw,
+            std=self.deviations,
+            seed=self.seed,
         )
         if self.passing is None:
             return plain
@@ -619,7 +639,7 @@ class ScreenJob(Job[ScreenReport]):
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
             "model_name": self.path.name,
-            "source": source_words(self.files[0]),
+            "source": source_words(self.input.source),
             "rows": found.n_scored,
             "rejected": rejected,
             "notes": list(notes),
@@ -690,17 +710,17 @@ class ScreenJob(Job[ScreenReport]):
     ) -> ScreenReport:
         """Return the report on hits, from what their file says."""
         return ScreenReport(
-            self.output,
-            table,
-            about["rows"],
-            about["rejected"],
-            rejects,
-            about["acquisition"]["rule"],
-            seconds,
-            about["target"],
-            about["direction"],
-            notes,
-            inputs_of(self.features),
+            hits=self.output,
+            table=table,
+            rows=about["rows"],
+            rejected=about["rejected"],
+            rejects=rejects,
+            acquisition=about["acquisition"]["rule"],
+            seconds=seconds,
+            target=about["target"],
+            direction=about["direction"],
+            notes=notes,
+            inputs=inputs_of(self.features),
         )
 
 
@@ -715,43 +735,43 @@ def _check_options(k: int, std: str, output: PurePath) -> None:
         check_rows(k)
 
 
-def space_screen(
-    own: tuple[
-        PurePath,
-        PurePath,
-        PurePath,
-        int,
-        str,
-        int,
-        Acquisition,
-        bool | None,
-        str | int | Mapping[str, float] | None,
-        bool,
-    ],
-    files: tuple[Any, TableFormat | None, str | None, bool],
-    shortlist: float | None,
-    within: Mapping[str, Sequence[float | None]] | None,
-    per_block: int | None,
-    rough: str | None,
-    rough_components: int | None,
-) -> SpaceScreen:
-    """Return the job that screens a space; `own` are the first fields of `SpaceScreen`, up to overwrite.
+def space_screen(request: ScreenRequest, space: PurePath) -> SpaceScreen:
+    """Return the job that screens a space.
 
     Raises
     ------
     OptionError
         If an option is for libraries only, or impossible.
     """
-    _check_space_options(files)
-    size = _number_of_products(shortlist)
-    job = SpaceScreen(*own, ScreenReport, _page_of, ranges_of(within), per_block, size, rough_components)
-    job.rough = rough
-    return job
+    _check_space_options(request.input)
+    products = request.products
+    return SpaceScreen(
+        path=request.model,
+        source=space,
+        output=request.output,
+        k=request.k,
+        std=request.std,
+        seed=request.seed,
+        rule=request.rule,
+        maximize=request.maximize,
+        asked=request.target,
+        overwrite=request.overwrite,
+        made=ScreenReport,
+        page=_page_of,
+        limits=ranges_of(products.within),
+        per_block=products.per_block,
+        shortlist=_number_of_products(request.shortlist),
+        components=products.rough_components,
+        exclude_labelled=request.exclude_labelled,
+        rough=products.rough,
+        exclude_by=request.exclude_by,
+    )
 
 
-def check_library_options(shortlist: float | None, *of_space: object) -> None:
+def check_library_options(request: ScreenRequest) -> None:
     """Refuse options of spaces, and an impossible shortlist of a library."""
-    if any(of_space):
+    shortlist = request.shortlist
+    if any(vars(request.products).values()):
         raise OptionError(
             "--within, --per-block, --rough and --rough-components are for the products of a space; leave "
             "them out."
@@ -771,13 +791,12 @@ def _number_of_products(shortlist: float | None) -> int | None:
     return None if shortlist is None else int(shortlist)
 
 
-def _check_space_options(files: tuple[Any, TableFormat | None, str | None, bool]) -> None:
+def _check_space_options(input: Input) -> None:
     """Refuse options that a space has no use for."""
-    _, format, fragments, accept_rejects = files
     given = {
-        "--fragments": fragments is not None,
-        "--accept-rejects": accept_rejects,
-        "options on how to read SMILES files": format is not None and format != TableFormat(),
+        "--fragments": input.fragments is not None,
+        "--accept-rejects": input.accept_rejects,
+        "options on how to read SMILES files": input.format is not None and input.format != TableFormat(),
     }
     for name, is_given in given.items():
         if is_given:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -68,12 +68,13 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.screens.draws import drawn_values
 from daskrf.screens.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
+from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.shortlist import n_candidates
 from daskrf.screens.space.hits import Candidates as Products
 from daskrf.screens.space.screen import SpaceScreen
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.sources.given import Data
-from daskrf.sources.inputs import inputs_of, source_words
+from daskrf.sources.inputs import Input, inputs_of, source_words
 from daskrf.sources.sources import Block, Source
 from daskrf.sources.wholefile import smiles_in
 from daskrf.spaces.limits import ranges_of_texts
@@ -398,7 +399,6 @@ def suggest(
     rule, maximize = asked_for(named, maximize, settings)
     _check_std(std, rule, several)
     _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
-    files = source, format, fragments, accept_rejects
     demands = Demands(
         filters=FilterTexts(where, smarts, without_smarts, alerts),
         exclude=tuple(as_list(exclude)),
@@ -410,43 +410,67 @@ def suggest(
         exclude_by=exclude_by,
         same_fingerprint=same_fingerprint,
     )
-    own = as_path(model), files, output, n, std, seed or 0, rule, maximize, target, False, overwrite
-    chosen: dict[str, Any] = {"n": n, "batch": batch, "demands": demands, "reached": _as_texts(reference)}
-    job = _job_of(own, chosen, several, shortlist, (within, per_block, rough, rough_components))
-    report = run(job, client, progress, shard, prepare)
+    request = SuggestRequest(
+        model=as_path(model),
+        input=Input(source, format, fragments, accept_rejects),
+        output=output,
+        k=n,
+        rule=rule,
+        maximize=maximize,
+        target=target,
+        std=std,
+        seed=seed or 0,
+        shortlist=shortlist,
+        overwrite=overwrite,
+        products=SpaceOptions(within, per_block, rough, rough_components),
+        batch=batch,
+        demands=demands,
+        reached=_as_texts(reference),
+    )
+    report = run(_job_of(request, several=several), client, progress, shard, prepare)
     assert isinstance(report, SuggestReport | ShardReport)
     return report
 
 
-def _job_of(
-    own: tuple[Any, ...],
-    chosen: dict[str, Any],
-    several: bool,
-    shortlist: float | None,
-    of_space: tuple[Any, Any, Any, Any],
-) -> SuggestJob:
-    """Return the job for a library or a space, and for one target or several, from its fields."""
-    path, files, output, n, std, _, rule, maximize, target, _, overwrite = own
-    space = space_among(files[0])
+def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
+    """Return the job for a library or a space, and for one target or several."""
+    space = space_among(request.input.source)
     if space is None:
-        check_library_options(shortlist, *of_space)
-        fields: tuple[Any, ...] = *own, shortlist
-        return (FrontJob if several else SuggestJob)(*fields, **chosen)
+        check_library_options(request)
+        return (FrontJob if several else SuggestJob).of_batch(request)
     if several:
         raise OptionError(
             "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
             "--target 'pIC50 - 0.5 logD'."
         )
-    if std != "candidates":
+    if request.std != "candidates":
         raise OptionError(
             "Standard deviations of all products of a space would take too long; leave out --std all: the "
             "best products get them."
         )
-    within, _, rough, rough_components = of_space
-    of_screen = path, space, output, n, "none", 0, screened_rule(rule), maximize, target, overwrite
-    read = (*files[:-1], files[-1] and not chosen["demands"].exclude)  # or it is asked of files to leave out
-    screen = space_screen(of_screen, read, shortlist, within, None, rough, rough_components)
-    return SpaceSuggestJob(*own, **chosen, screen=screen)
+    screen = space_screen(screen_below(request, accept_rejects=bool(request.demands.exclude)), space)
+    return SpaceSuggestJob.of_batch(request, screen=screen)
+
+
+def screen_below(request: ScreenRequest, *, accept_rejects: bool = False) -> ScreenRequest:
+    """Return what is asked of the screen of a space whose best products are then chosen from.
+
+    With `accept_rejects`, that option is not asked of the space: it may be meant for files to leave out.
+    """
+    drawn = acquisition_for("ucb", kappa=_DRAWN_KAPPA)  # draws are compared on some products only
+    return ScreenRequest(
+        model=request.model,
+        input=replace(request.input, accept_rejects=False) if accept_rejects else request.input,
+        output=request.output,
+        k=request.k,
+        rule=drawn if request.rule.needs_sample else request.rule,
+        maximize=request.maximize,
+        target=request.target,
+        std="none",
+        shortlist=request.shortlist,
+        overwrite=request.overwrite,
+        products=replace(request.products, per_block=None),
+    )
 
 
 @dataclass(frozen=True)
@@ -494,6 +518,24 @@ class Demands:
         return caps
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuggestRequest(ScreenRequest):
+    """What `suggest` asks for: a batch of `k` molecules.
+
+    Attributes
+    ----------
+    batch : {"ranked", "believer"}
+        How the batch is chosen.
+    demands : Demands
+    reached : tuple of str
+        What molecules must reach to count, of several targets.
+    """
+
+    batch: str = "ranked"
+    demands: Demands = field(default_factory=Demands)
+    reached: tuple[str, ...] = ()
+
+
 @dataclass
 class SuggestJob(ScreenJob):
     """The job of `suggest`: a screen for `k` candidates of each draw, and the choice of `n` of them."""
@@ -508,6 +550,18 @@ class SuggestJob(ScreenJob):
 
     name = "suggest"
     taken: ClassVar[tuple[str, ...]] = _TAKEN  # columns of the candidates for the table
+
+    @classmethod
+    def of_batch(cls, request: SuggestRequest, **more: Any) -> Self:
+        """Return the job of a request for a batch."""
+        return cls.of(
+            request,
+            n=request.k,
+            batch=request.batch,
+            demands=request.demands,
+            reached=request.reached,
+            **more,
+        )
 
     @property
     def deviations(self) -> bool:
@@ -546,7 +600,7 @@ class SuggestJob(ScreenJob):
 
     def open(self, run: Run) -> None:
         """Open what is chosen from."""
-        self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        self.features = source_for(run, self.model, self.input, keep_columns=True)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
         self.demands.check(columns_of(self.features))
         filters = self.demands.filters.of_library(self.features)
@@ -576,7 +630,7 @@ class SuggestJob(ScreenJob):
         self.smiles, reason = self.measured.known, self.measured.reason
         yield from self._excluded_labelled(run, self.smiles, reason, self.demands.exclude_by)
         for path in self.demands.exclude:
-            found, lost = smiles_in(as_path(path), run.progress, accept_rejects=self.files[-1])
+            found, lost = smiles_in(as_path(path), run.progress, accept_rejects=self.input.accept_rejects)
             name = given_words(path) or as_path(path).name
             how = LEVEL_WORDS[self.level]
             self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by {how}")
@@ -644,16 +698,19 @@ class SuggestJob(ScreenJob):
         twins = self._twins(table)
         notes = (*self.notes, *some, *counts, *self._required(table), *twins, similar)
         self._write(run, table, self._about(found, rejected, notes))
+        rule, target, direction = self.words
         return SuggestReport(
-            self.output,
-            table,
-            self.n_ranked(found),
-            rejected,
-            *self.words,
-            left_out,
-            run.seconds,
-            notes,
-            self.inputs,
+            batch=self.output,
+            table=table,
+            rows=self.n_ranked(found),
+            rejected=rejected,
+            acquisition=rule,
+            target=target,
+            direction=direction,
+            left_out=left_out,
+            seconds=run.seconds,
+            notes=notes,
+            inputs=self.inputs,
         )
 
     @property
@@ -734,7 +791,7 @@ class SuggestJob(ScreenJob):
     @property
     def chosen_from(self) -> tuple[str, str]:
         """The library in words, and its hash."""
-        return source_words(self.files[0]), self.features.spec_hash
+        return source_words(self.input.source), self.features.spec_hash
 
     def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
         """Write the batch as its ending says."""
@@ -799,10 +856,16 @@ class SuggestJob(ScreenJob):
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
         """Return the picks, in order, and what they leave out."""
         demands = self.demands
-        limits = demands.max_similarity, demands.per_scaffold, demands.caps(columns["described"])
         smiles = columns["smiles"].to_pylist()
         alike = None if demands.same_fingerprint else self._alike(smiles)
-        diverse = Diversity(smiles, *limits, level=demands.exclude_by, alike=alike)
+        diverse = Diversity(
+            smiles,
+            max_similarity=demands.max_similarity,
+            per_scaffold=demands.per_scaffold,
+            caps=demands.caps(columns["described"]),
+            level=demands.exclude_by,
+            alike=alike,
+        )
         columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
         if not len(columns["row"]):
             return diverse
@@ -1257,12 +1320,7 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
         write_molecules(table, staged, path)
     # Nobody gave this file: nothing is said of it, and shards, which agree on files, do not know it.
     own = replace(run, output=run.work / "products", progress=Progress())
-    return source_for(own, model, path, accept_rejects=True, keep_columns=True)
-
-
-def screened_rule(rule: Acquisition) -> Acquisition:
-    """Return the rule that ranks the products of a space: draws are compared on some of them only."""
-    return acquisition_for("ucb", kappa=_DRAWN_KAPPA) if rule.needs_sample else rule
+    return source_for(own, model, Input(path, accept_rejects=True), keep_columns=True)
 
 
 def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:

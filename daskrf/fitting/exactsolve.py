@@ -24,6 +24,7 @@ from sklearn.base import clone
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.files.backend import absolute, as_path, backend, remove_quietly
 from daskrf.files.disk import crc32c_of
+from daskrf.fitting.totals import LabelledBlock
 from daskrf.gp.choice.kernelchoice import choose_kernel
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
@@ -107,8 +108,8 @@ class Fingerprints(Reduction):
     def zero(self) -> _Rows:
         return _Rows(self.n_columns, [])
 
-    def add(self, total: _Rows, block: tuple[Any, ...]) -> None:
-        total.parts.append(block[0])
+    def add(self, total: _Rows, block: LabelledBlock) -> None:
+        total.parts.append(block.phi)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> _Rows:
         parts, n_rows = (arrays["data"], arrays["indices"], arrays["indptr"]), len(arrays["indptr"]) - 1

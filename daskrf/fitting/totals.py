@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,20 @@ from daskrf.sources.sources import Block, Source, gathered
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["Labelled", "Sums", "held_bits", "of_labels"]
+__all__ = ["Labelled", "LabelledBlock", "Sums", "held_bits", "of_labels"]
+
+
+class LabelledBlock(NamedTuple):
+    """Features, targets and diagonal (None: the features determine it) of some labels."""
+
+    phi: Any
+    y: npt.NDArray[np.float64]
+    diagonal: npt.NDArray[np.float64] | None
 
 
 @dataclass(frozen=True)
 class Sums(Reduction):
-    """Reduction of blocks (features, targets, diagonal or None) by a `Summation`."""
+    """Reduction of labelled blocks by a `Summation`."""
 
     summation: Summation
     name: str = "fit"
@@ -40,8 +48,11 @@ class Sums(Reduction):
     def zero(self) -> Any:
         return self.summation.zero()
 
-    def add(self, total: Any, block: tuple[Any, ...]) -> None:
-        total.update(*(block if self.summation.columns is None else block[:1]))
+    def add(self, total: Any, block: LabelledBlock) -> None:
+        if self.summation.columns is None:
+            total.update(block.phi, block.y, block.diagonal)
+        else:
+            total.update(block.phi)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Any:
         return self.summation.restore(arrays)
@@ -83,10 +94,10 @@ class Labelled:
         """Return the chunk for some partitions."""
         return replace(self, partitions=partitions)
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[LabelledBlock]:
         y = _labels(self.labels, self.key)[1]
         for block in self._blocks():
-            yield block.phi, y[block.rows], block.diagonal
+            yield LabelledBlock(block.phi, y[block.rows], block.diagonal)
             del block  # before the next one is made
 
     def _blocks(self) -> Iterator[Block]:

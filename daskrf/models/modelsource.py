@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 
 from daskrf.errors import InputError
@@ -11,7 +10,7 @@ from daskrf.files.backend import as_list, as_path
 from daskrf.jobs.job import Run
 from daskrf.models.models import Model, feature_map_of
 from daskrf.models.toolkits import check_toolkit
-from daskrf.sources.inputs import Paths, library_of
+from daskrf.sources.inputs import Input, library_of
 from daskrf.sources.smiles import SmilesSource, planned_library
 from daskrf.sources.sources import Source, open_source
 from daskrf.storage.differences import differences
@@ -25,24 +24,21 @@ __all__ = ["source_for"]
 def source_for(
     run: Run,
     model: Model,
-    inputs: Paths | Sequence[Paths],
-    format: TableFormat | None = None,
-    fragments: str | None = None,
-    accept_rejects: bool = False,
+    input: Input,
     *,
     keep_columns: bool = False,
     empty_ok: bool = False,
 ) -> Source:
-    """Return the source of the features of `inputs` under the map of `model`.
+    """Return the source of the features of `input` under the map of `model`.
 
     Parameters
     ----------
-    inputs : path or sequence of paths
+    input : Input
         One store of fingerprints or features, or SMILES files, which are treated as the model's training
         files were. Their description and rejects go to the folder of unfinished work; a shard uses the
         description left by another one, and reads no file from end to end.
     keep_columns : bool
-        Keep all columns of the files that every one of them has, unless `format` names some.
+        Keep all columns of the files that every one of them has, unless the format names some.
     empty_ok : bool
         Whether there may be no rows, as in an empty table.
 
@@ -51,7 +47,7 @@ def source_for(
     InputError
         If a store was made with a different fingerprint or map than the model.
     """
-    inputs = as_list(inputs)
+    inputs, format = as_list(input.source), input.format
     path = as_path(inputs[0]) if len(inputs) == 1 else None
     if path is None and any(kind_of(p, missing_ok=True) for p in inputs):
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
@@ -62,10 +58,10 @@ def source_for(
             format = replace(format or TableFormat(), extra=(EVERY,))
         return SmilesSource.of(
             run.share,
-            library_of(run, planned, inputs, format, None, accept_rejects, empty_ok=empty_ok),
+            library_of(run, planned, inputs, format, None, input.accept_rejects, empty_ok=empty_ok),
             run.work,
             model.metadata["fingerprint"],
-            fragments or model.metadata["fragments"],
+            input.fragments or model.metadata["fragments"],
             feature_map_of(model),
             model.gp.one_bit_,
         )

@@ -82,7 +82,7 @@ def seconds_a_text() -> float:
     return min(seconds, 1e6) if seconds > 0 else _SECONDS
 
 
-def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[Any]:
+def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any]:
     """Return what a function gives for each text, called in a helper process.
 
     Parameters

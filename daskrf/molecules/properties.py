@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import Descriptors, rdMolDescriptors
@@ -41,7 +40,7 @@ def property_of(name: str, smiles: str) -> float:
     return float(_PROPERTIES[name](_molecule(smiles)))
 
 
-def tester(tests: tuple[Any, ...]) -> Callable[[str], int]:
+def tester(tests: Sequence[Comparison | tuple[str, str]]) -> Callable[[str], int]:
     """Return a function from a SMILES to the index of the first test that it fails, or -1.
 
     Tests are those of `daskrf.molecules.filters.Filters.computed`.

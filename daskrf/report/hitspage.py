@@ -78,8 +78,16 @@ def write_hits_page(
         labelled, left_out = labelled_of(model, model_path, targets)
         notes += [left_out] if left_out else []
         sections["The model"] = [f"{Path(model_path).name}", *words_of_model(model.metadata)]
-    shown = (b"", "") if model is None else _goodness(model, target)
-    words = Words(title or _title(table, target), summary, target, sections, command, *shown)
+    picture, caption = (b"", "") if model is None else _goodness(model, target)
+    words = Words(
+        title=title or _title(table, target),
+        summary=summary,
+        quantity=target,
+        sections=sections,
+        command=command,
+        picture=picture,
+        picture_words=caption,
+    )
     write_page(table, path, words, labelled, actives)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 from daskrf.errors import StoreError
 from daskrf.files.backend import as_list, as_path, size_of
 from daskrf.jobs.job import Run
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.sources.smiles import SmilesSource
 from daskrf.sources.sources import Source
 from daskrf.storage.differences import differences
@@ -25,9 +28,32 @@ from daskrf.tables import (
 )
 from daskrf.workers.progress import Progress
 
-__all__ = ["inputs_of", "library_of", "scan_inputs", "source_words", "tables_of"]
+__all__ = ["Input", "inputs_of", "library_of", "scan_inputs", "source_words", "tables_of"]
 
 Paths = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Input:
+    """The molecules that a command is given, and how files of them are read.
+
+    Attributes
+    ----------
+    source : path, data in memory, or a sequence of them
+        A store of fingerprints or features, files of molecules, a space, or what `daskrf.sources.given` has
+        written of data in memory.
+    format : TableFormat or None
+        The layout of the files; None: found by content.
+    fragments : {"keep", "largest", "reject"} or None
+        What to do with molecules of several fragments; None: as in the training of the model.
+    accept_rejects : bool
+        Whether files are read whose first lines are mostly not molecules.
+    """
+
+    source: Any
+    format: TableFormat | None = None
+    fragments: Fragments | None = None
+    accept_rejects: bool = False
 
 
 def scan_inputs(

@@ -227,15 +227,15 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         for r, reaction in enumerate(space.reactions)
     ]
     return CutSpace(
-        space,
-        spec,
-        list(table.number),
-        _counts_matrix(table.own, spec),
-        np.array(table.edge, np.int64),
-        list(table.reaches),
-        np.array(table.reach, np.int32),
-        np.array(table.sums).reshape(-1, len(SUMS)),
-        entries,
+        space=space,
+        spec=spec,
+        smiles=list(table.number),
+        own=_counts_matrix(table.own, spec),
+        edge=np.array(table.edge, np.int64),
+        reaches=list(table.reaches),
+        reach=np.array(table.reach, np.int32),
+        sums=np.array(table.sums).reshape(-1, len(SUMS)),
+        entries=entries,
     )
 
 
@@ -389,7 +389,7 @@ def _chained(parts: Iterable[Iterable[int]]) -> Iterable[int]:
 
 def in_helpers(
     maker: str,
-    arguments: tuple[Any, ...],
+    arguments: Sequence[Any],
     texts: Sequence[str],
     lost: Callable[[str], Any] | None = None,
     tell: Callable[[int], None] = lambda _: None,

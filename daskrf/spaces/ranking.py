@@ -210,7 +210,16 @@ def score_piece(
                     _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
                     for of, limit in zip(sums, limits, strict=True)
                 ]
-                _scan(a, b, few, bounds, best, [first[slot] for slot in range(len(parts))], left, right)
+                _scan(
+                    a=a,
+                    b=b,
+                    few=few,
+                    bounds=bounds,
+                    best=best,
+                    first=[first[slot] for slot in range(len(parts))],
+                    left=left,
+                    right=right,
+                )
 
 
 def balanced_basis(

@@ -552,13 +552,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         return position_of(path, column, names, len(names))
 
     positions = [position(target) for target in reading.targets or ()]
-    if reading.key_column is not None:
-        at = position(reading.key_column)
-    elif (found := _find_key(head, names, key)) is not None:
-        at = found
-    else:
-        free = [k for k in range(len(names)) if k not in positions]
-        at = next((k for k in free if not (key == "id" and counts_rows(head, k))), free[0] if free else 0)
+    at = _key_position(head, key, positions) if reading.key_column is None else position(reading.key_column)
     own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
     own["errors"] = reading.replicate_sem
     more = {what: position(column) for what, column in own.items() if column is not None}
@@ -597,7 +591,28 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
-    return _Given(path, head, names, reading, at, positions, scales, more, notations, usual, limits, unused)
+    return _Given(
+        path=path,
+        head=head,
+        names=names,
+        reading=reading,
+        key_position=at,
+        targets=positions,
+        scales=scales,
+        more=more,
+        notations=notations,
+        usual=usual,
+        limits=limits,
+        unused=unused,
+    )
+
+
+def _key_position(head: Head, key: str, targets: Sequence[int]) -> int:
+    """Return the column of the key: found by its name or content, or else the first that is no target."""
+    if (found := _find_key(head, head.names, key)) is not None:
+        return found
+    free = [k for k in range(len(head.names)) if k not in targets]
+    return next((k for k in free if not (key == "id" and counts_rows(head, k))), free[0] if free else 0)
 
 
 def _in_unit_of(path: PurePath, new: Scale, old: Scale) -> Scale:

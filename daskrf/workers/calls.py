@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +43,7 @@ def check_stop() -> None:
         raise _Unfinished
 
 
-def call(function: Callable[..., Any], arguments: tuple[Any, ...], asked: Callable[[], bool]) -> Outcome:
+def call(function: Callable[..., Any], arguments: Sequence[Any], asked: Callable[[], bool]) -> Outcome:
     """Call `function` unless `asked` returns true (stop requested); `check_stop` asks again within it."""
     token = _asked.set(asked)
     start = time.monotonic()
@@ -57,7 +57,7 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], asked: Callab
     return Outcome(result, time.monotonic() - start, socket.gethostname(), finished)
 
 
-def call_of_run(run: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+def call_of_run(run: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     """Call `function` on a worker for the run with this name."""
     return call(function, arguments, lambda: run in _stopped_runs)
 

@@ -15,7 +15,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -68,7 +68,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def checked_call(
-    expected: Expected, run: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+    expected: Expected, run: str, function: Callable[..., Any], arguments: Sequence[Any]
 ) -> Outcome:
     """Make a call of a run, after checking that this worker is as the driver expects.
 

@@ -29,6 +29,7 @@ from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.models.joinedlabels import kept_arrays, labels_of
 from daskrf.models.models import read_model
 from daskrf.models.modelsource import source_for
+from daskrf.sources.inputs import Input
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.smiles import planned_library
 from daskrf.storage.lock import StoreLock
@@ -126,7 +127,7 @@ def labels(root: Path) -> list[Any]:
 def smiles(root: Path) -> list[Any]:
     planned = planned_library(root / WORK)
     run = Run(root / "work", Share(Shard(0, 1)))
-    source = source_for(run, read_model(root / "model"), root / "library.smi.bz2")
+    source = source_for(run, read_model(root / "model"), Input(root / "library.smi.bz2"))
     run.agree({"rows": 3, "seed": 0})
     tables = [source.rejects(p) for p in range(len(source.partition_rows))]
     return [planned and planned.state(), source.partition_rows, tables]
@@ -224,7 +225,9 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         scan(library, rows_per_partition=25, spool=root / "spool")
         labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, LABELS).keep()
         write_checkpoint(root / WORK / "draw", {"weights": np.arange(500.0)}, {}, "draw")
-        source = source_for(Run(root / "work", Share(prepare=True)), read_model(root / "model"), library)
+        source = source_for(
+            Run(root / "work", Share(prepare=True)), read_model(root / "model"), Input(library)
+        )
         for p in range(len(source.partition_rows)):
             list(source.blocks(p))
         agree(Share(Shard(0, 1)), root / WORK / PLAN, {"rows": 3, "seed": 0})

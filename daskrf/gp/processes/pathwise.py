@@ -318,19 +318,19 @@ def fit_pathwise(
     matrix.forget()
     alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
-        matrix,
-        prior,
-        found,
-        alpha,
-        system.solution.x[:, 1].astype(np.float32),
-        variances,
-        system.scale,
-        at_bound,
-        float(system.solution.residuals.max()),
-        system.n_iterations,
-        preconditioner.landmarks,
-        preconditioner.weights((y - found.mean) / system.scale)[:, None],
-        random_state,
+        matrix=matrix,
+        prior=prior,
+        hyperparameters=found,
+        alpha=alpha,
+        ones=system.solution.x[:, 1].astype(np.float32),
+        variances=variances,
+        scale=system.scale,
+        at_bound=at_bound,
+        residual=float(system.solution.residuals.max()),
+        n_iterations=system.n_iterations,
+        landmarks=preconditioner.landmarks,
+        landmark_weights=preconditioner.weights((y - found.mean) / system.scale)[:, None],
+        random_state=random_state,
     )
 
 

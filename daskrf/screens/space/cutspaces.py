@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -137,10 +137,7 @@ def families_once(
 
 
 def _with_entries(found: CutSpace, entries: list[list[Entries]]) -> CutSpace:
-    return CutSpace(
-        *(found.space, found.spec, found.smiles, found.own, found.edge),
-        *(found.reaches, found.reach, found.sums, entries),
-    )
+    return replace(found, entries=entries)
 
 
 @functools.lru_cache(maxsize=1)
@@ -192,8 +189,15 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
     reaches = [Reach(tuple(cuts), tuple(seen), shared) for cuts, seen, shared in meta["reaches"]]
     smiles = arrays["smiles"].tobytes().decode().split("\n")
     return CutSpace(
-        *(space, spec, smiles, _csr("own", arrays, spec.n_columns), arrays["edge"]),
-        *(reaches, arrays["reach"], arrays["sums"], entries),
+        space=space,
+        spec=spec,
+        smiles=smiles,
+        own=_csr("own", arrays, spec.n_columns),
+        edge=arrays["edge"],
+        reaches=reaches,
+        reach=arrays["reach"],
+        sums=arrays["sums"],
+        entries=entries,
     )
 
 

@@ -126,7 +126,7 @@ class SpaceScreen(Job[Any]):
     seed: int
     rule: Acquisition
     maximize: bool | None
-    asked: str | int | Mapping[str, float] | None
+    asked: Any  # a target; see `daskrf.models.targets.ranked_target`
     overwrite: bool
     made: Callable[..., Any]
     page: Callable[..., Any]
@@ -378,8 +378,13 @@ class SpaceScreen(Job[Any]):
         if rule.needs_sample:
             draw = leave_draws(self.model, self.target, self.seed, run.work, 1)
         scores = ProductScores(
-            *(absolute(self.path), self.model.metadata["spec_hash"], rule, self.target, self.seed, draw),
-            std or rule.needs_std,
+            model=absolute(self.path),
+            model_hash=self.model.metadata["spec_hash"],
+            rule=rule,
+            target=self.target,
+            seed=self.seed,
+            draw=draw,
+            std=std or rule.needs_std,
         )
         return scored(run, scores, self.model, product_texts(self.cut, products))
 
@@ -548,8 +553,10 @@ class SpaceScreen(Job[Any]):
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
         pool = Pool(
-            *(self.cut, lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist()))),
-            *(self.per_block, self.excluded),
+            cut=self.cut,
+            predicted=lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist())),
+            per_block=self.per_block,
+            excluded=self.excluded,
         )
         size, climbed = 0, 0
         while True:
@@ -644,10 +651,17 @@ class SpaceScreen(Job[Any]):
         return notes
 
     def _report(self, table: pa.Table, about: dict[str, Any], notes: Sequence[str], seconds: float) -> Any:
-        direction = about["direction"]
         return self.made(
-            *(self.output, table, about["rows"], 0, None, about["acquisition"]["rule"], seconds),
-            *(about["target"], direction, tuple(notes)),
+            hits=self.output,
+            table=table,
+            rows=about["rows"],
+            rejected=0,
+            rejects=None,
+            acquisition=about["acquisition"]["rule"],
+            seconds=seconds,
+            target=about["target"],
+            direction=about["direction"],
+            notes=tuple(notes),
         )
 
 

@@ -819,7 +819,7 @@ class Store:
             return remove_stale(self.path) + sum(found)
 
 
-def _is_one_of(value: object, wanted: type | tuple[Any, ...]) -> bool:
+def _is_one_of(value: object, wanted: type | tuple[object, ...]) -> bool:
     """Return whether a value is one of those wanted, or of the wanted type and, if an integer, positive."""
     if isinstance(wanted, tuple):
         return value in wanted

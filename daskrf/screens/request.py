@@ -1,0 +1,70 @@
+"""What a screen is asked for: what to search, what to rank by, where to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from daskrf.acquisition import Acquisition
+from daskrf.molecules.structures import Level
+from daskrf.screens.passing import FilterTexts
+from daskrf.sources.inputs import Input
+
+
+@dataclass(frozen=True)
+class SpaceOptions:
+    """What is asked of the products of a space alone; see `screen`."""
+
+    within: Mapping[str, Sequence[float | None]] | None = None
+    per_block: int | None = None
+    rough: str | None = None
+    rough_components: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenRequest:
+    """What `screen`, `suggest` and `found` ask of a library or a space.
+
+    Attributes
+    ----------
+    model : Path
+    input : Input
+        The library or the space.
+    output : Path
+    k : int
+        Number of molecules.
+    rule : Acquisition
+        What ranks them.
+    maximize : bool or None
+        Whether large values are good; None: the model knows.
+    target : str, int, dict, sequence of them, or None
+        As in `screen`; `suggest` takes several.
+    std : {"candidates", "all", "none"}
+        Which molecules get standard deviations.
+    seed : int
+        Of posterior samples.
+    shortlist : float or None
+        Fraction of a library, or number of products, that is ranked in full.
+    overwrite : bool
+    filters : FilterTexts
+    exclude_labelled : bool
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}
+    products : SpaceOptions
+    """
+
+    model: PurePath
+    input: Input
+    output: PurePath
+    k: int
+    rule: Acquisition
+    maximize: bool | None = None
+    target: str | int | Mapping[str, float] | Sequence[str | int] | None = None
+    std: str = "candidates"
+    seed: int = 0
+    shortlist: float | None = None
+    overwrite: bool = False
+    filters: FilterTexts = field(default_factory=FilterTexts)
+    exclude_labelled: bool = False
+    exclude_by: Level = "tautomer"
+    products: SpaceOptions = SpaceOptions()
