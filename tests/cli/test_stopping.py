@@ -85,7 +85,7 @@ class Program:
     def end(self):
         """Return the exit code and what was said since."""
         said = self.process.stderr.read()
-        return self.process.wait(timeout=60), said
+        return self.process.wait(timeout=240), said
 
     def __enter__(self):
         return self

@@ -99,7 +99,7 @@ def write_inputs(data: Path, directory: Path) -> tuple[Path, Path]:
     return library, labels
 
 
-def await_true(condition: Callable[[], object], seconds: float = 120) -> None:
+def await_true(condition: Callable[[], object], seconds: float = 400) -> None:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while not condition():

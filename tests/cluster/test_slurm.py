@@ -72,7 +72,7 @@ class Strikes(threading.Thread):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.join(timeout=30)
+        self.join(timeout=240)
 
 
 MID_WRITE, MID_FOLD = ("fp/_commits/*.json", 2), (".model.daskrf/level-0-*/_arrays.json", 2)

@@ -26,7 +26,7 @@ def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
 def client() -> Iterator[Client]:
     """Two worker processes."""
     with (
-        dask.config.set({"daskrf.wait-for-workers": 60.0}),
+        dask.config.set({"daskrf.wait-for-workers": 300.0}),
         local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client,
     ):
         yield client

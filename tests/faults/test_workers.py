@@ -148,7 +148,7 @@ def test_a_cluster_shrinks_and_grows(done: Path, inputs: tuple[Path, Path], tmp_
 
 def test_a_slow_restart_is_waited_for(tmp_path: Path, inputs: tuple[Path, Path], done: Path) -> None:
     """Dask's own limit, after which a local cluster drops a worker for good, would end this run."""
-    settings = {"distributed.deploy.lost-worker-timeout": "1ms", "daskrf.wait-for-workers": 60.0}
+    settings = {"distributed.deploy.lost-worker-timeout": "1ms", "daskrf.wait-for-workers": 300.0}
     with (
         dask.config.set(settings),
         local_cluster(n_workers=1, memory_limit="3GiB", dashboard=False) as client,

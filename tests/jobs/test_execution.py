@@ -236,7 +236,7 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
             else:
                 assert libraries_of(client) == LIBRARIES
                 os.kill(pid, signal.SIGCONT)
-            fetching.join(30)
+            fetching.join(240)
             assert not fetching.is_alive()
     assert found[0] == pid
     assert isinstance(found[1], WorkerError)
@@ -302,7 +302,7 @@ def test_a_newer_client_does_not_hold_an_older_one_up(client: Client) -> None:
     """What waits for results runs in the loop of the client that was given."""
     release, waited = threading.Event(), []
     with Client(client.scheduler.address, security=client.security, set_as_default=True) as newer:
-        newer.loop.add_callback(lambda: waited.append(release.wait(60)))
+        newer.loop.add_callback(lambda: waited.append(release.wait(300)))
         try:
             assert [r for _, r in run_tasks(_square, [Task("older", (3,))], client)] == [9]
         finally:

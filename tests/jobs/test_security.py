@@ -138,7 +138,7 @@ def test_only_who_has_the_certificates_joins_a_local_cluster(tmp_path: Path) -> 
 
 
 async def _greet(address: str, security: Security) -> None:
-    comm = await distributed.comm.connect(address, timeout=10, **security.get_connection_args("client"))
+    comm = await distributed.comm.connect(address, timeout=120, **security.get_connection_args("client"))
     await comm.write({"op": "identity", "reply": True})
     assert (await comm.read())["type"] == "Scheduler"
     await comm.close()
@@ -151,7 +151,7 @@ from distributed.protocol.pickle import dumps
 
 async def ask():
     try:
-        async with rpc(sys.argv[1], timeout=60) as scheduler:
+        async with rpc(sys.argv[1], timeout=300) as scheduler:
             answer = await scheduler.run_function(function=dumps(os.getuid), args=dumps(()), kwargs=dumps({}))
         return f"a function ran as uid {answer['result']}"
     except PermissionError:
