@@ -12,29 +12,6 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.quantities import MAX_COUNT
 
-__all__ = [
-    "MAX_COUNT",
-    "as_csr",
-    "as_dense",
-    "as_matrix",
-    "as_rows",
-    "check_bits",
-    "check_columns_of",
-    "check_counts",
-    "check_finite",
-    "check_rows_to_fit",
-    "check_weights",
-    "column_slice",
-    "learn_columns",
-    "n_bytes",
-    "narrowed",
-    "row_slice",
-    "row_sums",
-    "scaled_values",
-    "squared_norms",
-    "unpack_bits",
-]
-
 _BITS = 2**32  # that RDKit's vectors have at most
 
 

@@ -11,9 +11,6 @@ from types import TracebackType
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ONE_BLAS_THREAD", "blas_threads_for", "processors"]
-
-
 _ALONE = 2048  # rows
 
 

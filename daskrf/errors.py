@@ -7,23 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = [
-    "ROW",
-    "CalibrationWarning",
-    "DaskrfError",
-    "InputError",
-    "MemoryLimitError",
-    "OptionError",
-    "OtherPlanError",
-    "RejectWarning",
-    "StoreError",
-    "WorkerError",
-    "check_type",
-    "counted_from",
-    "printable",
-    "renumbered",
-]
-
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
 """How messages name a row: by its position in the input of a function."""
 

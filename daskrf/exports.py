@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["declared", "lazy"]
-
 
 def declared(package: str, kind: type) -> dict[str, Any]:
     """Return all classes derived from `kind`, by name.

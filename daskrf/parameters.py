@@ -12,17 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
-__all__ = [
-    "GIVEN",
-    "Command",
-    "Option",
-    "Parameter",
-    "description_of",
-    "parameters_of",
-    "summary_of",
-    "without_python",
-]
-
 GIVEN: Final = object()
 """Stands in for a default where the user must give a value."""
 

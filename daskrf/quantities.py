@@ -6,18 +6,6 @@ from collections.abc import Sequence
 
 from daskrf.errors import printable
 
-__all__ = [
-    "DESCRIPTORS",
-    "MAX_COUNT",
-    "amount",
-    "duration",
-    "either",
-    "features_words",
-    "format_bytes",
-    "is_number",
-    "listed",
-]
-
 DESCRIPTORS = "descriptors"
 """Name of the columns that hold numbers of any size, not counts: a kernel of their own is for them."""
 MAX_COUNT = 65_535

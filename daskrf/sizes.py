@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["register"]
-
 
 def register(sizeof: Any) -> None:
     """Register sizes for SciPy's compressed arrays and for GCXS and COO of pydata/sparse.

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from daskrf.acquisition.rule import Acquisition, Array
 
-__all__ = ["Believer"]
-
 
 class Believer:
     """Scores of some candidates, given the picks so far.

@@ -8,8 +8,6 @@ from typing import ClassVar
 from daskrf.acquisition.rule import Acquisition, Array
 from daskrf.errors import OptionError
 
-__all__ = ["ConfidenceBound"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceBound(Acquisition):
@@ -44,6 +42,5 @@ class ConfidenceBound(Acquisition):
             )
 
     def score(self, gain: Array, std: Array | None) -> Array:
-        """See `Acquisition`."""
         assert std is not None
         return gain + self.kappa * std

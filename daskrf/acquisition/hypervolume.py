@@ -18,8 +18,6 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.acquisition.rule import Array
 
-__all__ = ["HypervolumeGain", "Undominated", "directions", "on_front", "reference_point", "scalarized"]
-
 _CHUNK = 64  # candidates that are looked at again together
 _ENTRIES = 4_000_000  # numbers of candidates times boxes at a time
 _BELOW = 0.1  # of the extent of the front that the reference point lies below it

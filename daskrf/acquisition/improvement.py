@@ -14,13 +14,6 @@ from scipy.special import erfcx, log_ndtr
 from daskrf.acquisition.rule import Acquisition, Array
 from daskrf.errors import InputError
 
-__all__ = [
-    "ExpectedImprovement",
-    "ProbabilityOfImprovement",
-    "log_expected_improvement",
-    "log_probability_of_improvement",
-]
-
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -36,11 +29,9 @@ class _Improvement(Acquisition):
     margin: float = 0.0
 
     def with_best(self, best: float) -> Self:
-        """See `Acquisition`."""
         return self if self.best is not None else replace(self, best=best)
 
     def score(self, gain: Array, std: Array | None) -> Array:
-        """See `Acquisition`."""
         if self.best is None:
             raise InputError(f"acquisition {self.name!r} needs the best y known so far: pass best.")
         return type(self).logarithm(gain - self.sign * self.best - self.margin, std)

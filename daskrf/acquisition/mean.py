@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from daskrf.acquisition.rule import Acquisition, Array
 
-__all__ = ["Greedy", "Thompson"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(Acquisition):
@@ -28,7 +26,6 @@ class Greedy(Acquisition):
     name: ClassVar[str] = "greedy"
 
     def score(self, gain: Array, std: Array | None) -> Array:
-        """See `Acquisition`."""
         return gain
 
 

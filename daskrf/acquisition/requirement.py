@@ -14,8 +14,6 @@ from scipy.special import log_ndtr
 
 from daskrf.acquisition.rule import Acquisition, Array
 
-__all__ = ["Requirement", "weighed"]
-
 _LEAST = 1e-12  # of a probability that divides
 
 

@@ -19,8 +19,6 @@ from daskrf.exports import declared
 from daskrf.parameters import Parameter, parameters_of
 from daskrf.quantities import either
 
-__all__ = ["Acquisition", "Array", "acquisition_for", "parameters_of_rules", "rules"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from daskrf.cli.signals import Signals
 from daskrf.commands import summaries
 from daskrf.errors import DaskrfError, OptionError, printable
 
-__all__ = ["main", "run"]
-
 OK, FAILED, USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
 _HELP = """Gaussian processes over ultra-large molecular libraries.

@@ -29,8 +29,6 @@ from daskrf.sources.given import taking_data
 from daskrf.storage.kinds import kind_of
 from daskrf.workers.clients import client_of
 
-__all__ = ["command_of", "commands"]
-
 _AS_IN = re.compile(r"As in `(\w+)`")
 
 

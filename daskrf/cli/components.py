@@ -26,8 +26,6 @@ from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_o
 from daskrf.quantities import either
 from daskrf.storage.kinds import kind_of
 
-__all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
-
 _FEATURES = "Random features"
 _EXACT = "Exact process"
 _WIDEST = 100  # maximum line length in characters, on terminals that wide

@@ -14,8 +14,6 @@ from daskrf.workers.progress import Progress
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-__all__ = ["LineProgress", "TerminalProgress", "make_progress", "shown"]
-
 _SECONDS_BETWEEN_LINES = 5.0
 _LONGEST_LINE = 5_000  # characters of a printed line, which may contain text from files
 

@@ -14,18 +14,6 @@ import click
 
 from daskrf.parameters import GIVEN, Option, Parameter, without_python
 
-__all__ = [
-    "Argument",
-    "Command",
-    "Converted",
-    "SectionOption",
-    "Session",
-    "debug_option",
-    "option_of",
-    "typed",
-    "where_option",
-]
-
 CLUSTER = "Where it runs (default: every processor of this machine)"
 _SHORT = {"output": "-o", "n_components": "-M"}
 

@@ -22,8 +22,6 @@ from daskrf.workers.clusters import QueuedClient, worker_memory, worker_threads
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["at_work"]
-
 _START_SECONDS = 30.0  # before the user hears that workers take long to start
 
 Shown = LineProgress | TerminalProgress

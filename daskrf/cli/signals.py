@@ -11,8 +11,6 @@ from typing import Any
 
 from daskrf.cli.options import Session
 
-__all__ = ["Signals"]
-
 _STOPPING = "Stopping after the partitions in hand; press Ctrl-C again to stop at once."
 
 

@@ -55,8 +55,6 @@ from daskrf.tables.values.repeats import Repeats, notes_on_repeats, one_of_each
 from daskrf.tables.values.values import BY_CELLS, Scale, limits_in, scales_in
 from daskrf.workers.progress import Progress
 
-__all__ = ["AddReport", "add"]
-
 Paths = str | os.PathLike[str]
 Key = Literal["smiles", "id"]
 

@@ -20,8 +20,6 @@ from daskrf.spaces.spacefiles import read_space
 from daskrf.spaces.synthons import check_spec
 from daskrf.workers.progress import Progress
 
-__all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]
-
 CLI = Command(
     "daskrf check-space real_space/ --radius 2",
     step=10,

@@ -84,8 +84,6 @@ from daskrf.tables.values.order import ordinals
 from daskrf.tables.values.repeats import Repeats
 from daskrf.workers.progress import Progress, Within
 
-__all__ = ["EvaluationReport", "evaluate"]
-
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 Predictions = Array  # means and standard deviations, shape (2, n)

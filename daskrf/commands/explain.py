@@ -30,8 +30,6 @@ from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded, refuse_others
 
-__all__ = ["ExplainReport", "explain"]
-
 Paths = str | os.PathLike[str]
 Array = npt.NDArray[np.float64]
 

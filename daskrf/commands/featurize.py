@@ -42,8 +42,6 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.workers.progress import Progress
 
-__all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
-
 CLI = Command(
     "daskrf featurize real.fingerprints -o real.features -M 8192",
     step=2,
@@ -265,11 +263,9 @@ class FeaturizeStage:
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Maker`."""
         return self.source.seconds_per_row
 
     def make(self, partition: int) -> CommitRecord:
-        """See `Maker`."""
         store = opened(FeatureStore, self.path, self.spec_hash)
         parts = store.parts(partition)
         tables = [self.source.store.read_rows(p)[own] for p, own in parts]

@@ -39,8 +39,6 @@ from daskrf.tables import Library, TableFormat
 from daskrf.tables.formats import BATCH_ROWS
 from daskrf.workers.progress import Progress
 
-__all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
-
 Paths = str | os.PathLike[str]
 
 CLI = Command(
@@ -345,7 +343,6 @@ class FingerprintStage:
     seconds_per_row: float = 3e-4
 
     def make(self, partition: int) -> CommitRecord:
-        """See `Maker`."""
         store, library, fingerprinter = _opened(self.path, self.spec_hash)
         blocks, tables, rejects, counts = [], [], [], {"empty": 0, "saturated": 0}
         for block, table, rejected in fingerprints_of(

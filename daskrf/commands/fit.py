@@ -89,17 +89,6 @@ from daskrf.tables.values.repeats import Repeats
 from daskrf.tables.values.values import Scale, is_concentration
 from daskrf.workers.progress import Progress
 
-__all__ = [
-    "FitReport",
-    "fit",
-    "job_of_fit",
-    "key_by_default",
-    "need_of_labels",
-    "need_of_solve",
-    "need_of_sums",
-    "size_of_sums",
-]
-
 Direction = Literal["maximize", "minimize"]
 Key = Literal["id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"]
 ProcessName = Literal["auto", "exact", "features"]

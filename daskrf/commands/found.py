@@ -55,8 +55,6 @@ from daskrf.spaces.spacefiles import space_among
 from daskrf.tables import TableFormat, file_words
 from daskrf.workers.progress import Progress
 
-__all__ = ["FoundReport", "found"]
-
 Paths = str | os.PathLike[str]
 Ratio = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
@@ -250,7 +248,6 @@ class _Found(SuggestJob):
         self.n_draws = min(self.n, most or self.n)
 
     def open(self, run: Run) -> None:
-        """See `SuggestJob`."""
         self.features = source_for(run, self.model, self.input)
         self._check_k(sum(self.features.partition_rows))
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
@@ -272,7 +269,6 @@ class _Found(SuggestJob):
         return excluded
 
     def need(self) -> Need:
-        """See `ScreenJob`."""
         return ScreenJob.need(self)
 
     def search(self, run: Run) -> Search:
@@ -291,7 +287,6 @@ class _Found(SuggestJob):
 
     @property
     def n_kept(self) -> int:
-        """See `ScreenJob`."""
         return self.n_kept_of_each * self.n_draws
 
     def _tails(self) -> TailCounts:
@@ -396,7 +391,7 @@ class _SpaceFound(_Found):
     n_drawn: int = 0
 
     def open(self, run: Run) -> None:
-        """See `SuggestJob`: cut the space."""
+        """Cut the space."""
         screen = self.screen
         if ranks_itself(self.model, self.target):
             screen.rule = acquisition_for("greedy")
@@ -425,29 +420,29 @@ class _SpaceFound(_Found):
         self.notes = (*self.notes, f"{n:,} of {amount(there, 'labels')} lie within the limits, and count")
 
     def need(self) -> Need:
-        """See `Job`: what the screen needs; `finish` checks what the draws do."""
+        """What the screen needs; `finish` checks what the draws do."""
         return self.screen.need()
 
     def pieces(self, run: Run) -> list[Pieces]:
-        """See `Job`: those of the screen."""
+        """Those of the screen."""
         return self.screen.pieces(run)
 
     @property
     def n_kept_of_each(self) -> int:
-        """See `_Found`: all."""
+        """All drawn values."""
         return max(1, self.n_drawn)
 
     def n_ranked(self, found: Found) -> int:
-        """See `SuggestJob`: all products."""
+        """All products."""
         return self.screen.n_distinct
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """See `SuggestJob`: a space is not a file of molecules."""
+        """A space is not a file of molecules."""
         return ()
 
     def finish(self, run: Run, made: int) -> Any:
-        """See `Job`: draw, look below, and count."""
+        """Draw, look below, and count."""
         screen = self.screen
         row, whole = screen.ranked(run)
         first = row[: screen.first]
@@ -486,11 +481,9 @@ class _SpaceFound(_Found):
         return _Below(sign * columns["mean"][free], columns["std_y"][free], distinct * weight[free])
 
     def beyond(self, draw: int) -> Callable[[float], float]:
-        """See `_Found`."""
         return self.below.better(draw)
 
     def said(self, below: float) -> list[str]:
-        """See `_Found`."""
         by = "means" if self.screen.ranks_itself else f"{self.screen.rule.name} in a rough ranking"
         drawn = f"drawn were the best {amount(self.n_drawn, 'molecules')} without labels by {by}"
         if not len(self.below.mean):

@@ -11,8 +11,6 @@ from daskrf.features.featuremap import SYMBOLS, FeatureMap, known_maps
 from daskrf.parameters import Command
 from daskrf.report.tabulation import text_table
 
-__all__ = ["MapTable", "maps"]
-
 CLI = Command("daskrf maps landmarks", step=8)
 
 

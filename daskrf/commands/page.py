@@ -28,8 +28,6 @@ from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.workers.progress import Progress
 
-__all__ = ["PageReport", "page"]
-
 Paths = str | os.PathLike[str]
 
 _SHOWN = ("model", "model_name", "target", "direction", "source", "library")  # of what hits say of themselves

@@ -45,8 +45,6 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables import Library, TableFormat, sample_rows
 from daskrf.workers.progress import Progress
 
-__all__ = ["PlanReport", "StageCost", "plan"]
-
 CLI = Command(
     "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000",
     step=9,

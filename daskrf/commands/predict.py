@@ -41,8 +41,6 @@ from daskrf.tables import TableFormat, lay_out
 from daskrf.tables.frames import INDEX, InputIndex
 from daskrf.workers.progress import Progress
 
-__all__ = ["PredictReport", "PredictStage", "predict"]
-
 Paths = str | os.PathLike[str]
 
 CLI = Command(
@@ -112,7 +110,6 @@ class PredictReport(OfInput):
     index: InputIndex | None = field(default=None, repr=False)
 
     def with_index(self, index: InputIndex) -> Self:
-        """See `OfInput`."""
         return replace(super().with_index(index), index=index)
 
     def to_pandas(self) -> Any:
@@ -437,7 +434,6 @@ class PredictStage:
     name: str = "predict"
 
     def make(self, partition: int) -> CommitRecord:
-        """See `Maker`."""
         model = open_model(self.model, self.model_hash, statistics=self.std)
         parts = []
         for block in self.source.blocks(partition):

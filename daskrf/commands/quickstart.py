@@ -43,8 +43,6 @@ from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.workers.execution import Task, run_tasks
 from daskrf.workers.progress import Progress
 
-__all__ = ["QuickstartReport", "quickstart"]
-
 _N_BEST = 100
 _MOLECULES, _LABELLED = 20_000, 2_000
 

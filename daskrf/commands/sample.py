@@ -32,8 +32,6 @@ from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
 from daskrf.workers.progress import Progress
 
-__all__ = ["SampleReport", "sample"]
-
 By = Literal["products", "reactions"]
 
 CLI = Command(

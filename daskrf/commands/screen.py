@@ -59,8 +59,6 @@ from daskrf.storage.tablefiles import beside, check_ending
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
 
-__all__ = ["ScreenReport", "screen"]
-
 Paths = str | os.PathLike[str]
 Std = Literal["candidates", "all", "none"]
 
@@ -856,7 +854,6 @@ class Hits:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
         return {**self.top.arrays(), "n_scored": np.array(self.n_scored)}
 
 
@@ -978,7 +975,6 @@ class Found(Hits):
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
         tops = {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
         return {**tops, "counts": np.array([self.n_scored, self.n_tested, self.n_labelled, *self.left_out])}
 
@@ -1045,7 +1041,6 @@ class PassingSearch(Search):
         return np.concatenate(passed) if passed else np.zeros(0, np.int64)
 
     def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """See `Search`."""
         if not len(block.rows):
             return np.empty(0)
         scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)

@@ -7,8 +7,6 @@ import os
 from daskrf.parameters import Command
 from daskrf.storage import inspection
 
-__all__ = ["status"]
-
 CLI = Command("daskrf status real.fingerprints", step=6)
 
 

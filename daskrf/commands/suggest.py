@@ -85,8 +85,6 @@ from daskrf.storage.tablefiles import PARQUET, beside, check_ending, write_molec
 from daskrf.tables import TableFormat, given_words
 from daskrf.workers.progress import Progress
 
-__all__ = ["SuggestReport", "suggest"]
-
 Paths = str | os.PathLike[str]
 Batch = Literal["ranked", "believer"]
 Std = Literal["candidates", "all"]
@@ -565,7 +563,7 @@ class SuggestJob(ScreenJob):
 
     @property
     def deviations(self) -> bool:
-        """See `ScreenJob`: probabilities take deviations of all molecules."""
+        """Probabilities take deviations of all molecules."""
         return super().deviations or bool(self.requirements)
 
     @property
@@ -575,7 +573,7 @@ class SuggestJob(ScreenJob):
 
     @property
     def n_kept(self) -> int:
-        """See `ScreenJob`: candidates are counted in `k` already."""
+        """Candidates are counted in `k` already."""
         return self.k * self.n_draws
 
     @property
@@ -656,7 +654,7 @@ class SuggestJob(ScreenJob):
         return Need(need.worker, need.held, more, need.finish, need.disk)
 
     def search(self, run: Run) -> Search:
-        """See `ScreenJob`: candidates that pass."""
+        """Candidates that pass."""
         plain = super().search(run)
         own = {**vars(plain), "k": self.k, "name": self.name}
         return Candidates(**own, requirements=self.requirements, usual=self.usual)
@@ -817,7 +815,7 @@ class SuggestJob(ScreenJob):
         return columns
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
-        """See `ScreenJob`; all candidates are kept, with what a joint choice takes."""
+        """All candidates are kept, with what a joint choice takes."""
         columns, own = top.arrays(), {}
         score = columns.pop("score")
         own["phi"], own["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
@@ -994,11 +992,10 @@ class FrontJob(SuggestJob):
 
     @property
     def rough(self) -> bool:
-        """See `ScreenJob`: the landmarks of one target do not know the others."""
+        """The landmarks of one target do not know the others."""
         return False
 
     def read(self) -> None:
-        """See `ScreenJob`."""
         self.model = read_model(self.path, statistics=True)
         assert isinstance(self.asked, Sequence)
         self.places = _places(self.model, self.asked)
@@ -1042,23 +1039,21 @@ class FrontJob(SuggestJob):
         )
 
     def plan(self, run: Run) -> None:
-        """See `SuggestJob`."""
         super().plan(run)
         self.n_draws = _WAYS + len(self.places)
         self.k = math.ceil(n_candidates(self.n) / self.n_draws) + 8
 
     @property
     def spec(self) -> dict[str, Any]:
-        """See `SuggestJob`."""
         return {**super().spec, "targets": self.names, "signs": self.signs, "reference": self.floor.tolist()}
 
     @property
     def usual(self) -> float:
-        """See `SuggestJob`: that of the reference point."""
+        """That of the reference point, which is zero."""
         return 0.0
 
     def search(self, run: Run) -> Search:
-        """See `ScreenJob`: candidates that reach far in many directions."""
+        """Candidates that reach far in many directions."""
         assert self.measured is not None
         best = self.front.max(axis=0, initial=-np.inf) - self.floor
         spread = np.nanstd(self.measured.parts[:, list(self.places)], axis=0)
@@ -1068,11 +1063,10 @@ class FrontJob(SuggestJob):
 
     @property
     def one_by_one(self) -> bool:
-        """See `SuggestJob`."""
         return True
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
-        """See `SuggestJob`; also whether each candidate is on the predicted front of the library.
+        """Also whether each candidate is on the predicted front of the library.
 
         What dominates a candidate reaches farther in every direction, so that it is a candidate itself.
         """
@@ -1117,12 +1111,11 @@ class FrontJob(SuggestJob):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """See `SuggestJob`."""
         aims = (f"{'large' if s > 0 else 'small'} {n}" for n, s in zip(self.names, self.signs, strict=True))
         return "expected hypervolume improvement", " and ".join(aims), "each"
 
     def _required(self, table: pa.Table) -> list[str]:
-        """See `SuggestJob`; also how many molecules are on the predicted front."""
+        """Also how many molecules are on the predicted front."""
         n = table["on_front"].to_pylist().count("yes")
         said = (
             f"on the predicted front: {n:,} of the batch (on_front); no other molecule without labels is "
@@ -1132,7 +1125,6 @@ class FrontJob(SuggestJob):
         return [among, *super()._required(table), said]
 
     def _why(self, columns: dict[str, Any], rank: npt.NDArray[np.int64], pick: int) -> str:
-        """See `SuggestJob`."""
         number = columns["round"].get(pick)
         if number is None:
             return "adds nothing in any draw, but reaches farthest of the rest"
@@ -1161,7 +1153,7 @@ class SpaceSuggestJob(SuggestJob):
     of_screen: tuple[str, ...] = ()
 
     def open(self, run: Run) -> None:
-        """See `SuggestJob`: cut the space."""
+        """Cut the space."""
         screen = self.screen
         if self.maximizes_draws:
             screen.rule, screen.seed, screen.n_draws = self.rule, self.seed, self.n_draws
@@ -1199,20 +1191,19 @@ class SpaceSuggestJob(SuggestJob):
         return self.n * (4 if self.demands.different else 1) + self.n // 4 + 8
 
     def need(self) -> Need:
-        """See `Job`: what the screen needs; `look` checks what the choice does."""
+        """What the screen needs; `look` checks what the choice does."""
         return self.screen.need()
 
     def pieces(self, run: Run) -> list[Pieces]:
-        """See `Job`: those of the screen."""
+        """Those of the screen."""
         return self.screen.pieces(run)
 
     def finish(self, run: Run, made: int) -> Any:
-        """See `SuggestJob`."""
         self.look(run)
         return super().finish(run, made)
 
     def look(self, run: Run) -> None:
-        """See `SuggestJob`: the best products become a file, the library to choose from."""
+        """The best products become a file, the library to choose from."""
         if self.n_asked != self.screen.k:
             if self.n_asked:
                 for pieces in self.screen.pieces(run):
@@ -1241,7 +1232,6 @@ class SpaceSuggestJob(SuggestJob):
         self.passing = Passing(self.features, self.demands.filters.of_library(self.features))
 
     def deepen(self, found: Found) -> bool:
-        """See `SuggestJob`."""
         full = any(len(top) == top.k for top in found.tops)
         if self.maximizes_draws and full and not self.whole and self.k < _DEEPEST * self.asked_first:
             self.k = self.screen.k = _DEEPER * self.k
@@ -1255,25 +1245,23 @@ class SpaceSuggestJob(SuggestJob):
 
     @property
     def chosen_from(self) -> tuple[str, str]:
-        """See `SuggestJob`: the space."""
+        """The space."""
         return self.screen.source.name, self.screen.space.digest
 
     @property
     def n_looked_at(self) -> int:
-        """See `SuggestJob`."""
         return self.screen.k
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """See `SuggestJob`: a space is not a file of molecules."""
+        """A space is not a file of molecules."""
         return ()
 
     def n_ranked(self, found: Found) -> int:
-        """See `SuggestJob`: all products."""
+        """All products."""
         return self.screen.n_distinct
 
     def ranked_words(self, found: Found) -> list[str]:
-        """See `SuggestJob`."""
         by = f"the best {len(self.products):,} products by {_words_of(self.screen.rule)}"
         if self.rule.needs_sample and (self.whole or (self.maximizes_draws and self.k <= self.screen.k)):
             how = "each draw was maximized over all products"
@@ -1287,18 +1275,17 @@ class SpaceSuggestJob(SuggestJob):
         return [*dict.fromkeys(self.screen.notes), *self.of_screen, how, *weighed]
 
     def refused_words(self, found: Found) -> str:
-        """See `SuggestJob`."""
         number = len(self.products)
         return f"all {number:,} of the space" if self.whole else f"the best {number:,} of the space"
 
     def _left_out(self, found: Found, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
-        """See `SuggestJob`; the screen has left out structures."""
+        """The screen has left out structures."""
         others = ", or of a file to leave out" if self.demands.exclude else ""
         own = {f"a labelled molecule{others}": self.products.n_excluded}
         return {**own, **super()._left_out(found, columns, diverse)}
 
     def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:
-        """See `SuggestJob`; with the columns of products."""
+        """With the columns of products."""
         table, words = super()._table(columns, picks)
         own = self.products.table(None).take(table["row"])
         table = table.select(range(table.column_names.index("why") + 1))
@@ -1348,7 +1335,7 @@ class Candidates(PassingSearch):
     usual: float = 0.0
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """See `Search`; weighed by the probability of what is required, which is a column."""
+        """Weighed by the probability of what is required, which is a column."""
         scores, columns = self.unweighed(model, block)
         if not self.requirements:
             return scores, columns
@@ -1378,11 +1365,11 @@ class FrontCandidates(Candidates):
 
     @property
     def ranks_by_draws(self) -> bool:
-        """See `Search`: no; draws compare the candidates."""
+        """False: draws compare the candidates."""
         return False
 
     def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """See `Candidates`: a score for each direction."""
+        """A score for each direction."""
         means = [
             predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]
             for target in targets_in(self.target)

@@ -31,8 +31,6 @@ from daskrf.storage.stores.store import KIND_NAMES, Store
 from daskrf.tables import Library
 from daskrf.workers.progress import Progress
 
-__all__ = ["VerifyReport", "verify"]
-
 Paths = str | os.PathLike[str]
 
 CLI = Command("daskrf verify real.fingerprints --repair", step=7, workers_with="repair")

@@ -18,8 +18,6 @@ from rdkit.Chem import rdChemReactions
 
 from daskrf.errors import InputError
 
-__all__ = ["CUTS", "LINKAGES", "Slot", "Synthon", "load_blocks", "load_slot"]
-
 # What each reactive group becomes. {d} is the bond number; a group must match a block exactly once.
 CUTS = {
     "acid": "[CX3;!R:1](=[O:2])[OX2H1]>>[{d}*][C:1]=[O:2]",

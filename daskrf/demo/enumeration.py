@@ -37,8 +37,6 @@ from daskrf import seeds
 from daskrf.demo.building_blocks import Slot, load_slot
 from daskrf.errors import InputError
 
-__all__ = ["RECIPES", "Permutation", "Product", "Reactants", "ReactionLibrary", "Recipe", "enumerate_to_file"]
-
 _CHUNK = 4096
 _ROUNDS = 6
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -35,8 +35,6 @@ from rdkit.Chem import rdMolDescriptors
 
 from daskrf.errors import InputError
 
-__all__ = ["PAIRS", "SPANS", "TERMS", "Term", "score", "score_molecule"]
-
 
 @dataclass(frozen=True)
 class Term:

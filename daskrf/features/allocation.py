@@ -14,8 +14,6 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.features.variances import Moments, same_block_pairs
 
-__all__ = ["Allocation", "BestSizes", "SeriesErrors", "incremental", "optimal_allocation"]
-
 MOST_DEGREES = 64
 """Largest degree that is tried."""
 

@@ -14,8 +14,6 @@ from daskrf.arrays import squared_norms
 from daskrf.features.selection import distinct_rows, farthest_points
 from daskrf.features.variances import on_own_columns
 
-__all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids", "squared_distances"]
-
 CANDIDATES = 10_000
 """Most random rows that centroids are chosen from."""
 

@@ -20,8 +20,6 @@ from daskrf.features.projections import refuse_overflow
 from daskrf.kernels.composition import Composition
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
-__all__ = ["CompositionFeatures"]
-
 _STEP = 64
 """Features of an inner map are made in multiples of this number: some maps cannot make only a few."""
 

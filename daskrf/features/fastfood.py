@@ -20,14 +20,6 @@ from daskrf.features.featuremap import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
 
-__all__ = [
-    "BLOCKS",
-    "LEAST",
-    "SCRATCH",
-    "FastfoodFeatures",
-    "check_width",
-]
-
 LEAST = 64
 """Least length of blocks of orthogonal directions: the directions of shorter blocks are less uniform."""
 

@@ -23,24 +23,6 @@ from daskrf.exports import declared
 from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
 
-__all__ = [
-    "DTYPES",
-    "SYMBOLS",
-    "FeatureMap",
-    "MapFacts",
-    "brief_state",
-    "check_count",
-    "default_map",
-    "from_state",
-    "is_number",
-    "known_maps",
-    "map_key",
-    "parameter_words",
-    "resized",
-    "same_but_for_size",
-    "undecided",
-]
-
 DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 

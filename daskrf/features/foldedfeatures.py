@@ -17,8 +17,6 @@ from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.kernels.folding import Folded, check_size, folded_columns, folded_rows
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["FoldedFeatures"]
-
 
 @dataclass(eq=False, repr=False)
 class FoldedFeatures(FeatureMap):

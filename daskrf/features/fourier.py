@@ -26,8 +26,6 @@ from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
 from daskrf.kernels.metric import known_columns
 from daskrf.quantities import format_bytes
 
-__all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "scale_of", "uniform"]
-
 LARGEST_NORM = 1e5
 """Length scales that a row may be long: its phases, in single precision, are then exact to a hundredth."""
 

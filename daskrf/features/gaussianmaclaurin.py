@@ -25,8 +25,6 @@ from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
 
-__all__ = ["GaussianMaclaurinFeatures"]
-
 SAMPLE = 2000
 """Number of rows that the centre is the mean of."""
 

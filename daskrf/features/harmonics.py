@@ -20,8 +20,6 @@ from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degree
 from daskrf.features.projections import refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
-__all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]
-
 _PHASES = 2**16  # as many as stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
 _NOTHING = 2.0**-60  # shares of a kernel's value below this get no features

@@ -14,8 +14,6 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_counts, check_weights, n_bytes
 from daskrf.engine import TILE, Hashes, Rows, engine
 
-__all__ = ["Hashing", "TanimotoHash", "TanimotoParities", "leading_bits", "normal_levels"]
-
 Hashing = Literal["minwise", "cws"]
 
 _STREAMS = {"minwise": "minmax", "cws": "cws"}

@@ -21,8 +21,6 @@ from daskrf.features.sparserows import SampleMap, compact
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared
 
-__all__ = ["LandmarkFeatures", "LandmarkMap"]
-
 _MANY_CANDIDATES = 20_000
 _CHOSEN = {
     "random": "at random",

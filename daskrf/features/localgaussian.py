@@ -26,8 +26,6 @@ from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import check_length_scale
 
-__all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_half"]
-
 _DISTANCES = 1 << 20  # at a time: 8 MiB
 _TABLE = 1 << 22  # numbers of centroids as a dense array: 32 MiB
 _CLOSE = 1e-2  # exponents this far apart give different first features; rounding is at most 1e-4

@@ -18,8 +18,6 @@ from daskrf.features.featuremap import FeatureMap, MapFacts, is_number
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial, check_degree
 
-__all__ = ["DotProductMap", "RandomMaclaurinFeatures", "degree_measure", "draw_degrees"]
-
 MEASURES = ("geometric", "proportional")
 _MOST_DEGREES = 4096  # for the geometric measure with p near 1
 _LOST = 2.0**-40

@@ -20,8 +20,6 @@ from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges, kernel_on_first
 from daskrf.parameters import GIVEN
 
-__all__ = ["MeanFeatures", "map_on_first"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ENTRIES = 1 << 21  # features in a part of the rows
 

@@ -13,8 +13,6 @@ from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.hashing import Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["TanimotoMinMaxFeatures"]
-
 
 @dataclass(eq=False, repr=False)
 class TanimotoMinMaxFeatures(FeatureMap):

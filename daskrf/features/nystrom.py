@@ -22,8 +22,6 @@ from daskrf.features.spectrum import decompose
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared, prepared_blocks
 
-__all__ = ["NystromFeatures"]
-
 _BLOCK = 1 << 20  # kernel values in a block: some MiB for any number of rows
 _FEWEST = 96  # rows in a block
 

@@ -18,8 +18,6 @@ from daskrf.features.tensorsketch import fast_length, spectra
 from daskrf.features.variances import padded_width
 from daskrf.kernels.powerseries import Polynomial
 
-__all__ = ["PolynomialSketch"]
-
 Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch"]
 
 _COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9}

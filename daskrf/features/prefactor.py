@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv, gammaln
 
-__all__ = ["PrefactorFeatures", "exp"]
-
 Array = npt.NDArray[np.float64]
 
 GRID = 32

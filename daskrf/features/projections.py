@@ -14,8 +14,6 @@ from daskrf.engine import TILE, Factors, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.hashing import normal_levels
 
-__all__ = ["CONSTANT_COLUMN", "Products", "ScaledRows", "refuse_overflow", "scale_rows"]
-
 CONSTANT_COLUMN = 2**64 - 1
 """A column that no fingerprint has, for a constant entry."""
 

@@ -13,8 +13,6 @@ from daskrf.errors import InputError
 from daskrf.features.featuremap import check_count
 from daskrf.features.spectrum import decompose
 
-__all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]
-
 _ASYMMETRY = 1e-6  # of the largest number: shape programs search twice for the best overlay of a pair
 _FLOOR = 2.0**-40  # eigenvalues below this fraction of the largest are rounding errors
 _LOWEST = -1.0 / 3.0  # least Tanimoto coefficient of real vectors: that of x and -x

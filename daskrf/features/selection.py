@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr
 from daskrf.kernels import DotProduct, Kernel
 
-__all__ = ["SELECTIONS", "distinct_rows", "farthest", "farthest_points", "kmeans", "kmedoids"]
-
 Rows = npt.NDArray[np.intp]
 
 _ROUNDS = 10  # of clustering; for molecules no medoid moves after about five

@@ -15,8 +15,6 @@ from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
 
-__all__ = ["SampleMap", "compact", "decode_rows", "encode_rows", "pack", "unpack"]
-
 
 class SampleMap(FeatureMap):
     """A map that is fitted to a sample of rows, and keeps some of them or means: landmarks or centroids."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FLOOR", "Spectrum", "decompose"]
-
 FLOOR = 2.0**-24
 """Eigenvalues below this fraction of the largest are 0 as far as single precision can tell."""
 

@@ -12,8 +12,6 @@ from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.features.projections import ScaledRows
 
-__all__ = ["SubsampledHadamard", "check_dense"]
-
 MAX_WIDTH = 1 << 20
 """Most columns of a dense row: 4 MiB."""
 

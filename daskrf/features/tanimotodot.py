@@ -19,8 +19,6 @@ from daskrf.features.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
 
-__all__ = ["TanimotoDotProductFeatures"]
-
 TOLERANCE = 1e-4
 """Relative error of the prefactor above which a range of norms, or a row outside the range, is refused."""
 

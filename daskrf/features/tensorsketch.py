@@ -14,8 +14,6 @@ from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.features.prefactor import BLOCK, PrefactorFeatures
 
-__all__ = ["TensorSketchSeries", "allocate", "fast_length", "spectra"]
-
 CACHE_BYTES = 64 * 2**20
 """Memory for the sketched prefactors of norms that a map has seen."""
 

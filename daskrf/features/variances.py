@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 
-__all__ = ["Moments", "on_own_columns", "padded_width", "same_block_pairs", "sketch_variance"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -40,35 +40,6 @@ from daskrf.files.disk import (
 )
 from daskrf.files.disk import remove_stale as remove_stale_files
 
-__all__ = [
-    "Backend",
-    "Held",
-    "Url",
-    "absent_parents",
-    "absolute",
-    "as_list",
-    "as_path",
-    "atomic_write",
-    "backend",
-    "exists",
-    "free_bytes",
-    "is_file",
-    "link_in",
-    "local_copy",
-    "local_name",
-    "matching",
-    "pairs",
-    "publish",
-    "read_each",
-    "readable",
-    "remove_quietly",
-    "remove_stale",
-    "size_of",
-    "sizes_of",
-    "staging",
-    "sync",
-]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _COLLAPSED = re.compile(r"s3:/[^/]")  # a URL mangled by pathlib
 _LEAST_AHEAD, _MOST_AHEAD = 64 << 10, 8 << 20  # bytes that a reader fetches at once

@@ -23,21 +23,6 @@ import numpy as np
 
 from daskrf.errors import InputError, StoreError
 
-__all__ = [
-    "ObjectError",
-    "canonical_json",
-    "crc32c_of",
-    "digests_of",
-    "digests_of_file",
-    "digests_of_stream",
-    "file_errors",
-    "make_folders",
-    "private_folder",
-    "sync_folders",
-    "temporary_name",
-    "work_folder",
-]
-
 TEMPORARY = ".tmp-"
 _OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # names made by `temporary_name`
 _LONGEST = 120  # bytes of the final name that a temporary name may contain; file names have 255 at most

@@ -48,20 +48,6 @@ from daskrf.workers.clusters import worker_memory, worker_threads
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Within
 
-__all__ = [
-    "Blocks",
-    "Equations",
-    "Fingerprints",
-    "FitSeconds",
-    "StoredProducts",
-    "kernel_choice",
-    "need_of_exact",
-    "need_of_gathering",
-    "need_of_solution",
-    "solve_exact",
-    "why_not_exact",
-]
-
 _ROWS = "rows"
 _LEAST_ROWS = 20_000  # from which a product is worth sending to workers
 _LEAST_BLOCKS = 11  # of rows, if there are that many panels: 66 tasks per product
@@ -93,7 +79,6 @@ class _Rows:
         return self.parts[0]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
         rows = self.matrix()
         return {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
 
@@ -151,7 +136,7 @@ class StoredProducts(KernelMatrix):
         backend(folder).make(folder)
 
     def total(self, terms: Terms) -> Single:
-        """See `KernelMatrix`: read from its file, or computed and saved.
+        """Read from its file, or computed and saved.
 
         A file is identified by its number, the rows, the kernel and the terms.
         """

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["FitsAhead"]
-
 
 @dataclass
 class FitsAhead:

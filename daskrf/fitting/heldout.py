@@ -32,8 +32,6 @@ from daskrf.kernels import Kernel
 from daskrf.storage.model import Saved, made_once
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["FEW_LABELS", "ExactHeldOut", "FeaturesHeldOut", "HeldOutFit", "Process"]
-
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
@@ -158,7 +156,6 @@ class ExactHeldOut(Process):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """See `Process`."""
         return {**self.gp.get_params(deep=False), "kernel": self.gp.kernel.state(), "columns": self.columns}
 
     @cached_property
@@ -183,7 +180,7 @@ class ExactHeldOut(Process):
         return self.columns is not None and (n_known <= FEW_LABELS or self.for_all[1] is not None)
 
     def seconds(self, n_known: int) -> float:
-        """See `Process`; a choice by all labels comes with the first fit, and is not part of it."""
+        """A choice by all labels comes with the first fit, and is not part of it."""
         chooses = self.columns is not None and n_known <= FEW_LABELS
         found = FitSeconds.of(self.gp, n_known, chooses=chooses)
         return found.choice + found.solution
@@ -211,12 +208,10 @@ class FeaturesHeldOut(Process):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """See `Process`."""
         own = {"precision": self.precision, "learns_metric": self.learns_metric}
         return {"map": self.feature_map.state(), **self.options, **own}
 
     def seconds(self, n_known: int) -> float:
-        """See `Process`."""
         return float(n_known)
 
     def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:

@@ -22,8 +22,6 @@ from daskrf.jobs.tree import lazy
 from daskrf.kernels import Kernel
 from daskrf.sources.mapreference import MapReference
 
-__all__ = ["featurize_array", "gram", "kernel_matrix"]
-
 
 def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
     """Map a Dask array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""

@@ -42,8 +42,6 @@ from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress
 
-__all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
-
 _READ_SECONDS = 3e-6  # per molecule, to read and examine its fingerprint
 
 

@@ -50,8 +50,6 @@ from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 
-__all__ = ["Search", "found_map", "labelled_sample"]
-
 _LABELS = 10_000  # on which maps and length scales are compared
 _FEATURES = 1_024  # with at most so many features: the best length scale of more is about the same
 _READ_SECONDS = 3e-6  # per molecule, to read its fingerprint

@@ -27,8 +27,6 @@ from daskrf.sources.sources import Block, Source, gathered
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["Labelled", "LabelledBlock", "Sums", "held_bits", "of_labels"]
-
 
 class LabelledBlock(NamedTuple):
     """Features, targets and diagonal (None: the features determine it) of some labels."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-__all__ = ["forget", "held"]
-
 Kept = TypeVar("Kept")
 
 _held: dict[str, tuple[Hashable, Any]] = {}

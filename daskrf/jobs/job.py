@@ -41,8 +41,6 @@ from daskrf.storage.stores.store import Store
 from daskrf.workers.clusters import worker_memory
 from daskrf.workers.progress import Progress, Recorded
 
-__all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
-
 Report = TypeVar("Report")
 
 _LITTLE_WORK = 600.0  # seconds of all tasks: an unfinished store of more is kept, and other input refused

@@ -26,26 +26,6 @@ from daskrf.molecules.isolation import end_idle
 from daskrf.quantities import format_bytes
 from daskrf.workers.clusters import QueuedClient, ask_workers
 
-__all__ = [
-    "HELPER",
-    "LIBRARIES",
-    "MIB",
-    "NONZEROS",
-    "PIECES",
-    "RDKIT",
-    "STORED",
-    "Making",
-    "MemoryNeed",
-    "block_rows",
-    "check",
-    "fewer_rows",
-    "held_by_model",
-    "libraries_of",
-    "need_of_products",
-    "need_of_scores",
-    "peak",
-]
-
 MIB = 2**20
 LIBRARIES = 275 * MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: measured 245 - 281
 # Machine code and buffers that come with the first task: measured 65 - 80, and 50 more if Numba has to

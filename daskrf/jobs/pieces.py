@@ -25,18 +25,6 @@ from daskrf.workers.clusters import worker_threads
 from daskrf.workers.execution import Task, run_tasks
 from daskrf.workers.progress import Progress
 
-__all__ = [
-    "Done",
-    "Maker",
-    "Partitions",
-    "Pieces",
-    "found_words",
-    "group_by_rows",
-    "opened",
-    "rows_of_task",
-    "submit",
-]
-
 AnyStore = TypeVar("AnyStore", bound=Store)
 
 _TASK_SECONDS = 30.0  # target per task: long compared with scheduling (ms), short compared with a walltime
@@ -105,7 +93,6 @@ class Done:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """See `Pieces`."""
         return share.counts(self.total)
 
 
@@ -121,7 +108,7 @@ class Partitions:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """See `Pieces`; a whole run also deletes files that killed workers, on any host, left half written.
+        """A whole run also deletes files that killed workers, on any host, left half written.
 
         Raises
         ------

@@ -24,8 +24,6 @@ from daskrf.storage.differences import differences
 from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
 
-__all__ = ["PLAN", "WHOLE", "AnyShard", "Counts", "Shard", "ShardReport", "Share", "agree", "shard_of"]
-
 PLAN = "shards.json"  # what the shards of a job without a store agree on, in its folder of work files
 
 

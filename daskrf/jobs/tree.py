@@ -35,8 +35,6 @@ from daskrf.storage.stores.store import hash_of
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress
 
-__all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "lazy", "parents"]
-
 FAN_IN = 8
 
 
@@ -212,7 +210,7 @@ class Tree:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """See `Pieces`: makes the leaves of all roots; a whole run makes the upper nodes too."""
+        """Makes the leaves of all roots; a whole run makes the upper nodes too."""
         counts = (self._make(root, share, client, progress or Progress()) for root in self._keyed)
         return sum(counts, Counts())
 

@@ -12,8 +12,6 @@ from daskrf.kernels.kernel import Kernel, Prepared, from_state
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["Composition"]
-
 Array = npt.NDArray[np.float64]
 
 

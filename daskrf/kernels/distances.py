@@ -14,8 +14,6 @@ from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index, as_counts, by_type, dense_parts
 
-__all__ = ["finite_rows", "is_full", "squares_from"]
-
 _LARGEST = 1e300  # squared norms up to here have finite sums and products
 _FULL = 0.5  # share of nonzeros from which rows are made dense, which then takes no more memory
 _CLOSE = 2.0**-20  # of squared lengths: smaller differences have lost too many digits

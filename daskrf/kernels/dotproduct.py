@@ -16,8 +16,6 @@ from daskrf.kernels.index import Index
 from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.kernels.tanimoto import as_counts, by_type
 
-__all__ = ["TanimotoDotProduct"]
-
 # Rows whose largest values lie between 2^-_ORDINARY and 2^_ORDINARY have squared norms and products far from
 # the limits of float64; other rows are scaled by powers of two.
 _ORDINARY = 400

@@ -15,8 +15,6 @@ from daskrf.kernels.kernel import Kernel, Prepared, as_integer, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.seeds import splitmix64
 
-__all__ = ["UNFOLDED", "Folded", "folded_columns", "folded_rows"]
-
 UNFOLDED = 2**32
 """Columns of a kind of fingerprint that is not folded."""
 

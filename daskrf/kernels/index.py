@@ -13,8 +13,6 @@ from daskrf.arrays import MAX_COUNT, as_dense, as_rows, check_finite, row_slice
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 
-__all__ = ["Index", "as_counts", "by_type", "check_columns", "dense_parts"]
-
 _PART = 1 << 20  # numbers in rows that are dense, or made dense, at a time
 _FEWEST = 96  # rows at a time
 

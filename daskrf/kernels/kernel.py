@@ -18,23 +18,6 @@ from daskrf.arrays import as_rows, row_slice
 from daskrf.errors import InputError
 from daskrf.exports import declared
 
-__all__ = [
-    "AUTO",
-    "UNDECIDED",
-    "UNLEARNED",
-    "Kernel",
-    "Prepared",
-    "as_integer",
-    "as_number",
-    "as_positive",
-    "decided",
-    "from_state",
-    "is_undecided",
-    "known_kernels",
-    "prepared_blocks",
-    "short",
-]
-
 _BLOCK_BYTES = 64 * 2**20
 _SHOWN = 80  # characters shown of a long value
 

@@ -18,8 +18,6 @@ from daskrf.kernels.index import check_columns
 from daskrf.kernels.kernel import AUTO, UNLEARNED, Prepared, as_positive, short
 from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
 
-__all__ = ["Metric", "MetricGaussian", "known_columns"]
-
 _MARK = ":"
 _KEPT = 8  # metrics that a process keeps beside their texts
 

@@ -17,17 +17,6 @@ from daskrf.errors import InputError
 from daskrf.kernels.index import Index
 from daskrf.kernels.kernel import Kernel, Prepared, as_integer, as_number, as_positive, short
 
-__all__ = [
-    "DotProduct",
-    "DotProductKernel",
-    "Exponential",
-    "Polynomial",
-    "Ratio",
-    "finite_values",
-    "residual_bound",
-    "truncation_degree",
-]
-
 _LARGEST_DEGREE = 1000  # binomials of larger degrees do not fit in float64
 _TAIL = 2.0**-53  # what a truncated series may lack of its sum 1: less than the sum's own rounding error
 _LARGEST_RATE = 1e6  # the series of exp has about this many terms, which must fit in memory

@@ -24,8 +24,6 @@ from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
 from daskrf.kernels.kernel import AUTO, UNDECIDED, Kernel, Prepared, as_integer, as_positive
 
-__all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
-
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers can serve
 _NODES = 128

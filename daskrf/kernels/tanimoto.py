@@ -14,8 +14,6 @@ from daskrf.errors import InputError
 from daskrf.kernels.index import Index, as_counts, by_type
 from daskrf.kernels.kernel import Kernel, Prepared
 
-__all__ = ["Intersection", "TanimotoMinMax"]
-
 _LARGEST_SUM = 4e307  # two of them can be added
 
 Array = npt.NDArray[Any]

@@ -18,8 +18,6 @@ from daskrf.kernels.index import Index
 from daskrf.kernels.kernel import AUTO, UNDECIDED, Kernel, Prepared
 from daskrf.kernels.powerseries import check_degree
 
-__all__ = ["TruncatedGaussian"]
-
 _LARGEST = 1e150  # values whose squares are finite
 
 Array = npt.NDArray[np.float64]

@@ -16,8 +16,6 @@ from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.parameters import GIVEN
 
-__all__ = ["Columns", "Mean", "as_weights", "column_ranges", "kernel_on_first"]
-
 _BLOCK = 1 << 18  # values at a time, which stay near the processor
 _FEWEST = 128  # rows at a time
 

@@ -12,8 +12,6 @@ import sparse as pydata
 
 from daskrf.errors import InputError
 
-__all__ = ["CountArray"]
-
 _REDUCTIONS = ("sum", "mean", "std", "var", "max", "min", "prod", "any", "all")
 _MOST_MULTIPLIED = 1 << 28  # columns of a block: it takes 8 bytes for each
 _MOST_DENSE = 1 << 26  # elements of a block of NumPy
@@ -57,7 +55,6 @@ class CountArray(da.Array):
         return CountArray.of(found) if found.ndim == self.ndim else found
 
     def rechunk(self, *arguments: Any, **options: Any) -> CountArray:
-        """See `dask.array.Array.rechunk`."""
         return CountArray.of(super().rechunk(*arguments, **options))
 
     def __matmul__(self, other: Any) -> Any:

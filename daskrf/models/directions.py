@@ -17,15 +17,6 @@ from daskrf.quantities import listed
 from daskrf.tables.values.conventions import convention_of
 from daskrf.tables.values.values import Scale, scales_in
 
-__all__ = [
-    "check_conventions",
-    "direction_of",
-    "directions_of",
-    "largest_best",
-    "maximizes",
-    "target_of",
-]
-
 _DIRECTIONS = ("maximize", "minimize")
 _BEGIN = {"max": "maximize", "min": "minimize"}
 _ENDS = ("", "imize", "imise", "imum", "imal", "imizing", "imising")

@@ -16,8 +16,6 @@ from daskrf.storage.labels import JoinedLabels, match_labels
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.measurements import Reading, read_column, read_labels
 
-__all__ = ["EveryLabel"]
-
 _NO_LABEL = "it has no label"
 _FIRST = "there are no earlier labels to learn from"
 _NO_MOLECULE = "its molecule is not in the library, or cannot be read"

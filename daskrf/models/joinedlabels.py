@@ -26,8 +26,6 @@ from daskrf.tables.measurements import Reading, keys_of, label_table, read_colum
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.values import Limits, Scale
 
-__all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
-
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
 _MOST_LABELS = 200_000  # whose molecules are compared
 _COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules that are compared, if more rows would have to be read

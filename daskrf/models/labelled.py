@@ -18,17 +18,6 @@ from daskrf.storage.integrity import believed
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
 
-__all__ = [
-    "SMILES",
-    "labelled_batches",
-    "labelled_smiles",
-    "labelled_structures",
-    "labelled_tables",
-    "library_of_model",
-    "smiles_array",
-    "smiles_of_rows",
-]
-
 SMILES = "labelled_smiles"
 """Array of a model that holds the SMILES of its labels, as bytes joined by line breaks."""
 

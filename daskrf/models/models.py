@@ -34,18 +34,6 @@ from daskrf.storage.integrity import believed
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 from daskrf.tables.values.values import scales_in
 
-__all__ = [
-    "Model",
-    "feature_map_of",
-    "need_of_model",
-    "open_model",
-    "predictions_of",
-    "read_model",
-    "score_seconds",
-    "target_names",
-]
-
-
 _OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
 
 # Metadata that is used as is.

@@ -18,8 +18,6 @@ from daskrf.storage.kinds import kind_of
 from daskrf.tables import TableFormat
 from daskrf.tables.formats import EVERY
 
-__all__ = ["source_for"]
-
 
 def source_for(
     run: Run,

@@ -14,8 +14,6 @@ from daskrf.models.models import Model
 from daskrf.models.targets import measured_of
 from daskrf.molecules.counts.similarity import nearest
 
-__all__ = ["nearest_labelled"]
-
 _MOST_HITS = 10_000
 _MOST_COMPARED = 200_000
 

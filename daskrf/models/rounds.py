@@ -11,8 +11,6 @@ import numpy.typing as npt
 from daskrf.models.models import Model
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["best_of", "first_round", "identity_after", "redirected", "rounds_of"]
-
 
 def rounds_of(model: Model) -> list[dict[str, Any]]:
     """Return the rounds of a model; one that was only fitted has one."""

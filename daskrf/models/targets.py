@@ -21,17 +21,6 @@ from daskrf.molecules.structures import canonical_smiles
 from daskrf.quantities import amount, listed
 from daskrf.sources.sources import Source
 
-__all__ = [
-    "Measured",
-    "best_of",
-    "formula_of",
-    "measured_of",
-    "names_in",
-    "parsed_formula",
-    "ranked_target",
-    "words_of_sum",
-]
-
 _SIGN = re.compile(r"\s*([-+\N{MINUS SIGN}\N{EN DASH}])\s*")
 _WEIGHT = re.compile(
     r"((?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|(?:inf|nan)\b)\s*[*\N{MIDDLE DOT}\N{MULTIPLICATION SIGN}]?\s*", re.I

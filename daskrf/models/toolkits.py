@@ -11,8 +11,6 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.storage.stores.store import Store
 
-__all__ = ["check_toolkit", "toolkit_of"]
-
 _REDEFINED = ("torsion", "descriptors")  # counted otherwise before counts had digests
 
 

@@ -31,8 +31,6 @@ from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
 
-__all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
-
 _SHOWN = 80  # characters of a SMILES in a message
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["COUNTERIONS"]
-
 _ACIDS = """
 OC(O)=O OC=O CC(O)=O OC(=O)C(F)(F)F OC(=O)C(Cl)(Cl)Cl CCC(O)=O CCCC(O)=O OC(=O)CO CC(O)C(O)=O CC(=O)C(O)=O
 OC(=O)C(O)=O OC(=O)CC(O)=O OC(=O)CCC(O)=O OC(=O)CCCC(O)=O OC(=O)CCCCC(O)=O OC(=O)CCCCCCCCC(O)=O

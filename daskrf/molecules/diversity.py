@@ -17,8 +17,6 @@ from daskrf.molecules.counts.similarity import Similarities
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.structures import Level, same_names
 
-__all__ = ["REASONS", "Diversity", "scaffolds"]
-
 FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED, ALIKE = range(7)
 REASONS = {
     COPY: "the same molecule as a pick",

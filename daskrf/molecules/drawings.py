@@ -9,8 +9,6 @@ from typing import Any
 from daskrf.molecules.extensions import has_groups
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["drawings"]
-
 WIDTH, HEIGHT = 240, 140
 _IDLE = re.compile(
     r" class='[^']*'|stroke-linecap:butt;|stroke-linejoin:miter;|stroke-opacity:1;?|fill-rule:evenodd;"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GROUPS", "GROUPS_COUNT", "clean_smiles", "has_groups"]
-
 _EXTENSION = re.compile(r"[ \t]+\|(.*)", re.DOTALL)
 _TEXTS = re.compile(r"\$[^$]*\$|\([^()]*\)|\{[^{}]*\}")  # labels and coordinates in an extension
 _GROUP = re.compile(r"(?:^|(?<=,))[&o]\d*:\d+(?:,\d+)*(?=,|$)")

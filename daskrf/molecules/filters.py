@@ -13,8 +13,6 @@ from daskrf.errors import OptionError, printable
 from daskrf.molecules.isolation import Lost, each
 from daskrf.quantities import is_number, listed
 
-__all__ = ["ALERTS", "OPERATORS", "PROPERTIES", "Choice", "Comparison", "Filters", "Limit", "limits_of"]
-
 PROPERTIES = {
     "weight": ("molecular weight", "mw", "molwt"),
     "logp": ("clogp",),

@@ -38,8 +38,6 @@ from typing import IO, Any, NamedTuple
 from daskrf.errors import WorkerError
 from daskrf.quantities import format_bytes
 
-__all__ = ["IDLE", "MEMORY", "SILENCE", "Lost", "each", "end_idle", "seconds_a_text", "serve"]
-
 MEMORY = 1 << 30
 """Bytes that a helper may allocate beyond what it has at start."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["mol_blocks"]
-
 _NO_STRUCTURE = "\n  0  0  0  0  0  0  0  0  0  0999 V2000\nM  END\n"  # below the title and the program
 
 

@@ -12,8 +12,6 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 from daskrf.molecules.counts.descriptors import n_acceptors, n_rings
 from daskrf.molecules.filters import Comparison
 
-__all__ = ["pattern_reader", "property_of", "scaffolder", "tester"]
-
 _PROPERTIES: dict[str, Callable[[Chem.Mol], float]] = {
     "weight": Descriptors.MolWt,  # type: ignore[attr-defined]
     "logp": lambda molecule: rdMolDescriptors.CalcCrippenDescriptors(molecule)[0],

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from daskrf.molecules.isolation import each
 from daskrf.quantities import amount
 
-__all__ = ["note_on_radicals"]
-
 _MAY_BE = re.compile(r"\[[A-Za-z]{1,2}(?:H\d?)?\]")  # a neutral atom in brackets, which says its hydrogens
 _SHOWN = 60  # characters of an example
 _MANY = 0.5

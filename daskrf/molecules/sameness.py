@@ -15,8 +15,6 @@ from daskrf.molecules.counterions import COUNTERIONS
 from daskrf.molecules.counts.costs import refusal_of_rings, refusal_of_text
 from daskrf.molecules.stereogroups import canonical, written
 
-__all__ = ["parenter", "tautomerizer"]
-
 _CARBON, _NITROGEN = 6, 7
 _POSITIVE = (15, 16, 33, 34, 52)  # P, S, As, Se, Te, which have room for a further bond
 _NEGATIVE = (8, 7, 16, 34, 6)  # O, N, S, Se, C: the first gets the bond where there are several

@@ -12,8 +12,6 @@ from rdkit import Chem
 
 from daskrf.molecules.extensions import clean_smiles
 
-__all__ = ["canonical", "unspecified", "written"]
-
 _MOST = 6  # groups whose centres are turned over in all ways
 _MOST_WAYS = 256  # of symmetry, and of centres that stand for each other, that are tried
 _RING = "_ringStereoAtoms"  # RDKit's note of the other centres of a ring on which one depends

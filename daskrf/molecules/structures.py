@@ -13,22 +13,6 @@ import numpy.typing as npt
 from daskrf.molecules.extensions import clean_smiles, has_groups
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = [
-    "LEVELS",
-    "LEVEL_WORDS",
-    "RULES",
-    "KnownStructures",
-    "Level",
-    "Molecules",
-    "canonical_smiles",
-    "inchikeys",
-    "others",
-    "parents",
-    "refusals",
-    "same_names",
-    "unmarked",
-]
-
 Level = Literal["structure", "parent", "tautomer", "skeleton"]
 LEVELS = get_args(Level)
 """What counts as the same molecule, each level with all that the one before it takes for the same.

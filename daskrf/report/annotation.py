@@ -12,8 +12,6 @@ from daskrf.molecules.counts.similarity import nearest
 from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["PROPERTIES", "Known", "annotated", "properties_of"]
-
 PROPERTIES = ("weight", "logp", "tpsa")
 """Names of `daskrf.molecules.filters.PROPERTIES` that are shown."""
 

@@ -20,8 +20,6 @@ from daskrf.report.merit import MEASURES, Measure, Reliability
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import text_table
 
-__all__ = ["MODEL", "CurvePoint", "EvaluationReport", "Figure", "TargetEvaluation", "verdict"]
-
 MODEL, MEAN, NEAREST, FOREST = "daskrf", "mean", "nearest neighbour", "random forest"
 
 _STANDARD_ERRORS = 2.0  # by which a difference has to exceed zero to count

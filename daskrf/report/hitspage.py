@@ -27,8 +27,6 @@ from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
 from daskrf.storage.descriptions import words_of_model
 
-__all__ = ["labelled_of", "screen_command", "write_hits_page"]
-
 _FEWEST_SHOWN = 10  # labels of which pictures are shown
 _PASSES = {"where": "", "smarts": "with ", "without_smarts": "without ", "alerts": "without alerts of "}
 _MOST_COMPARED = 100_000  # labelled molecules, in which the nearest is looked for

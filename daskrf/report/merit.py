@@ -13,20 +13,6 @@ from daskrf.errors import InputError
 from daskrf.gp.validation.calibration import coverage, mean_log_probability, r2, rmse
 from daskrf.report.recovery import Recovery
 
-__all__ = [
-    "MEASURES",
-    "Measure",
-    "Reliability",
-    "area_under_curve",
-    "average_precision",
-    "is_class",
-    "measured",
-    "measured_classes",
-    "rank_correlation",
-    "reliability",
-    "top_found",
-]
-
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.5, 0.8, 0.95)

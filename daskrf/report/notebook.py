@@ -13,8 +13,6 @@ from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
 from daskrf.tables.frames import InputIndex
 
-__all__ = ["OfInput", "Shown"]
-
 _ROWS = 10  # of a table that are shown
 _HIDDEN = ("smiles", "row", "source", "line")  # columns that are not, beside a drawing
 _WIDTH, _HEIGHT = 180, 110

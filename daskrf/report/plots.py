@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["HeldOut", "Panels", "plot_evaluation", "plot_screen"]
-
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
 _ERROR_BARS = 60
 _MOST_CHARACTERS = 80  # of a title or the name of an axis

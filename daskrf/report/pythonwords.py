@@ -10,8 +10,6 @@ from typing import Any
 from daskrf.parameters import Option, Parameter, parameters_of
 from daskrf.workers.clients import client_of
 
-__all__ = ["in_python"]
-
 _COMMAND = re.compile(r"`[^`]*`")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])(?:[ =]('[^']*'|[^\s,;:()'`]+))?")
 _VALUE = re.compile(r"'.*'|[-+]?\d[\w.:]*|\w*[A-Z:=]\S*")  # no word of a sentence

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-__all__ = ["Recovery", "recovery"]
-
 
 @dataclass(frozen=True)
 class Recovery:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["shorten", "text_table"]
-
 
 def shorten(text: str, width: int) -> str:
     """Return `text`, cut to `width` characters with an ellipsis if it is longer.

@@ -27,8 +27,6 @@ from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
 from daskrf.report.annotation import Known, annotated
 
-__all__ = ["ENDING", "MOST", "Words", "check_rows", "write_page"]
-
 ENDING = ".html"
 MOST = 10_000
 """Molecules on a page, at most."""

@@ -16,8 +16,6 @@ from daskrf.sources.sources import Block, FeatureSource, Source
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["drawn_function", "drawn_values", "leave_draws", "source_of_draws"]
-
 
 def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws: int) -> str:
     """Write the weights of draws of the function to a file that every task finds; return the file."""

@@ -23,17 +23,6 @@ from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.values.notation import Notation
 
-__all__ = [
-    "PASSED",
-    "UNTESTED",
-    "Excluded",
-    "FilterTexts",
-    "Passing",
-    "check_columns",
-    "columns_of",
-    "reason_of",
-]
-
 PASSED, UNTESTED = -1, -2
 _SHOWN = 40  # characters of a cell in a message
 _NOTATIONS = 100  # of columns that are kept

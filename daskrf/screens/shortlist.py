@@ -20,8 +20,6 @@ from daskrf.jobs.tree import Reduction
 from daskrf.models.models import open_model
 from daskrf.sources.sources import Block
 
-__all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample", "n_candidates"]
-
 SAMPLE = 16_384  # rows used to choose a shortlist
 SAMPLED_PARTITIONS = 32  # partitions that they come from
 _BEST = 100  # minimum number of them that count as the best: further out, rough values tell even more
@@ -140,5 +138,4 @@ class Pairs:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
         return {"pairs": self.pairs}

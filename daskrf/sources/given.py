@@ -49,8 +49,6 @@ from daskrf.tables.frames import (
     table_of,
 )
 
-__all__ = ["STDIN", "Data", "as_files", "is_given", "molecules_given", "taking_data"]
-
 Data = str | os.PathLike[str] | Any
 """A path, or data in its place: a table or molecules; see `as_files`."""
 

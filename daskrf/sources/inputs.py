@@ -28,8 +28,6 @@ from daskrf.tables import (
 )
 from daskrf.workers.progress import Progress
 
-__all__ = ["Input", "inputs_of", "library_of", "scan_inputs", "source_words", "tables_of"]
-
 Paths = str | os.PathLike[str]
 
 

@@ -19,8 +19,6 @@ from daskrf.files.backend import absolute, as_path
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import made_once, needed_checkpoint
 
-__all__ = ["MapReference", "agrees", "rebuild"]
-
 _INLINE = 4_096  # maximum characters of a state sent inside a task
 
 

@@ -27,8 +27,6 @@ from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables import Library, Reject, RowBatch, every_row, given_words, read_partition
 
-__all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]
-
 _LIBRARY = "library.json"
 _ADVICE = "delete the folder that it is in, and run the same command again"
 
@@ -183,7 +181,7 @@ class SmilesSource(Source):
         return as_path(self.path) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
-        """See `Source`; once all blocks have been consumed, the rejects of the partition are on disk.
+        """Once all blocks have been consumed, the rejects of the partition are on disk.
 
         Of some rows only these get fingerprints, and rejects stay as they are.
         """
@@ -207,12 +205,12 @@ class SmilesSource(Source):
             self._write_seen(partition, rejects, marked, library)
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """See `Source`: the files are read again, without RDKit."""
+        """The files are read again, without RDKit."""
         batches = read_partition(self.library, partition, self.spool, rows)
         return pa.concat_tables([rows_table(b, self.library, range(len(b.smiles))) for b in batches])
 
     def every(self, partition: int) -> EveryRow:
-        """See `Source`: the files are read again, without RDKit."""
+        """The files are read again, without RDKit."""
         batches = every_row(self.library, partition, self.spool)
         table = pa.concat_tables([rows_table(b, self.library, range(len(b.smiles))) for b in batches])
         rejects = self.rejects(partition)
@@ -236,7 +234,7 @@ class SmilesSource(Source):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: the cost of RDKit plus that of the map."""
+        """The cost of RDKit plus that of the map."""
         made = 0.0 if self.raw else self.feature_map.seconds_per_component * self.feature_map.block_size
         return FINGERPRINT_SECONDS + made
 
@@ -247,7 +245,6 @@ class SmilesSource(Source):
         return pq.read_table(pa.BufferReader(found.arrays["parquet"]))
 
     def marked(self, partition: int) -> int:
-        """See `Source`."""
         found = self._seen(partition)
         return 0 if found is None else int(found.metadata.get("marked", 0))
 

@@ -40,27 +40,9 @@ from daskrf.storage.descriptions import map_words
 from daskrf.storage.integrity import believed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.stores.featurestore import FeatureStore
-from daskrf.storage.stores.fingerprintstore import REJECT_SCHEMA, FingerprintStore
-from daskrf.storage.stores.rowstore import RowStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import REJECT_SCHEMA, RowStore
 from daskrf.tables.formats import BATCH_ROWS
-
-__all__ = [
-    "Block",
-    "EveryRow",
-    "FeatureSource",
-    "FingerprintSource",
-    "Source",
-    "StoreSource",
-    "check_map",
-    "check_map_for",
-    "feature_blocks",
-    "folding_words",
-    "gathered",
-    "making_of",
-    "map_for",
-    "open_source",
-]
-
 
 RAW_ROWS = 16_384  # rows per block of fingerprints
 READ_SECONDS = 3e-6  # per row read from a disk
@@ -353,7 +335,7 @@ class StoreSource(Source):
         return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
 
     def every(self, partition: int) -> EveryRow:
-        """See `Source`; of rows that the store left out, the number and perhaps the reason are known."""
+        """Of rows that the store left out, the number and perhaps the reason are known."""
         table = self.store.read_rows(partition)
         low, high = self.row_bounds[partition : partition + 2].tolist()
         lost = np.setdiff1d(np.arange(low, high), table["row"].to_numpy(), assume_unique=True)
@@ -434,7 +416,7 @@ class FingerprintSource(StoreSource):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: the cost given by the map."""
+        """The cost given by the map."""
         if self.raw:
             return READ_SECONDS
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
@@ -494,7 +476,7 @@ class FeatureSource(StoreSource):
 
     @property
     def table_bytes(self) -> int:
-        """See `Source`: no tables are made."""
+        """Tables are not made."""
         return 0
 
     @property
@@ -503,7 +485,7 @@ class FeatureSource(StoreSource):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: the cost of reading from a disk, and of fingerprints if they are made again."""
+        """The cost of reading from a disk, and of fingerprints if they are made again."""
         return READ_SECONDS + FINGERPRINT_SECONDS * self.with_fingerprints
 
 

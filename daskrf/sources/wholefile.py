@@ -24,8 +24,6 @@ from daskrf.tables import (
 from daskrf.tables.formats import EVERY, reader_of
 from daskrf.workers.progress import Progress
 
-__all__ = ["molecules_in", "smiles_in"]
-
 _SHOWN = 60  # characters of a text in a message
 
 

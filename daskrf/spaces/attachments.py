@@ -10,8 +10,6 @@ from itertools import combinations
 from daskrf.quantities import amount
 from daskrf.spaces.reactions import Half
 
-__all__ = ["Coupling"]
-
 
 @dataclass(frozen=True)
 class Coupling:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BalancedBasis", "bounding"]
-
 SHARE = 8  # one of so many coordinates is kept
 SLACK = 1e-4
 """Of the norms: rounding of products of some thousand single-precision numbers is smaller by far."""

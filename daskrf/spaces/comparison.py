@@ -12,8 +12,6 @@ from daskrf import seeds
 from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.spaces.cut import CutSpace, in_helpers
 
-__all__ = ["Comparison", "compare"]
-
 
 class Comparison(NamedTuple):
     """What the comparison of a reaction found.

@@ -22,8 +22,6 @@ from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
-__all__ = ["CutSpace", "Entries", "Overlap", "cut", "in_helpers", "n_cuts", "summed"]
-
 _PART = 2048  # texts that a helper gets at a time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache

@@ -16,8 +16,6 @@ from daskrf.errors import InputError
 from daskrf.spaces.cut import CutSpace, Overlap, summed
 from daskrf.spaces.reactions import Half
 
-__all__ = ["Family", "Product", "Side", "decoded", "families", "identifiers", "starts_of"]
-
 Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 

@@ -11,8 +11,6 @@ from rdkit.Chem import rdMolDescriptors
 from daskrf.errors import InputError
 from daskrf.molecules.counts.descriptors import n_rings
 
-__all__ = ["SUMS", "Range", "lies_within", "ranges_of", "ranges_of_texts", "sums_of"]
-
 Range = tuple[int, float, float]
 """Column of `SUMS`, least and most."""
 

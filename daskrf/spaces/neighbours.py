@@ -11,8 +11,6 @@ import numpy.typing as npt
 from daskrf.spaces.cut import CutSpace
 from daskrf.spaces.sampling import places_by_reaction, random_numbers
 
-__all__ = ["neighbours"]
-
 Integers = npt.NDArray[np.int64]
 
 

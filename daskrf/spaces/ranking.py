@@ -29,20 +29,6 @@ from daskrf.features.fourier import FourierFeatures
 from daskrf.spaces.balancedbasis import BalancedBasis, bounding
 from daskrf.spaces.families import Family, Side
 
-__all__ = [
-    "ROUNDING",
-    "Best",
-    "Limit",
-    "Piece",
-    "Search",
-    "amplitudes",
-    "balanced_basis",
-    "leading",
-    "pieces_of",
-    "score_piece",
-    "waves",
-]
-
 PIECE_FLOP = 1e12  # of a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
 LEADING = 16  # synthons of the first of three slots in a piece

@@ -14,8 +14,6 @@ from rdkit.Chem import rdChemReactions
 from daskrf.errors import InputError
 from daskrf.quantities import amount
 
-__all__ = ["Half", "Reaction"]
-
 
 @dataclass(frozen=True)
 class Half:

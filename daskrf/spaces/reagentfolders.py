@@ -18,8 +18,6 @@ from daskrf.spaces.spacetables import Space
 from daskrf.spaces.texttable import content, natural_order
 from daskrf.tables import lay_out, read_partition, scan_files
 
-__all__ = ["has_reagents", "read_reagents"]
-
 _REACTION = ".smarts"
 
 

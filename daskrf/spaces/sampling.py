@@ -14,16 +14,6 @@ from daskrf.spaces.families import Family, Product, starts_of
 from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import ROUNDING
 
-__all__ = [
-    "by_reaction",
-    "counts_of",
-    "counts_of_numbers",
-    "inside",
-    "places_by_reaction",
-    "product_sums",
-    "random_numbers",
-]
-
 Integers = npt.NDArray[np.int64]
 
 _PART = 2**14  # products whose counts are held at a time

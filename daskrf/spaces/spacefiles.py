@@ -15,8 +15,6 @@ from daskrf.spaces.spacetables import Space, has_tables, read_tables
 from daskrf.spaces.synthontables import is_synthon_table, read_synthons
 from daskrf.spaces.texttable import TextTable
 
-__all__ = ["is_space", "read_space", "space_among"]
-
 _HEAD = 1 << 16  # bytes that show the header of a table
 
 

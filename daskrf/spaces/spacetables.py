@@ -20,8 +20,6 @@ from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.reactions import Reaction
 from daskrf.spaces.texttable import TextTable, content
 
-__all__ = ["Space", "has_tables", "read_tables"]
-
 _TABLES = ("reactions", "blocks", "slots")
 _ENDINGS = (".tsv", ".csv", ".tsv.gz", ".csv.gz")
 

@@ -19,8 +19,6 @@ from scipy import sparse
 from daskrf.spaces.families import Family, Side
 from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
-__all__ = ["Linear", "best_sums", "pieces_of_sums"]
-
 LEADS = 64  # synthons of the first of three slots in a piece
 AT_ONCE = 2**20  # products that are listed at a time
 _BINS = 12  # of synthons by their share of the first limit, so that few products are listed in vain

@@ -28,8 +28,6 @@ from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.spaces.limits import sums_of
 from daskrf.spaces.reactions import Half, Reaction
 
-__all__ = ["Cutter", "Edges", "Opener", "Reach", "Reactor", "Synthon", "check_spec", "join", "joiner"]
-
 LARGEST_RADIUS = 2
 _URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
 

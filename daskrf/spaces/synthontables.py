@@ -16,8 +16,6 @@ from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.texttable import TextTable, content, natural_order
 
-__all__ = ["is_synthon_table", "read_synthons"]
-
 _COLUMNS = {  # as they are called, by what they hold
     "smiles": ("smiles",),
     "block": ("synton_id", "synthon_id", "id"),

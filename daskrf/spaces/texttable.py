@@ -15,8 +15,6 @@ from daskrf.files.backend import backend
 from daskrf.files.disk import file_errors
 from daskrf.quantities import amount
 
-__all__ = ["TextTable", "content", "natural_order"]
-
 _WORD = re.compile(r"\S+(?:\s+\|[^|]*\|(?!\S))?")  # a CXSMILES extension belongs to the word before it
 
 

@@ -15,8 +15,6 @@ from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
 from daskrf.tables.values.values import scales_in
 
-__all__ = ["fingerprint_words", "kinds_of", "kinds_words", "map_words", "model_words", "words_of_model"]
-
 _ROUNDS = 12  # of a model, shown at most
 _FINGERPRINTS = {
     "morgan": "Morgan (circular)",

@@ -16,8 +16,6 @@ from daskrf.kernels.kernel import Kernel
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.storage.integrity import DAMAGE
 
-__all__ = ["differences", "made_with_others"]
-
 _VECTOR = 8  # longest list of numbers that is shown whole, such as a range of norms
 _SHOWN = 200  # characters of a value shown in an error message
 _DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")

@@ -31,19 +31,6 @@ from daskrf.storage.integrity import DAMAGE, sealed, unsealed
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.storage.tablefiles import PARQUET, ending_of, write_molecules
 
-__all__ = [
-    "Earlier",
-    "hits_at",
-    "record_of",
-    "refuse_foreign",
-    "rejects_of",
-    "unchanged",
-    "write_hits",
-    "write_predictions",
-    "write_recorded",
-    "write_rejects",
-]
-
 _MARK = b"daskrf"  # metadata key that identifies a hits file
 _ABOUT = b"daskrf.about"  # metadata key of what the hits depend on and what was found, as sealed JSON
 _FILE = b"daskrf.file"  # metadata key of a record: size and CRC32C of the file beside it, as sealed JSON

@@ -33,15 +33,6 @@ from daskrf.storage.stores.store import (
 )
 from daskrf.storage.tablefiles import PARQUET, ending_of
 
-__all__ = [
-    "FolderStatus",
-    "StoreStatus",
-    "VerifyReport",
-    "remedy",
-    "status",
-    "verify",
-]
-
 _SHOWN = 2_000  # characters of a line at most, whatever a plan contains
 REASON_PARTITIONS = 100
 REJECT_FILES = 2_000  # read at most, so that a status is quick

@@ -24,24 +24,6 @@ from daskrf.errors import DaskrfError, StoreError, printable
 from daskrf.files.backend import atomic_write, backend, local_copy, pairs, sizes_of
 from daskrf.files.disk import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
 
-__all__ = [
-    "DAMAGE",
-    "FileList",
-    "StoredObject",
-    "believed",
-    "is_count",
-    "is_sealed",
-    "listed_objects",
-    "load_array",
-    "parsed",
-    "read_sealed",
-    "save_array",
-    "sealed",
-    "staged_objects",
-    "unsealed",
-    "write_sealed",
-]
-
 # What code raises on unexpected content: values of the wrong type, shape, depth or size.
 DAMAGE = (
     *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError),

@@ -15,16 +15,6 @@ from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
 from daskrf.storage.stores.store import ARRAYS_FILE, read_headed
 
-__all__ = [
-    "is_restored",
-    "keep_round",
-    "kept_groups",
-    "kept_rounds",
-    "problems_of_rounds",
-    "restore_round",
-    "tidy_rounds",
-]
-
 _KEPT = re.compile(r"_round-(\d{4,})\.json")
 
 

@@ -17,8 +17,6 @@ from daskrf.storage.stores.store import (
     read_plan,
 )
 
-__all__ = ["check_output", "kind_of"]
-
 
 def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
     """Return the kind of the store or model at a path.

@@ -21,8 +21,6 @@ from daskrf.tables.measurements import BY_SMILES, Labels
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import AS_VALUES, Limits, Scale
 
-__all__ = ["JoinedLabels", "Matches", "NoMatchError", "join_labels", "match_labels"]
-
 JOIN_ROWS = 1_000_000
 
 _LABELS_COMPARED, _SOME_COMPARED = 200, 50  # where none is joined, or some are: a tautomer takes 20 ms

@@ -22,8 +22,6 @@ from daskrf.files.backend import Held, as_path, backend, exists
 from daskrf.files.disk import TEMPORARY, file_errors, is_gone, temporary_name
 from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 
-__all__ = ["StoreLock"]
-
 LOCK_FILE = ".lock"
 GUARD = f"{TEMPORARY}{LOCK_FILE}-"  # followed by the hash of the lock that is about to be removed
 BEAT_SECONDS = 10.0

@@ -51,21 +51,6 @@ from daskrf.storage.stores.store import (
 )
 from daskrf.storage.stores.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
 
-__all__ = [
-    "Saved",
-    "check_numbers",
-    "find_checkpoint",
-    "is_group",
-    "load_model",
-    "made_once",
-    "more_arrays",
-    "needed_checkpoint",
-    "read_arrays",
-    "read_checkpoint",
-    "save_model",
-    "write_checkpoint",
-]
-
 _GROUP = re.compile(r"arrays-[0-9a-f]{16}")
 _TYPES = "biufcUS"  # kinds of NumPy's types
 SMALL_BYTES = 1024  # arrays up to this size are stored in the record: single numbers need no files

@@ -11,8 +11,6 @@ from daskrf.files.disk import digests_of_file, digests_of_stream, file_errors
 from daskrf.storage.hits import Earlier, hits_at, refuse_foreign
 from daskrf.storage.integrity import read_sealed, write_sealed
 
-__all__ = ["earlier_output", "guarded", "refuse_others"]
-
 
 def refuse_others(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> None:
     """Refuse to write where something is, unless daskrf wrote it and it may be replaced.

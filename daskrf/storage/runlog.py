@@ -41,18 +41,6 @@ from daskrf.files.disk import is_gone
 from daskrf.quantities import amount, duration
 from daskrf.storage.integrity import parsed
 
-__all__ = [
-    "JobStatus",
-    "RunLog",
-    "RunStatus",
-    "first_sentence",
-    "job_of",
-    "log_directory",
-    "read_first",
-    "read_log",
-    "seconds_of",
-]
-
 BEAT_SECONDS = 10.0  # between two touches, which show others that the writer is alive
 SILENT_SECONDS = 120.0  # a run on another host is dead if it has not touched its log for this long
 WINDOW_SECONDS = 300.0  # over which the rate is averaged

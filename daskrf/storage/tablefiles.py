@@ -19,8 +19,6 @@ from daskrf.molecules.molblocks import mol_blocks
 from daskrf.storage.stores.rowstore import LEVEL
 from daskrf.tables.spreadsheets import harmless
 
-__all__ = ["ENDINGS", "PARQUET", "beside", "check_ending", "ending_of", "write_molecules"]
-
 PARQUET = ".parquet"
 _GZIP = ".gz"
 _ROWS = 2_000  # written at once

@@ -14,8 +14,6 @@ from daskrf.tables.values.notation import MISSING, is_value, sign_of
 from daskrf.tables.values.units import is_sure_unit, unit_of_cell
 from daskrf.tables.values.values import is_logarithm
 
-__all__ = ["columns_beside", "is_limit", "named", "no_relation"]
-
 UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
 RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
 

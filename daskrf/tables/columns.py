@@ -25,17 +25,6 @@ from daskrf.tables.values.names import (
 )
 from daskrf.tables.values.notation import MISSING, is_truth, is_value
 
-__all__ = [
-    "counts_rows",
-    "is_header",
-    "is_smiles",
-    "mostly_smiles",
-    "only_target",
-    "smiles_by_content",
-    "smiles_column",
-    "smiles_position",
-]
-
 _ROW_NAMES = frozenset(
     [
         *("", "index", "idx", "row", "rownumber", "rowid", "unnamed", "no", "nr", "number", "level0"),

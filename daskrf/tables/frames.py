@@ -15,17 +15,6 @@ from daskrf.errors import InputError
 from daskrf.molecules.stereogroups import written
 from daskrf.tables.values.docking import scores_within
 
-__all__ = [
-    "INDEX",
-    "NOT_ARROW",
-    "InputIndex",
-    "index_of",
-    "is_molecule",
-    "is_table",
-    "molecule_table",
-    "table_of",
-]
-
 INDEX = "input_index"
 """Name of the column with the index of a DataFrame or Series in tables that are made from it."""
 

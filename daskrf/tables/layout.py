@@ -14,8 +14,6 @@ from daskrf.tables.formats import EVERY, Column, Head, Purpose, TableFormat, ope
 from daskrf.tables.library import Layout
 from daskrf.tables.values.names import find_id, position_of, tells_apart
 
-__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "with_common_columns"]
-
 MAX_LINE_BYTES = 10_000
 _OWN = {"row", "id", "smiles", "source", "line"}  # columns of each molecule, beside which others are kept
 

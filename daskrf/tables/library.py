@@ -19,19 +19,6 @@ from daskrf.tables.formats import Segment, Table, reader_of
 from daskrf.tables.spool import Spool
 from daskrf.tables.values.names import column_words
 
-__all__ = [
-    "Layout",
-    "Library",
-    "Partition",
-    "Reject",
-    "RowBatch",
-    "Source",
-    "file_words",
-    "given_words",
-    "is_spooled",
-    "table_words",
-]
-
 _LAYOUTS = 10  # listed one by one
 _NAMED = 5  # columns that are kept, listed one by one
 

@@ -74,17 +74,6 @@ from daskrf.tables.values.values import (
     scales_of,
 )
 
-__all__ = [
-    "CENSORED_AS",
-    "Labels",
-    "Reading",
-    "keys_of",
-    "label_table",
-    "label_words",
-    "read_column",
-    "read_labels",
-]
-
 KEYS = {
     "id": "IDs",
     "smiles": "SMILES",

@@ -15,8 +15,6 @@ from daskrf.tables.library import Layout, file_words
 from daskrf.tables.scanning import first_rows
 from daskrf.tables.values.names import column_words
 
-__all__ = ["check_first_lines"]
-
 _LINES = 1_000  # of each file
 _LINES_OF_MANY = 100  # of each of more than ten files
 _MANY_FILES = 10

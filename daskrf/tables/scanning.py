@@ -32,19 +32,6 @@ from daskrf.tables.library import Layout, Library, Partition, Reject, RowBatch, 
 from daskrf.tables.spool import Spool, SpoolWriter
 from daskrf.tables.streams import text_blocks
 
-__all__ = [
-    "expand",
-    "first_rows",
-    "lay_out",
-    "read_partition",
-    "read_rows",
-    "sample_rows",
-    "scan",
-    "scan_files",
-    "survey",
-    "usual_rows",
-]
-
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _SAMPLE_PLACES = 100

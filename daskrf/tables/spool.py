@@ -13,8 +13,6 @@ from daskrf.errors import InputError
 from daskrf.files.backend import as_path, backend, exists, is_file, staging
 from daskrf.tables.streams import text_blocks
 
-__all__ = ["CHUNK_ROWS", "Spool", "SpoolWriter"]
-
 CHUNK_ROWS = 50_000
 
 

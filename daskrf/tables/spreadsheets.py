@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["harmless", "restored"]
-
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 # Numbers are no formulas, nor are a dash for "nothing" and a relation without an operand.
 _PLAIN = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[-+=]|[<>]?=[<>]?'?")

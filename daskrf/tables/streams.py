@@ -17,18 +17,6 @@ import zstandard
 from daskrf.errors import InputError
 from daskrf.files.backend import backend
 
-__all__ = [
-    "CUT_OFF",
-    "ENCODINGS",
-    "LineStream",
-    "RecordStream",
-    "compression_of",
-    "decompressed",
-    "encoding_of",
-    "raw_blocks",
-    "text_blocks",
-]
-
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
 _CONTENT = 1 << 20  # bytes decompressed at a time: a block may expand a million times

@@ -45,8 +45,6 @@ from daskrf.workers.clusters import (
 )
 from daskrf.workers.security import Certificates, certificates, private_scratch, written
 
-__all__ = ["LISTINGS", "jobqueue_cluster"]
-
 LISTINGS = {"slurm": ("squeue", "--noheader", "--format=%i", f"--user={os.getuid()}")}
 """Commands that list the user's job numbers, by batch system."""
 

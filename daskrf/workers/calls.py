@@ -14,8 +14,6 @@ from typing import Any
 
 import dask
 
-__all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run", "stop_within"]
-
 _STOP_WITHIN = 60.0  # seconds
 
 # Process-wide, because a worker is told once for all calls of a run that it has or is about to get.

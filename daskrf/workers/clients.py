@@ -13,8 +13,6 @@ from daskrf.errors import InputError
 from daskrf.workers.batch import jobqueue_cluster
 from daskrf.workers.clusters import connect, local_cluster
 
-__all__ = ["client_of"]
-
 
 @contextmanager
 def client_of(

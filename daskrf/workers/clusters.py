@@ -30,21 +30,6 @@ from daskrf.workers.security import (
     private_scratch,
 )
 
-__all__ = [
-    "CONFIG",
-    "LEAST_MEMORY",
-    "Jobs",
-    "QueuedClient",
-    "ask_workers",
-    "connect",
-    "dashboard_address",
-    "dashboard_config",
-    "local_cluster",
-    "seconds_to_wait",
-    "worker_memory",
-    "worker_threads",
-]
-
 # A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
 # scheduler gives up, daskrf.workers.execution submits again; a task that kills every worker must still end.
 CONFIG = {

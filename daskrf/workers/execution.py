@@ -32,8 +32,6 @@ from daskrf.workers.clusters import ask_workers, seconds_to_wait, worker_threads
 from daskrf.workers.preflight import Absence, Expected, checked_call, explained
 from daskrf.workers.progress import Progress
 
-__all__ = ["Task", "run_tasks"]
-
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
 _LOSSES = 10  # per task, each after as many dead workers as the scheduler allows (10 in local_cluster)
 _IO_ERRORS = 3  # per task: shared file systems hiccup

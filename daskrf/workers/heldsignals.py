@@ -7,8 +7,6 @@ import threading
 from types import FrameType
 from typing import Any
 
-__all__ = ["SignalsHeld"]
-
 
 class SignalsHeld:
     """Context manager in which a first SIGINT or SIGTERM waits until it is released.

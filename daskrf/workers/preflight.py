@@ -29,8 +29,6 @@ from daskrf.errors import WorkerError
 from daskrf.workers.calls import Outcome, call_of_run
 from daskrf.workers.clusters import Jobs, QueuedClient
 
-__all__ = ["Absence", "Expected", "checked_call", "explained"]
-
 _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
 _SHARE_SECONDS = 10.0  # before a file just written is considered invisible: NFS caches directories
 _WAIT = 300.0  # maximum seconds without workers

@@ -6,8 +6,6 @@ import time
 
 from daskrf.storage.runlog import RunLog
 
-__all__ = ["Progress", "Recorded", "Within"]
-
 _SECONDS_BETWEEN_RECORDS = 5.0  # for progress not covered by task records
 
 
@@ -67,12 +65,10 @@ class Recorded(Progress):
 
     @property
     def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the inner one
-        """See `Progress`."""
         return self._inner.stopping
 
     @property
     def stoppable(self) -> bool:
-        """See `Progress`."""
         return self._inner.stoppable
 
     @stoppable.setter
@@ -126,12 +122,10 @@ class Within(Progress):
 
     @property
     def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the outer one
-        """See `Progress`."""
         return self._outer.stopping
 
     @property
     def stoppable(self) -> bool:
-        """See `Progress`."""
         return self._outer.stoppable
 
     @stoppable.setter
@@ -139,9 +133,7 @@ class Within(Progress):
         self._outer.stoppable = value
 
     def expect(self, seconds: float, doing: str = "") -> None:
-        """See `Progress`."""
         self._outer.expect(seconds + self.after, ", ".join(filter(None, [self.doing, doing])))
 
     def note(self, text: str) -> None:
-        """See `Progress`."""
         self._outer.note(text)

@@ -20,15 +20,6 @@ from distributed.security import Security
 from daskrf.errors import InputError
 from daskrf.files.disk import private_folder
 
-__all__ = [
-    "Certificates",
-    "certificates",
-    "certificates_to_join",
-    "check_certificates",
-    "private_scratch",
-    "written",
-]
-
 Certificates = Any
 """A `distributed.security.Security`, whose attributes type checkers do not see."""
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from daskrf.storage.stores.fingerprintstore import REJECT_SCHEMA, FingerprintStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import REJECT_SCHEMA
 
 UNFOLDED = 2**32
 

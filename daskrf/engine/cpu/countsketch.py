@@ -11,8 +11,6 @@ import scipy.fft
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["first_term", "product_term"]
-
 Array = npt.NDArray[Any]
 
 _NUMBERS = 1 << 17

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from daskrf.engine import Blocks, Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["hadamard_transform", "project_blocks"]
-
 Array = npt.NDArray[Any]
 
 _LANES = 8

@@ -25,17 +25,6 @@ from numba.extending import intrinsic
 
 from daskrf.engine.cpu.jit import jit, jit_disabled
 
-__all__ = [
-    "TILE",
-    "draw_levels",
-    "fill_minwise",
-    "fill_weighted",
-    "find_pairs",
-    "logarithms",
-    "row_minima",
-    "row_words",
-]
-
 Array = npt.NDArray[Any]
 
 TILE = 64

@@ -7,8 +7,6 @@ from typing import TypeVar, cast
 
 import numba
 
-__all__ = ["jit", "jit_disabled"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

@@ -17,8 +17,6 @@ from daskrf.arrays import check_bits, n_bytes
 from daskrf.engine.cpu.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
-__all__ = ["add_parities", "bit_gram", "bit_means", "bit_sums"]
-
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int64]

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["add_squares", "cosines", "project", "radial_values"]
-
 Array = npt.NDArray[Any]
 
 # sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9

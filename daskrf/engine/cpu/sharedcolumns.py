@@ -16,8 +16,6 @@ import numpy.typing as npt
 from daskrf.engine import QUOTIENT, RATIO, Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["overlaps"]
-
 Array = npt.NDArray[Any]
 
 # Rows of a block, by bytes per number: its sums stay in the L1 cache, dense columns in the L2 cache.

@@ -19,8 +19,6 @@ from numba.extending import intrinsic
 
 from daskrf.engine.cpu.jit import jit, jit_disabled
 
-__all__ = ["TILE", "fill_normals", "fill_signs", "multiply_normals", "multiply_signs"]
-
 Array = npt.NDArray[Any]
 
 TILE = 64

@@ -27,8 +27,6 @@ from daskrf.engine.cpu.hashes import (
 )
 from daskrf.engine.cpu.signs import fill_normals, fill_signs, multiply_normals, multiply_signs
 
-__all__ = ["hash_bits", "hash_levels", "random_products"]
-
 Array = npt.NDArray[Any]
 
 BATCH_ENTRIES = 1 << 20

@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.weightedmean import Mean
 
-__all__ = ["Meter", "Work"]
-
 Score = TypeVar("Score")
 
 _RATIO_SECONDS = 2.5e-11  # of a factorization and an inverse, times the cube of the rows, on one core

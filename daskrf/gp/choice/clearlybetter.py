@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WORTH", "clearly_better", "first_of_the_best"]
-
 WORTH = 0.01
 """Nats that a label has to gain for another kernel or map: errors smaller by a hundredth."""
 

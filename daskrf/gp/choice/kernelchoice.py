@@ -36,8 +36,6 @@ from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
 from daskrf.quantities import DESCRIPTORS
 
-__all__ = ["FEWEST_LABELS", "choose_kernel", "usual_kernel"]
-
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
 

@@ -20,15 +20,6 @@ from daskrf.gp.processes.processes import gp_for
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.kernel import decided
 
-__all__ = [
-    "LengthScaleSearch",
-    "choose_length_scale",
-    "stand_in",
-    "typical_distance",
-    "usual_length_scale",
-    "with_length_scale",
-]
-
 _PAIRS = 1000
 _LENGTH = 1.4  # times the median distance, where the labels cannot tell
 _ANY = 25.0

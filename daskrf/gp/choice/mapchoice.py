@@ -29,8 +29,6 @@ from daskrf.gp.processes.processes import gp_for
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels import Gaussian
 
-__all__ = ["AutoMap", "MapChoice", "MapTrial", "choose_map"]
-
 Double = npt.NDArray[np.float64]
 
 _FEWEST = 20  # labels that tell maps apart at all

@@ -25,8 +25,6 @@ from daskrf.gp.choice.clearlybetter import first_of_the_best
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
-__all__ = ["MetricChoice", "MetricTrial", "choose_metric", "learns_metric", "metric_bytes", "with_kernel"]
-
 Double = npt.NDArray[np.float64]
 
 _MOST = 4000  # rows: an exact process of these takes seconds

@@ -34,22 +34,6 @@ from daskrf.gp.solve.solvers import (
 )
 from daskrf.gp.sums.statistics import Moments
 
-__all__ = [
-    "ONE_LABEL",
-    "Fixed",
-    "Given",
-    "Hyperparameters",
-    "Peak",
-    "approach_evidence",
-    "check_given",
-    "check_positive",
-    "find_hyperparameters",
-    "log_likelihood",
-    "maximize_evidence",
-    "profile",
-    "solved_weights",
-]
-
 Array = npt.NDArray[np.float64]
 
 Given = npt.ArrayLike | None

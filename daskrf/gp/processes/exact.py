@@ -39,8 +39,6 @@ from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.quantities import format_bytes
 
-__all__ = ["ExactGP"]
-
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # relative to the variance, added to draws of f: 1e-5 of their standard deviation
 _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster

@@ -8,8 +8,6 @@ from typing import Any
 
 from daskrf.kernels.kernel import Kernel, from_state
 
-__all__ = ["KernelChoice", "Trial"]
-
 
 @dataclass(frozen=True)
 class Trial:

@@ -17,8 +17,6 @@ from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver
 from daskrf.gp.sums.chunks import FeatureBlock, feature_blocks
 from daskrf.gp.sums.sums import StackedStatistics
 
-__all__ = ["LocalGaussianGP"]
-
 _COPIED_ENTRIES = 1 << 22  # features copied at a time
 _LITTLE_NOISE = 0.01  # of the signal variance
 
@@ -135,7 +133,6 @@ class LocalGaussianGP(FeatureSpaceGP):
         return super().draw(seed, target)
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """See `FeatureSpaceGP`."""
         drawn = super().drawn(weights, seed, target)
         drawn.local_map_ = self.local_map_
         return drawn

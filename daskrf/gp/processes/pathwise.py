@@ -32,14 +32,6 @@ from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.solve.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
-__all__ = [
-    "KernelSum",
-    "PathwisePosterior",
-    "ProcessParameters",
-    "fit_pathwise",
-    "prior_of_fit",
-]
-
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 

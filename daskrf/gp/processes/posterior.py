@@ -19,18 +19,6 @@ from daskrf.arrays import unpack_bits
 from daskrf.gp.solve.solvers import LowRankGram, ShiftedCholesky, few_rows
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
 
-__all__ = [
-    "DOUBLE_LIMIT",
-    "LowRankFactor",
-    "PosteriorFactor",
-    "as_features",
-    "expanded_rows",
-    "normal_of",
-    "posterior_factor",
-    "squared_lengths",
-    "standard_normal",
-]
-
 _EXPANDED_BYTES = 64 * 2**20  # of features unpacked or converted at a time
 DOUBLE_LIMIT = 1024  # up to here float64 is cheap
 _SINGLE_ERROR = 1e-4  # float32 is used if a bound on its relative error is below this; real errors were 1e-7

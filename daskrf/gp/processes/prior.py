@@ -20,8 +20,6 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.posterior import DOUBLE_LIMIT, as_features
 from daskrf.gp.sums.statistics import Moments
 
-__all__ = ["PriorPrecision"]
-
 Array = npt.NDArray[np.float64]
 
 # A pivot of K below this fraction of the diagonal belongs to a repeated landmark, up to rounding.

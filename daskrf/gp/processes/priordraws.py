@@ -33,8 +33,6 @@ from daskrf.kernels.radial import RadialKernel
 from daskrf.kernels.tanimoto import Intersection, TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
 
-__all__ = ["IntersectionDraws", "PriorDraws", "has_draws", "has_map", "map_of", "prior_draws"]
-
 _BLOCK_ENTRIES = 1 << 24  # features held in memory at a time
 _TERMS = 8
 _ROWS = 4096

@@ -51,8 +51,6 @@ from daskrf.gp.sums.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums.sums import Statistics, Summation
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "check_version", "seen_no"]
-
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
 STATE_VERSION = 3
 PER_TARGET = (

@@ -16,9 +16,6 @@ from daskrf.gp.processes.sparse import SparseGP
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.quantities import either
 
-__all__ = ["PROCESSES", "gp_for", "model_from_state"]
-
-
 PROCESSES: dict[str, type[FeatureSpaceGP]] = {
     "features": RandomFeatureGP,
     "sparse": SparseGP,

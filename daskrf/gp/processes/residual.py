@@ -31,8 +31,6 @@ from daskrf.gp.processes.posterior import standard_normal
 from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_draws, prior_draws
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["RESIDUAL_FEATURES", "Residual", "ResidualDraws"]
-
 RESIDUAL_FEATURES = 4096
 """Random features that a draw of a residual is made of, which each row takes besides its own."""
 

@@ -12,8 +12,6 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.process import PER_TARGET
 from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, WeightedSum
 
-__all__ = ["SeparateGP", "process_of", "processes_of"]
-
 
 class SeparateGP:
     """Processes with a common feature map or kernel, each for some targets and the rows labelled with them.

@@ -15,8 +15,6 @@ from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
 
-__all__ = ["SparseGP"]
-
 _PART_OF_NOISE = 1e-4  # error allowed in variances; the bounds are far above real errors
 
 Array = npt.NDArray[np.float64]

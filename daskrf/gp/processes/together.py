@@ -16,8 +16,6 @@ import numpy.typing as npt
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Terms
 
-__all__ = ["fit_together", "in_step"]
-
 Single = npt.NDArray[np.float32]
 Ask = Callable[[Any], Any]
 
@@ -85,11 +83,9 @@ class _Shared(KernelMatrix):
         self._ask = None
 
     def total(self, terms: Terms) -> Single:
-        """See `KernelMatrix`."""
         return super().total(terms) if self._ask is None else self._ask(terms)
 
     def forget(self) -> None:
-        """See `KernelMatrix`."""
         super().forget()
         self._ask = None
 

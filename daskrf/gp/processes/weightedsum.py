@@ -16,17 +16,6 @@ from daskrf import seeds
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
 
-__all__ = [
-    "Process",
-    "SummedFunction",
-    "SummedProcess",
-    "Target",
-    "WeightedSum",
-    "joint_prediction",
-    "targets_in",
-    "values_of",
-]
-
 Array = npt.NDArray[np.float64]
 
 Process = FeatureSpaceGP | ExactGP

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.gp.solve.solvers import NotPositiveError
 
-__all__ = ["BlockSystem", "Solution", "solve"]
-
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 Operator = Callable[[Single], Single]

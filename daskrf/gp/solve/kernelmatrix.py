@@ -19,8 +19,6 @@ from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.engine import engine
 from daskrf.kernels.kernel import Kernel, Prepared
 
-__all__ = ["KernelMatrix", "Products", "Squares", "Terms"]
-
 Single = npt.NDArray[np.float32]
 Floats = npt.NDArray[Any]
 

@@ -13,8 +13,6 @@ from daskrf.arrays import row_slice
 from daskrf.gp.solve.solvers import NotPositiveError
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["LandmarkPreconditioner"]
-
 Single = npt.NDArray[np.float32]
 
 _ROWS = 4096

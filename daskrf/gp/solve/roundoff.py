@@ -24,8 +24,6 @@ from daskrf.errors import InputError
 from daskrf.gp.solve.solvers import LowRankGram, ShiftedCholesky
 from daskrf.gp.sums.statistics import Moments
 
-__all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
-
 # Accepted changes of the evidence per row, and of means relative to the spread of y.
 _SINGLE = 1e-4, 1e-3
 # The same for sums in double precision. Nothing is more precise for labels without noise, and their quadratic

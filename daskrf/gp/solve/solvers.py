@@ -19,21 +19,6 @@ from scipy.linalg import eigh, eigvalsh_tridiagonal, lapack
 from daskrf.errors import InputError
 from daskrf.gp.sums.statistics import Moments
 
-__all__ = [
-    "CholeskySolver",
-    "EigenSolver",
-    "KernelSolver",
-    "LowRankGram",
-    "NotPositiveError",
-    "Quadratics",
-    "ShiftedCholesky",
-    "Solver",
-    "check_eigen_size",
-    "few_rows",
-    "leading_block",
-    "with_deficit",
-]
-
 Array = npt.NDArray[np.float64]
 
 _TILE = 1024

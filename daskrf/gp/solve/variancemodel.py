@@ -27,8 +27,6 @@ from scipy.linalg import inv
 from scipy.optimize import least_squares
 from scipy.special import digamma, polygamma
 
-__all__ = ["VarianceModel", "fit_variances"]
-
 Double = npt.NDArray[np.float64]
 
 _START = np.array([1.05, -0.02, 0.0, 0.0])  # weights next to those of the upper bound

@@ -15,8 +15,6 @@ from daskrf.features.featuremap import map_key
 from daskrf.gp.sums.statistics import Precision, enough_precision
 from daskrf.gp.sums.sums import Statistics, Summation, precision_for
 
-__all__ = ["FeatureBlock", "check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
-
 _BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
 
 

@@ -9,15 +9,6 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-__all__ = [
-    "check_targets",
-    "choose_exponent",
-    "exact_cross_products",
-    "integers_from_bytes",
-    "integers_to_bytes",
-    "to_fixed",
-]
-
 TARGET_BITS = 40  # max|y| becomes an integer just below 2**40, or less for many rows
 _SUM_BITS = 58  # sum of |y| over the rows used to choose the exponent; int64 sums have three more bits
 ENTRY_BITS = 52  # one entry must stay exact in float64 when it is rounded

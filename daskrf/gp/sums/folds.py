@@ -12,8 +12,6 @@ from daskrf import seeds
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 
-__all__ = ["Folds", "equal_rows", "ordered_folds", "random_folds"]
-
 Numbers = npt.NDArray[np.int64]
 
 

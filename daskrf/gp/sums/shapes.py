@@ -8,8 +8,6 @@ from typing import Any
 
 from daskrf.gp.sums.sums import STRIP_BYTES, strip_columns
 
-__all__ = ["ONE_MATRIX", "BlocksShape", "SumsShape"]
-
 
 @dataclass(frozen=True)
 class SumsShape:
@@ -104,29 +102,25 @@ class BlocksShape(SumsShape):
     columns: int = 0
 
     def square(self, n_components: int) -> int:
-        """See `SumsShape`."""
         return 8 * n_components * self.columns
 
     def strips(self, n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tuple[int, int]]:
-        """See `SumsShape`: a single strip."""
+        """A single strip."""
         return [(0, n_components)]
 
     def largest(self, n_components: int, strip_bytes: int = STRIP_BYTES) -> int:
-        """See `SumsShape`."""
         return self.square(n_components)
 
     def stored(self, columns: Sequence[tuple[int, int]], *, one_bit: bool) -> list[int]:
-        """See `SumsShape`."""
         return [columns[-1][1] * self.columns]
 
     def converted(self, n_components: int) -> int:
-        """See `SumsShape`."""
         return n_components + self.columns // 2
 
     def solving(self, n_components: int, *, eigen: bool) -> tuple[float, float]:
-        """See `SumsShape`: the statistics, and blocks decomposed one after the other."""
+        """The statistics, and blocks decomposed one after the other."""
         return 1.25, 1.25 + 0.75 * self.columns / n_components
 
     def model(self, n_components: int, *, n_targets: int = 1, n_sums: int = 1) -> tuple[float, float]:
-        """See `SumsShape`: no prior whitens these features."""
+        """No prior whitens these features."""
         return ONE_MATRIX.model(n_components, n_targets=n_targets, n_sums=n_sums)

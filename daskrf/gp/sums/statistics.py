@@ -23,15 +23,6 @@ from daskrf.gp.sums.fixedpoint import (
     to_fixed,
 )
 
-__all__ = [
-    "BitStatistics",
-    "FloatStatistics",
-    "Moments",
-    "Precision",
-    "SufficientStatistics",
-    "enough_precision",
-]
-
 Precision = Literal["single", "double"]
 Array = npt.NDArray[np.float64]
 

@@ -28,17 +28,6 @@ from daskrf.features.localgaussian import keep_nearest, refuse_half
 from daskrf.gp.sums.fixedpoint import check_targets
 from daskrf.gp.sums.statistics import Moments, Precision, SufficientStatistics, enough_precision
 
-__all__ = [
-    "STRIP_BYTES",
-    "GramStrip",
-    "StackedStatistics",
-    "Statistics",
-    "Summation",
-    "assemble",
-    "precision_for",
-    "strip_columns",
-]
-
 STRIP_BYTES = 512 * 2**20
 """Largest size of a strip in bytes: one strip holds all of M = 8,192."""
 

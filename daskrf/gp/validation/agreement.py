@@ -15,8 +15,6 @@ from scipy.stats import chi2
 from daskrf import seeds
 from daskrf.errors import InputError
 
-__all__ = ["Agreement", "agreement", "impossible"]
-
 _INTERVAL = 1.959963984540054  # standard deviations: 95 % of a normal distribution
 _MOST = 1000  # labels tested jointly
 _DOUBT = 1e-3  # probability, below which the labels contradict the error bars

@@ -14,8 +14,6 @@ from daskrf.errors import InputError
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["nearest_neighbour", "random_forest"]
-
 Array = npt.NDArray[np.float64]
 
 _TREES, _COLUMNS = 300, 0.1

@@ -13,18 +13,6 @@ from scipy.special import expit, ndtr, ndtri
 
 from daskrf.errors import InputError
 
-__all__ = [
-    "Calibration",
-    "calibration_report",
-    "coverage",
-    "judged_coverage",
-    "mean_log_probability",
-    "probability_link",
-    "r2",
-    "rmse",
-    "standardized_log_loss",
-]
-
 Array = npt.NDArray[np.float64]
 _LEVELS = np.arange(1, 20) / 20.0
 _TOLERANCE = 0.1  # by which all deviations may be too large or too small to count as right

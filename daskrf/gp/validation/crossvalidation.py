@@ -19,8 +19,6 @@ from daskrf.gp.processes.evidence import Fixed, profile
 from daskrf.gp.solve.solvers import CholeskySolver
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
 
-__all__ = ["CrossValidation", "choose_by_cross_validation", "cross_validate"]
-
 Array = npt.NDArray[np.float64]
 
 

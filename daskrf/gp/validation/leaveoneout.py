@@ -13,8 +13,6 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.sums.folds import equal_rows
 
-__all__ = ["LeftOut", "leave_one_out"]
-
 Array = npt.NDArray[np.float64]
 
 _MOST = 2000  # molecules that are left out, each in its turn

@@ -20,8 +20,6 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.validation.leaveoneout import leave_one_out
 
-__all__ = ["LEAST_RATIO", "TailCounts", "tail_counts"]
-
 Array = npt.NDArray[np.float64]
 
 LEAST_RATIO = 0.1  # of the molecules that are better to the number expected

@@ -17,15 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from rdkit import Chem
 
-__all__ = [
-    "MAX_HEAVY_ATOMS",
-    "bound_of_paths",
-    "refusal_of_counting",
-    "refusal_of_rings",
-    "refusal_of_size",
-    "refusal_of_text",
-]
-
 MAX_HEAVY_ATOMS = 1000
 """Larger molecules are rejected: path and pair fingerprints of a polymer or a protein would take minutes."""
 

@@ -25,20 +25,6 @@ from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.stereogroups import canonical, unspecified, written
 from daskrf.quantities import DESCRIPTORS
 
-__all__ = [
-    "Counter",
-    "canonizer",
-    "explain",
-    "explainer",
-    "mol_reader",
-    "packed",
-    "radical_finder",
-    "refuser",
-    "sentence",
-    "syntax_checker",
-    "unmarker",
-]
-
 _MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
 _TITLES = ("Violation", "Range Error")  # of a failed condition in RDKit's log
 

@@ -11,8 +11,6 @@ from rdkit.Chem import rdMolDescriptors
 
 from daskrf.quantities import MAX_COUNT
 
-__all__ = ["DESCRIPTORS", "Descriptor", "described", "n_acceptors", "n_rings"]
-
 
 class Descriptor(NamedTuple):
     """A descriptor, and how it is counted: round((value - lowest) / unit), from 0 to 65,535."""

@@ -15,8 +15,6 @@ from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
 from daskrf.seeds import splitmix64
 
-__all__ = ["drawn_with_weights", "without_atoms"]
-
 KINDS = ("morgan", "atompair", "torsion")
 """Kinds of fingerprints whose features have known atoms."""
 

@@ -16,8 +16,6 @@ from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
 from daskrf.seeds import splitmix64
 
-__all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "equal_fingerprints", "rdkit_version"]
-
 
 @dataclasses.dataclass(frozen=True)
 class FingerprintBlock:

@@ -12,8 +12,6 @@ import scipy.sparse as sp
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 
-__all__ = ["Features", "lingo_counts", "lingos", "sum_equal"]
-
 Features = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 """Sparse rows: pointer (n + 1), identifiers (ascending in a row) and counts."""
 

@@ -12,8 +12,6 @@ from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.molecules.counts.spec import FingerprintSpec
 
-__all__ = ["Similarities", "nearest"]
-
 
 class Similarities:
     """Similarities of some molecules to one of them at a time; 0 where there is no fingerprint.

@@ -11,8 +11,6 @@ from daskrf.errors import InputError
 from daskrf.parameters import Option
 from daskrf.quantities import DESCRIPTORS
 
-__all__ = ["DEFAULT_KINDS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
-
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none is given

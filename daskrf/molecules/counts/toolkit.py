@@ -13,8 +13,6 @@ import numpy as np
 
 from daskrf.molecules.counts.fingerprints import Fingerprinter, FingerprintSpec, rdkit_version
 
-__all__ = ["Toolkit"]
-
 _COUNTED = ("RDKit cannot parse", "no atoms")  # reasons for which a molecule has no counts in any release
 
 

@@ -23,17 +23,6 @@ from daskrf.spaces.synthons import Reach
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.workers.progress import Progress
 
-__all__ = [
-    "COMPARED",
-    "SearchTables",
-    "cut_once",
-    "families_once",
-    "left_out",
-    "no_products",
-    "search_tables",
-    "without_differing",
-]
-
 COMPARED = 50
 """Random combinations of blocks of each reaction that are compared with RDKit."""
 

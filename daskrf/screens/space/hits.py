@@ -17,8 +17,6 @@ from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product, decoded, identifiers
 from daskrf.spaces.limits import SUMS
 
-__all__ = ["Candidates", "capped", "product_columns"]
-
 _FRACTIONAL = ("weight", "polar_surface")
 
 

@@ -20,8 +20,6 @@ from daskrf.screens.space.productscores import Scored
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
 
-__all__ = ["Pool"]
-
 Integers = npt.NDArray[np.int64]
 
 _TURNS = 8  # the best give way to better ones at most so often

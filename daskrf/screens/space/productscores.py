@@ -33,8 +33,6 @@ from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 
-__all__ = ["MOST_ROWS", "ProductScores", "Scored", "product_texts", "scored"]
-
 MOST_ROWS = 8192  # products of a task
 _LEAST_ROWS = 256
 _TASK_SECONDS = 20.0
@@ -70,7 +68,6 @@ class Scored:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `daskrf.jobs.tree.Partial`."""
         return {**self.columns, "smiles": np.frombuffer("\n".join(self.smiles).encode(), np.uint8)}
 
     def alike(self) -> Scored:

@@ -63,8 +63,6 @@ from daskrf.storage.model import made_once
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.stores.store import hash_of
 
-__all__ = ["SpaceScreen"]
-
 _PIECES = "blocks of products"
 MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many

@@ -33,8 +33,6 @@ from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.model import needed_checkpoint
 from daskrf.workers.calls import check_stop
 
-__all__ = ["Ranked", "SpacePieces", "SpaceSearch"]
-
 _AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
 _HELD = 8  # times k products are collected before the best of them are chosen
 
@@ -50,7 +48,6 @@ class Ranked:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `Partial`."""
         return {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
 
 
@@ -71,7 +68,6 @@ class Chosen:
         self._least = self._threshold()
 
     def look(self, scores: npt.NDArray[np.float32], rows_of: RowsOf) -> None:
-        """See `Best`."""
         at = np.flatnonzero(scores >= self._least)
         if self._least == -math.inf:
             at = at[scores[at] > -math.inf]
@@ -91,7 +87,6 @@ class Chosen:
 
     @property
     def least(self) -> float:
-        """See `Best`."""
         return self._least
 
     def top(self) -> TopK:

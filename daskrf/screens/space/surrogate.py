@@ -37,18 +37,6 @@ from daskrf.spaces.sumranking import Linear
 from daskrf.spaces.synthons import check_spec
 from daskrf.storage.model import made_once
 
-__all__ = [
-    "COMPONENTS",
-    "LINEAR_SPEC",
-    "ROUGH_SPEC",
-    "SAMPLE",
-    "Ranking",
-    "Rough",
-    "in_metric",
-    "learned",
-    "ranks_itself",
-]
-
 ROUGH_SPEC = FingerprintSpec("morgan:1")
 """Of the process that learns; as good as radius 2 with as many features, and faster."""
 

@@ -33,8 +33,6 @@ from daskrf.storage.stores.rowstore import RowStore, typed, write_parquet
 from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
 from daskrf.storage.stores.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
-__all__ = ["FeatureStore"]
-
 CHUNK_BYTES = 16 << 20
 
 
@@ -166,7 +164,7 @@ class FeatureStore(RowStore):
 
     @functools.cached_property
     def row_bounds(self) -> np.ndarray:  # type: ignore[override]
-        """See `RowStore`; a partition extends up to the first row of the next one."""
+        """A partition extends up to the first row of the next one."""
         records = self.records()
         first = [records[p].counts["first"] if p in records else 0 for p in range(1, self.n_partitions)]
         return np.array([0, *first, 2**62], dtype=np.int64)
@@ -209,7 +207,6 @@ class FeatureStore(RowStore):
         )
 
     def object_paths(self, p: int) -> list[PurePath]:
-        """See `Store.object_paths`."""
         names = [f"rows/{self.partition_name(p)}.parquet", *(ARRAY_METADATA if p == 0 else ())]
         arrays = {"phi": "phi/c.{}.0", **({"diagonal": "diagonal/c.{}"} if self.spec["diagonal"] else {})}
         for chunk in range(self.first_row(p), self.first_row(p) + self.partition_rows(p), self.chunk_rows):

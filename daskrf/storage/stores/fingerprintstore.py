@@ -20,7 +20,6 @@ from scipy.sparse import csr_matrix
 from daskrf.errors import StoreError
 from daskrf.files.backend import absolute
 from daskrf.storage.stores.rowstore import (
-    REJECT_SCHEMA,
     SOURCE_TYPE,
     RejectingStore,
     RowStore,
@@ -29,8 +28,6 @@ from daskrf.storage.stores.rowstore import (
 )
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.storage.stores.zarrays import create_group, read_array, read_errors, write_array
-
-__all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 
 LEVEL = 3
 ROW_FIELDS = (

@@ -12,8 +12,6 @@ import pyarrow as pa
 from daskrf.storage.stores.rowstore import RejectingStore, write_parquet
 from daskrf.storage.stores.store import CommitRecord
 
-__all__ = ["PredictionStore"]
-
 
 class PredictionStore(RejectingStore):
     """Predictions of a model for a library, with the rejects if the library is read from SMILES files.

@@ -18,8 +18,6 @@ from daskrf.files.disk import file_errors
 from daskrf.storage.stores.store import REJECTS, CommitRecord, Store
 from daskrf.storage.stores.zarrays import read_errors
 
-__all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore", "RowStore", "typed", "write_parquet"]
-
 LEVEL = 3  # Zstandard compression level
 SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
 REJECT_SCHEMA = pa.schema(

@@ -70,19 +70,6 @@ from daskrf.storage.integrity import (
     unsealed,
 )
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "CommitRecord",
-    "Store",
-    "Survey",
-    "make_plan",
-    "provenance",
-    "read_plan",
-    "total_counts",
-    "write_plan",
-]
-
 STAGING = "_staging"
 COMMITS = "_commits"
 REJECTS = "_rejects"

@@ -29,17 +29,6 @@ from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.files.disk import file_errors, make_folders
 from daskrf.storage.integrity import DAMAGE, FileList
 
-__all__ = [
-    "Layout",
-    "blocks",
-    "create_group",
-    "read_array",
-    "read_chunk",
-    "read_errors",
-    "write_array",
-    "write_chunk",
-]
-
 BLOCK_BYTES = 8 << 20  # per chunk; must never be reduced: readers reject arrays larger than this allows
 METADATA = "zarr.json"
 blosc.use_threads = False  # as in Zarr: with threads, the bytes would depend on which one ends first

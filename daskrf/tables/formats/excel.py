@@ -35,8 +35,6 @@ from daskrf.tables.spool import Spool, SpoolWriter
 from daskrf.tables.spreadsheets import restored
 from daskrf.tables.values.units import unit_of_cell
 
-__all__ = ["ExcelReader"]
-
 # What openpyxl raises on files that are no workbooks.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, SyntaxError),
@@ -65,16 +63,15 @@ class ExcelReader(Reader):
     name = "excel"
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`: a zip archive with the parts of a workbook."""
+        """A zip archive with the parts of a workbook."""
         return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
 
     def words(self, table: Table) -> str:
-        """See `Reader`."""
         header = "with" if table.header and table.names else "without"
         return f"Excel workbook, sheet '{printable(table.delimiter, 60)}', {header} a header"
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """See `Reader`; the first row that is not empty is the header, or the first row of the table."""
+        """The first row that is not empty is the header, or the first row of the table."""
         with _workbook(path) as book:
             found = (
                 (sheet.title, list(itertools.islice(_cells(sheet), HEAD_ROWS + 1)))
@@ -101,7 +98,7 @@ class ExcelReader(Reader):
     def scan(
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
-        """See `Reader`; empty rows at the end are none."""
+        """Empty rows at the end are none."""
         for _ in blocks:
             pass
         last = 0
@@ -113,7 +110,7 @@ class ExcelReader(Reader):
         return max(0, last - table.header), []
 
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
-        """See `Reader`; a workbook is parsed from its beginning for each segment."""
+        """A workbook is parsed from its beginning for each segment."""
         header = view.table.header
         for segment in segments:
             with _workbook(view.path) as book:

@@ -8,8 +8,6 @@ from pathlib import PurePath
 
 from daskrf.errors import InputError
 
-__all__ = ["refuse_foreign"]
-
 _SIFTED = 1 << 16  # bytes examined
 _STRAY_NULS = 64  # allowed in text: each line with one is rejected on its own
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"

@@ -29,8 +29,6 @@ from daskrf.tables.formats import (
 from daskrf.tables.frames import NOT_ARROW
 from daskrf.tables.spool import Spool, SpoolWriter
 
-__all__ = ["ParquetReader"]
-
 _BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
 
@@ -41,15 +39,13 @@ class ParquetReader(Reader):
     name = "parquet"
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`."""
         return head.startswith(b"PAR1")
 
     def words(self, table: Table) -> str:
-        """See `Reader`."""
         return "Parquet"
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """See `Reader`: names and types are those of the schema."""
+        """Names and types are those of the schema."""
         with _opened(path) as file:
             schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
         names = tuple(schema.names)
@@ -72,14 +68,13 @@ class ParquetReader(Reader):
     def scan(
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
-        """See `Reader`."""
         for _ in blocks:
             pass
         with _opened(path) as file:
             return int(file.metadata.num_rows), []
 
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
-        """See `Reader`; only the row groups that a segment touches are read."""
+        """Only the row groups that a segment touches are read."""
         path, every = view.path, view.table.names or ()
         names = [every[position] for position in view.columns]
         with _opened(path) as file:

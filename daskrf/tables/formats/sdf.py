@@ -15,8 +15,6 @@ from daskrf.tables.formats.streamed import BOM, Fields, Streamed
 from daskrf.tables.streams import CUT_OFF, LineStream, RecordStream
 from daskrf.tables.values.docking import scores_within
 
-__all__ = ["SdfReader"]
-
 _LONGEST = 1 << 20  # bytes per record
 _NAMED = 1_000  # first records in which names of properties are looked for
 _STRUCTURE, _TITLE = 0, 1  # columns before the properties
@@ -46,29 +44,24 @@ class SdfReader(Streamed):
     row_word = "record"
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`: a line of counts, or one that ends a MOL block or a record."""
+        """A line of counts, or one that ends a MOL block or a record."""
         return bool(_COUNTS.search(head) or _MARKS.search(head))
 
     def words(self, table: Table) -> str:
-        """See `Reader`."""
         text, *packed = table.layers
         return ", ".join(["SD file", *([text] if table.encoding else []), *packed])
 
     def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
-        """See `Streamed`."""
         return RecordStream(blocks, _LONGEST)
 
     def count(self, part: bytes) -> int:
-        """See `Streamed`."""
         return len(_LAST_LINE.findall(part))
 
     def split(self, part: bytes) -> list[bytes]:
-        """See `Streamed`."""
         ends = RecordStream.ends(part).tolist()
         return [part[start:end] for start, end in itertools.pairwise([0, *ends])]
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """See `Reader`."""
         records = self.split(self.rows_in(blocks).take(_NAMED).removeprefix(BOM))
         found = [_fields(record.decode(errors="replace"))[0] for record in records]
         properties = filter(None, dict.fromkeys(itertools.chain.from_iterable(found)))
@@ -91,7 +84,7 @@ class SdfReader(Streamed):
         )
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
-        """See `Streamed`; RDKit sees only the records that are wanted."""
+        """RDKit sees only the records that are wanted."""
         lines = self.split(buffer)
         at = np.arange(len(lines))
         wanted = (at if view.rows is None else at[np.isin(first + at, view.rows)]).tolist()
@@ -99,7 +92,7 @@ class SdfReader(Streamed):
         return self.collected(lines, ((wanted[k], fields) for k, fields in found), first, view)
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
-        """See `Streamed`; RDKit is asked only if the structure is."""
+        """RDKit is asked only if the structure is."""
         wanted, names = _STRUCTURE in view.columns, view.table.names or ()
         keys = _keys(names, view.columns)
         for at, structure in enumerate(_structures(lines) if wanted else map(_fault, lines)):
@@ -118,7 +111,7 @@ class SdfReader(Streamed):
             yield at, [structure[0] if place == _STRUCTURE else fields.get(key) for place, key in places]
 
     def shown(self, row: bytes) -> str:
-        """See `Streamed`: the title."""
+        """The title."""
         return super().shown(row.partition(b"\n")[0])
 
 

@@ -25,8 +25,6 @@ from daskrf.tables.formats import (
 from daskrf.tables.spool import Spool, SpoolWriter
 from daskrf.tables.streams import LineStream, raw_blocks, text_blocks
 
-__all__ = ["Fields", "Streamed"]
-
 BOM = b"\xef\xbb\xbf"
 
 Fields = list[str | None]
@@ -64,7 +62,6 @@ class Streamed(Reader):
     def scan(
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
-        """See `Reader`."""
         lines = self.rows_in(blocks)
         lines.skip(table.header)
         rows, index = 0, [lines.offset]
@@ -77,7 +74,7 @@ class Streamed(Reader):
         return rows, index
 
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
-        """See `Reader`; without `spool`, a compressed file is decompressed once for all segments."""
+        """Without `spool`, a compressed file is decompressed once for all segments."""
         lines, at, header = None, 0, view.table.header
         for segment in segments:
             if lines is None or spool or not view.table.compression:

@@ -20,8 +20,6 @@ from daskrf.tables.spool import Spool
 from daskrf.tables.spreadsheets import restored
 from daskrf.tables.streams import LineStream
 
-__all__ = ["TextReader"]
-
 _BY_ENDING = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
@@ -53,11 +51,10 @@ class TextReader(Streamed):
     fallback = True
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`: accepts everything; `open` rejects what is not text."""
+        """Accepts everything; `open` rejects what is not text."""
         return True
 
     def words(self, table: Table) -> str:
-        """See `Reader`."""
         parts = table.layers
         if table.n_columns:
             parts.append(f"separated by {_SEPARATED.get(table.delimiter, repr(table.delimiter))}")
@@ -65,7 +62,7 @@ class TextReader(Streamed):
         return ", ".join(parts)
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """See `Reader`: delimiter and header are detected from the first lines, as the purpose requires.
+        """Delimiter and header are detected from the first lines, as the purpose requires.
 
         The file extension is a hint: the delimiter that it suggests wins if several fit equally well and, in
         a table read strictly, wherever it fits.
@@ -92,12 +89,12 @@ class TextReader(Streamed):
         )
 
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
-        """See `Reader`; formulas that were made harmless for spreadsheets are restored."""
+        """Formulas that were made harmless for spreadsheets are restored."""
         rows = super().read(view, segments, spool)
         return map(_restored, rows) if view.table.exact else rows
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
-        """See `Streamed`; lines are split all at once if none of them needs special treatment."""
+        """Lines are split all at once if none of them needs special treatment."""
         values = _regular(buffer, view)
         if values is None:
             return super().parse(buffer, first, view)
@@ -106,11 +103,10 @@ class TextReader(Streamed):
         return Rows(row, view.table.header + row + 1, values, [], lambda k: self.shown(lines[k])), b""
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
-        """See `Streamed`."""
         return self._records(lines, view, view.table.delimiter if view.table.exact else "")
 
     def unfinished(self, rest: bytes, row: int, view: View) -> Rows:
-        """See `Streamed`; where rows may be left out, a quote without end spoils no other line."""
+        """Where rows may be left out, a quote without end spoils no other line."""
         if view.purpose.strict and not view.purpose.accepts:
             return super().unfinished(rest, row, view)
         lines = self.split(rest)

@@ -10,8 +10,6 @@ from daskrf.tables.values.docking import known_score
 from daskrf.tables.values.units import concentration_unit
 from daskrf.tables.values.values import Scale
 
-__all__ = ["Convention", "convention_of"]
-
 
 @dataclass(frozen=True)
 class Convention:

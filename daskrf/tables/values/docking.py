@@ -10,8 +10,6 @@ from typing import Final
 
 from daskrf.tables.values.names import normalised
 
-__all__ = ["DockingScore", "chosen_score", "known_score", "scores_within"]
-
 
 @dataclass(frozen=True)
 class DockingScore:

@@ -9,19 +9,6 @@ from pathlib import PurePath
 from daskrf.errors import InputError
 from daskrf.quantities import amount, is_number, listed
 
-__all__ = [
-    "ID_NAMES",
-    "SMILES_NAMES",
-    "SURE_NAMES",
-    "column_words",
-    "ends_in_id",
-    "find_id",
-    "find_smiles",
-    "normalised",
-    "position_of",
-]
-
-
 # Best first; compared by `normalised`, so that "CMPD_CHEMBLID" and "cmpd chemblid" are one name.
 SMILES_NAMES = (
     *("smiles", "canonicalsmiles", "isomericsmiles", "smilescanonical", "cxsmiles", "smi", "structure"),

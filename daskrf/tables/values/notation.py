@@ -17,24 +17,6 @@ from daskrf.errors import InputError, printable
 from daskrf.quantities import is_number
 from daskrf.tables.values.units import CURRENCIES, unit_of_cell
 
-__all__ = [
-    "CENSORED",
-    "DROPPED",
-    "EMPTY",
-    "HUGE",
-    "LOGARITHM",
-    "MISSING",
-    "NUMBER",
-    "OTHERWISE",
-    "RELATIONS",
-    "UNIT",
-    "WORDS",
-    "Notation",
-    "is_truth",
-    "is_value",
-    "sign_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 

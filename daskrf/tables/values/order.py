@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-__all__ = ["ordinals"]
-
 
 def ordinals(texts: Iterable[str], column: str = "") -> npt.NDArray[np.float64]:
     """Return numbers in the order of texts that are all numbers, or all dates, float64 of shape (n,).

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from daskrf.errors import InputError, printable
 from daskrf.quantities import amount
 
-__all__ = ["REPEATS", "Repeats", "check_repeats", "notes_on_repeats", "notes_on_suffixes", "one_of_each"]
-
 Floats = npt.NDArray[np.float64]
 Repeats = Literal["all", "best", "mean", "median"]
 REPEATS: Final = get_args(Repeats)

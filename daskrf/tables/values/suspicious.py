@@ -9,8 +9,6 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Suspicion", "suspicions"]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Kind = Literal["far", "spike", "sign", "limit", "beyond"]

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "CURRENCIES",
-    "DECADES",
-    "concentration_unit",
-    "is_sure_unit",
-    "plain_unit",
-    "unit_in_name",
-    "unit_of_cell",
-]
-
 DECADES = {"M": 0, "mM": 3, "uM": 6, "nM": 9, "pM": 12, "fM": 15}
 """By how many decades each unit of concentration is smaller than mol/L."""
 _SPELLINGS = {

@@ -17,21 +17,6 @@ from daskrf.tables.values.names import normalised
 from daskrf.tables.values.notation import CENSORED, DROPPED, EMPTY, HUGE, LOGARITHM, NUMBER, UNIT, WORDS
 from daskrf.tables.values.units import DECADES, concentration_unit, plain_unit, unit_in_name
 
-__all__ = [
-    "AS_VALUES",
-    "BY_CELLS",
-    "LEFT_OUT",
-    "Limits",
-    "Scale",
-    "as_measured",
-    "is_concentration",
-    "is_logarithm",
-    "limits_in",
-    "limits_of",
-    "scales_in",
-    "scales_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
