@@ -78,7 +78,7 @@ def read_fraction(text: str) -> float:
     return 1.0 if text == "none" else float(text)
 
 
-FILTERING = {
+FILTERING: dict[str, Option] = {
     name: Option(metavar=word, section="Which molecules may be chosen")
     for name, word in (
         ("where", "CONDITION"),
