@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ def declared(package: str, kind: type) -> dict[str, Any]:
     >>> declared("daskrf.kernels", Kernel)["Gaussian"].__module__
     'daskrf.kernels.radial'
     """
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
+    for module in pkgutil.iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{module.name}")
     return {cls.__name__: cls for cls in _derived(kind)}
 
 
@@ -34,69 +34,46 @@ def _derived(kind: Any) -> Iterator[Any]:
         yield from _derived(cls)
 
 
-def lazy(
-    package: str, file: str, functions: str = ""
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package, for the names imported in ``if TYPE_CHECKING:``.
+def attach_stub(
+    package: str, file: str, ready: Callable[[str, Any], Any] = lambda home, value: value
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are listed in its stub.
 
-    This way each name is declared once, for type checkers and for Python. For ``from ... import *`` the names
-    are the classes and constants in `__all__` of that module, which is imported when a name is not found
-    elsewhere. The package's `__all__` is one of the names, too.
+    The stub is the file ``__init__.pyi``, with lines ``from module import name as name``. Type checkers read
+    it too, so that there is one list. A name is imported when it is first used. So is any module of the
+    package; those in the stub are known to type checkers, and none is in `__all__`.
 
     Parameters
     ----------
     package, file : str
         Name of the package, and its ``__init__.py``.
-    functions : str
-        A subpackage in which each file holds a function of the file's name; these are names, too, of what
-        its function `public` makes of them.
+    ready : callable, optional
+        Called with the module of a name in the stub, and with what the module has under this name; returns
+        what the package has.
 
     Examples
     --------
     >>> import daskrf
-    >>> get, names = lazy("daskrf", daskrf.__file__)
-    >>> get("Gaussian").__module__, "Gaussian" in names()
-    ('daskrf.kernels.radial', True)
+    >>> find, names, exported = attach_stub("daskrf", daskrf.__file__)
+    >>> find("Gaussian").__module__, "Gaussian" in names(), "Gaussian" in exported
+    ('daskrf.kernels.radial', True, True)
     """
-    homes: dict[str, str] = {}
-    whole: list[str] = []
-    for branch in ast.parse(Path(file).read_text()).body:
-        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING":
-            for node in branch.body:
-                assert isinstance(node, ast.ImportFrom)
-                assert node.module is not None
-                names = [alias.name for alias in node.names]
-                homes |= dict.fromkeys(names, node.module) if names != ["*"] else {}
-                whole += [node.module] if names == ["*"] else []
-
-    def one_a_file() -> dict[str, str]:
-        folder = importlib.import_module(f"{package}.{functions}")
-        return {each.name: f"{folder.__name__}.{each.name}" for each in pkgutil.iter_modules(folder.__path__)}
-
-    def exported() -> list[str]:
-        starred = (name for home in whole for name in importlib.import_module(home).__all__)
-        classes = (name for name in starred if name[0].isupper())
-        return sorted({*homes, *classes, *(one_a_file() if functions else ())})
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    listed = {alias.name: str(node.module) for node in imports for alias in node.names}
+    homes = {name: home for name, home in listed.items() if home != package}
 
     def find(name: str) -> Any:
-        if name == "__all__":
-            return exported()
-        # Private names and names of modules are not worth an import.
-        among = whole if name[0].isupper() else []
-        home = homes.get(name) or next((h for h in among if name in importlib.import_module(h).__all__), None)
-        if home is None and functions and name != functions:
-            home = one_a_file().get(name)
-        if home is None:
+        if name in homes:
+            value = ready(homes[name], getattr(import_module(homes[name]), name))
+        else:
             try:
-                return importlib.import_module(f"{package}.{name}")
+                value = import_module(f"{package}.{name}")
             except ModuleNotFoundError as error:
                 if error.name != f"{package}.{name}":
                     raise
                 raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
-        value = getattr(importlib.import_module(home), name)
-        if functions and home == f"{package}.{functions}.{name}":
-            value = importlib.import_module(f"{package}.{functions}").public(value)
-        setattr(sys.modules[package], name, value)
+        setattr(sys.modules[package], name, value)  # from now on Python finds it by itself
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *exported()})
+    return find, lambda: sorted({*vars(sys.modules[package]), *listed}), sorted(homes)

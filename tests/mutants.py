@@ -193,6 +193,7 @@ TESTS = {
     "models/views": "views",
     "arrays": "arrays/test_arrays",
     "seeds": "seeds",
+    "exports": "exports",
     "screening": "screening",
     "report/merit": "merit",
 }

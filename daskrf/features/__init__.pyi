@@ -1,3 +1,5 @@
+from daskrf.features import bounds as bounds
+from daskrf.features import prefactor as prefactor
 from daskrf.features.composed import CompositionFeatures as CompositionFeatures
 from daskrf.features.fastfood import FastfoodFeatures as FastfoodFeatures
 from daskrf.features.featuremap import FeatureMap as FeatureMap
@@ -18,22 +20,3 @@ from daskrf.features.polynomial import PolynomialSketch as PolynomialSketch
 from daskrf.features.scissors import SCISSORS as SCISSORS
 from daskrf.features.tanimotodot import TanimotoDotProductFeatures as TanimotoDotProductFeatures
 from daskrf.features.variances import sketch_variance as sketch_variance
-
-__all__ = [
-    "SCISSORS",
-    "CompositionFeatures",
-    "FastfoodDotProductFeatures",
-    "FastfoodFeatures",
-    "FeatureMap",
-    "FoldedFeatures",
-    "GaussianMaclaurinFeatures",
-    "LandmarkFeatures",
-    "LocalGaussianFeatures",
-    "MeanFeatures",
-    "NystromFeatures",
-    "PolynomialSketch",
-    "RandomFourierFeatures",
-    "RandomMaclaurinFeatures",
-    "TanimotoDotProductFeatures",
-    "TanimotoMinMaxFeatures",
-]

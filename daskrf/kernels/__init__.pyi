@@ -20,28 +20,3 @@ from daskrf.kernels.tanimoto import Intersection as Intersection
 from daskrf.kernels.tanimoto import TanimotoMinMax as TanimotoMinMax
 from daskrf.kernels.truncated import TruncatedGaussian as TruncatedGaussian
 from daskrf.kernels.weightedmean import Mean as Mean
-
-__all__ = [
-    "Composition",
-    "DotProduct",
-    "DotProductKernel",
-    "Exponential",
-    "Folded",
-    "Gaussian",
-    "Intersection",
-    "Kernel",
-    "Matern",
-    "Mean",
-    "MetricGaussian",
-    "Polynomial",
-    "RadialKernel",
-    "RadialSpectrum",
-    "Ratio",
-    "TanimotoDotProduct",
-    "TanimotoMinMax",
-    "TruncatedGaussian",
-    "UnitBalls",
-    "from_state",
-    "residual_bound",
-    "truncation_degree",
-]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -39,10 +38,6 @@ def test_the_line_agrees_with_the_class(name: str) -> None:
     assert ("bits" if feature_map.one_bit else "floats") in facts.features.split(" or ")
     if feature_map.learns_from != "nothing":
         assert facts.learns != "nothing"
-
-
-def test_every_map_is_public() -> None:
-    assert {cls.__name__ for cls in KNOWN} <= set(daskrf.__all__)
 
 
 def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,35 +85,21 @@ def test_a_map_of_somebody_else_is_told_of_if_it_has_facts(monkeypatch: pytest.M
     assert Silent in daskrf.maps().maps
 
 
-def written(path: Path) -> str:
-    """Return a file of the repository with what is made from the classes of the maps and the kernels."""
-    if path.suffix == ".pyi":
-        package = importlib.import_module(f"daskrf.{path.parent.name}")
-        homes = re.findall(r"^from (\S+) import (\w+) as", path.with_suffix(".py").read_text(), re.MULTILINE)
-        homes += [(found.__module__, name) for name in package.__all__ if (found := getattr(package, name))]
-        homes = [home for home in sorted(set(homes)) if home[0].startswith("daskrf.")]
-        lines, public = [f"from {module} import {name} as {name}" for module, name in homes], package.__all__
-        public = sorted(public, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
-        return "\n".join([*lines, "", "__all__ = [", *(f'    "{name}",' for name in public), "]", ""])
-    before, begin, rest = path.read_text().partition(
-        "<!-- maps: made by python -m tests.report.test_maptable -->\n"
-    )
+BEGIN = "<!-- maps: made by python -m tests.report.test_maptable -->\n"
+END = "<!-- end of maps -->"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "maps.md"
+
+
+def written() -> str:
+    """Return the page on maps with the table that is made from their classes."""
+    before, begin, rest = PAGE.read_text().partition(BEGIN)
     return f"{before}{begin}{MapTable(tuple(KNOWN)).to_markdown()}\n{rest[rest.index(END) :]}"
 
 
-BEGIN = "<!-- maps: made by python -m tests.report.test_maptable -->\n"
-END = "<!-- end of maps -->"
-ROOT = Path(__file__).resolve().parents[2]
-STUBS = [ROOT / "daskrf" / name / "__init__.pyi" for name in ("features", "kernels")]
-MADE = [ROOT / "docs" / "maps.md", *STUBS]
-
-
-@pytest.mark.parametrize("path", MADE, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_what_is_made_from_the_classes_is_as_they_are(path: Path) -> None:
-    assert path.read_text() == written(path), "run python -m tests.report.test_maptable"
+def test_the_table_in_the_documentation_is_made_from_the_classes() -> None:
+    assert PAGE.read_text() == written(), "run python -m tests.report.test_maptable"
 
 
 if __name__ == "__main__":
-    for path in MADE:
-        path.write_text(written(path))
-        print(path, file=sys.stderr)
+    PAGE.write_text(written())
+    print(PAGE, file=sys.stderr)
