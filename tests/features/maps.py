@@ -1,13 +1,14 @@
-"""The table of feature maps that the contract tests run over: a new map adds one line.
+"""The feature maps that the contract tests run over: all that there are, and each of their choices.
 
-A case says what a map promises beside the contract itself. Most maps need no more than how they are made and
-their first bytes.
+A map is found because it is in `known_maps`, and made as its class says: by its defaults, once for each value
+that a type hint lists. `FIRST_BYTES` has what no class can say, the first bytes of its features. `TABLE` has
+cases with other parameters, or other promises beside the contract. `MISSING` says what these lack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -27,6 +28,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
+    known_maps,
 )
 from daskrf.kernels import (
     Exponential,
@@ -39,6 +41,7 @@ from daskrf.kernels import (
     Ratio,
     UnitBalls,
 )
+from tests.discovery import arguments, choices_of
 from tests.kernels.values import METRIC
 
 
@@ -84,7 +87,8 @@ class Case:
     Parameters
     ----------
     make : the class, or a partial of it: called with the number of components and ``random_state=``
-    golden : the first bytes of its features of `rows` for seed 7, as hexadecimal digits
+    golden : the first bytes of its features of `rows` for seed 7, as hexadecimal digits; the test that lacks
+        them prints them
     rows : gives the 12 rows of 40 columns to transform; the same rows are given to `fit`
     components : the number of components of all tests, for a map that cannot have any number of them
     kernel : gives the kernel of which the inner products of a fitted map are unbiased estimates, where it is
@@ -110,7 +114,7 @@ class Case:
         return self.components or wanted
 
 
-MAPS = {
+TABLE = {
     "minmax": Case(TanimotoMinMaxFeatures, "76236f5374b9cb632ac4516241df9fd2", prefixes=True),
     "minmax gaussian": Case(
         partial(TanimotoMinMaxFeatures, distribution="gaussian"),
@@ -430,3 +434,80 @@ MAPS = {
         independent=False,
     ),
 }
+
+
+FIRST_BYTES = {
+    "dot-product input_transform None": "0dba233c0d6618bceeb199bc4474883c0000003e000000be000000be0000003e",
+    "fastfood projection orthogonal": "c307f53d5f42053eb778f53d5d0e053ef304353e00000000f304353e00000000",
+    "gaussian-maclaurin explicit True": "2005233ff25fb83d572de0bdac56f1bbc664763f95b2c83cc95f08bc266236bc",
+    "landmarks selection kmeans": "000000000000803f0000403eabaaaa3e0000803f000000000000000000000000",
+    "local-gaussian selection random": "b6ddd73e2618453e9bb608be145d413eda81363f45682c3dbcbf55bebfbbbf3d",
+    "local-gaussian method tensorsrht": "2005233f98d319bd9c7dc23d9c30b23dc664763fe1bc0bbd0d2d05bd66d4a23c",
+    "polynomial normalize False": "5edfc5c001178441007611bffcf8bd41be2d373cbe2d373cbe2d373cbe2d37bc",
+}
+"""First bytes of the cases that are made as a class says, by name, as `Case.golden`."""
+
+
+def derived(
+    classes: Iterable[type[FeatureMap]], table: Mapping[str, Case]
+) -> tuple[dict[str, Case], dict[str, str]]:
+    """Return the cases of maps, and of their choices, that are in no case of a table.
+
+    What cannot be made and fitted as its class says is in the second dictionary: what to write, and where.
+    """
+    listed = [(case, case.make()) for case in table.values()]
+    found: dict[str, Case] = {}
+    missing: dict[str, str] = {}
+    for cls in classes:
+        name = cls.facts.name
+        own = [(case, made) for case, made in listed if type(made) is cls]
+        try:
+            if not own:
+                case = by_class(cls)
+                case.make(case.size(8)).fit(case.rows())
+                found[name] = replace(case, golden=FIRST_BYTES.get(name, ""))
+                own = [(case, case.make())]
+        except Exception as error:
+            missing[name] = sentence(cls, name, error)
+            continue
+        like = own[0][0]
+        for parameter, values in choices_of(cls).items():
+            held = [getattr(made, parameter) for _, made in own]
+            for value in (value for value in values if value not in held):
+                label = f"{name} {parameter} {value}"
+                golden = FIRST_BYTES.get(label, "")
+                case = replace(like, make=partial(like.make, **{parameter: value}), golden=golden)
+                try:
+                    case.make(case.size(8)).fit(case.rows())
+                    found[label] = case
+                except Exception as error:
+                    missing[label] = sentence(cls, label, error)
+    return found, missing
+
+
+def by_class(cls: type[FeatureMap]) -> Case:
+    """Return the case of a map as its class says, without its first bytes."""
+    given = arguments(cls)
+
+    def make(n_components: int = 64, random_state: int = 0, **choice: object) -> FeatureMap:
+        return cls(**{**given, **choice, "n_components": n_components, "random_state": random_state})
+
+    feature_map = make()
+    kinds = {"counts": counts, "weights": weights, "reals": reals}
+    rows = kinds.get(cls.facts.rows.split(",")[0], counts)
+    if feature_map.learns_from == "sample":  # rows, of which there are 11 different ones
+        return Case(make, "", rows, components=11, kernel=None, independent=False, falls=False)
+    if feature_map.projected_kernel is not None:
+        return Case(make, "", rows, kernel=None, falls=False)
+    return Case(make, "", rows)
+
+
+def sentence(cls: type[FeatureMap], name: str, error: Exception) -> str:
+    return (
+        f"{name!r} cannot be made and fitted as {cls.__name__} says ({error}): add a Case of this name, with "
+        "parameters that suit 12 rows of 40 columns, to TABLE in tests/features/maps.py."
+    )
+
+
+_FOUND, MISSING = derived([cls for cls in known_maps() if cls.__module__.startswith("daskrf.")], TABLE)
+MAPS = {**TABLE, **_FOUND}

@@ -1,4 +1,4 @@
-"""What every feature map promises, over the table in maps.py."""
+"""What every feature map promises, over all maps and their choices; see maps.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from daskrf.arrays import n_bytes, unpack_bits
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.kernels.radial import RadialKernel
-from tests.features.maps import MAPS, Case
+from tests.features.maps import MAPS, MISSING, Case
 from tests.floats import assert_agree
 from tests.jit import jit_disabled
 
@@ -157,13 +157,22 @@ def test_input_is_not_changed(case: Case, feature_map: FeatureMap) -> None:
     assert all((a == b).all() for a, b in zip(before, (X.data, X.indices, X.indptr), strict=True))
 
 
-def test_golden_features(case: Case) -> None:
+def test_no_map_or_choice_is_without_a_case() -> None:
+    assert not MISSING, "\n".join(MISSING.values())
+
+
+def test_golden_features(case: Case, request: pytest.FixtureRequest) -> None:
     """The same seed gives the same features for ever, bits to the bit; a change here needs a new version."""
     feature_map = case.make(case.size(64), random_state=7).fit(case.rows())
     first = (
         feature_map.transform_bits(case.rows()[:2])
         if feature_map.one_bit
         else feature_map.transform(case.rows()[:2])[:, :4]
+    )
+    assert case.golden, (
+        f'no first bytes: add "{request.node.callspec.id}": "{first.tobytes().hex()}" to FIRST_BYTES in '
+        "tests/features/maps.py; if the map does not promise what other tests here ask (kernel, independent, "
+        "falls), add a Case of this name to TABLE there instead."
     )
     golden = bytes.fromhex(case.golden)
     if feature_map.one_bit:

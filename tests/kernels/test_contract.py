@@ -1,10 +1,12 @@
-"""What every kernel promises."""
+"""What every kernel promises, over all kernels that there are."""
 
 from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import isabstract
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,10 @@ import scipy.sparse as sp
 import sparse
 
 from daskrf.errors import InputError
+from daskrf.exports import declared
 from daskrf.kernels import (
     Composition,
     DotProduct,
-    DotProductKernel,
     Exponential,
     Gaussian,
     Intersection,
@@ -33,9 +35,11 @@ from daskrf.kernels import (
     UnitBalls,
     from_state,
 )
+from daskrf.kernels.radial import RadialKernel
+from tests.discovery import arguments
 from tests.kernels.values import METRIC, ugly_rows
 
-KERNELS = [
+TABLE: list[Kernel] = [
     TanimotoMinMax(),
     Intersection(),
     TanimotoDotProduct(),
@@ -58,6 +62,7 @@ KERNELS = [
     Polynomial(3, c=0.0, normalize=True),
     Exponential(2.0, normalize=True),
     DotProduct((1.0, 0.0, 2.0)),
+    Ratio(normalize=True),
     Composition(Polynomial(2, c=0.5), TanimotoMinMax()),
     Composition(Exponential(2.0), TanimotoDotProduct()),
     TruncatedGaussian(3.0, 5, ((0, 2), (0.5, 1.0))),
@@ -65,7 +70,39 @@ KERNELS = [
     Mean((3, 0, 1, 2), (TanimotoMinMax(), Intersection(), Gaussian(3.0), Matern(9.0)), None),
     Mean((0.1, 0.7), (TanimotoDotProduct(), Mean((1, 2), (Gaussian(3.0), TanimotoMinMax()), None)), None),
 ]
-pytestmark = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+"""Kernels with other parameters than their defaults, or with defaults that do not suit counts of any size."""
+
+APART = {"Folded": "takes unfolded fingerprints alone: tests/features/test_folded.py"}
+"""Kernels that the rows here do not suit, and where else they are tested."""
+
+
+def derived(classes: Iterable[type[Kernel]], table: Iterable[Kernel]) -> tuple[list[Kernel], list[str]]:
+    """Return kernels of the classes that are not in a table, made as their signatures say.
+
+    What cannot be made so is in the second list: what to write, and where.
+    """
+    listed, found, missing = {type(kernel) for kernel in table}, [], []
+    for cls in classes:
+        if cls in listed or cls.__name__ in APART:
+            continue
+        try:
+            found.append(cls(**arguments(cls)))
+        except Exception as error:
+            missing.append(
+                f"{cls.__name__} cannot be made as its signature says ({error}): add one, with parameters "
+                "that suit counts, to TABLE in tests/kernels/test_contract.py."
+            )
+    return found, missing
+
+
+OURS = [
+    cls
+    for cls in declared("daskrf.kernels", Kernel).values()
+    if cls.__module__.startswith("daskrf.") and not isabstract(cls)
+]
+_FOUND, MISSING = derived(OURS, TABLE)
+KERNELS = [*TABLE, *_FOUND]
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 INPUTS = [ugly_rows(), ugly_rows(1) * 0.1, np.random.default_rng(2).lognormal(0, 4, (20, 3)), np.eye(15, 4)]
 
 
@@ -74,6 +111,7 @@ def scale(kernel: Kernel, X: np.ndarray) -> float:
     return max(1.0, float(kernel.diag(X).max()))
 
 
+@each_kernel
 @pytest.mark.parametrize("X", INPUTS, ids=range(len(INPUTS)))
 def test_positive_semidefinite(kernel: Kernel, X: np.ndarray) -> None:
     gram = kernel(X)
@@ -87,6 +125,7 @@ def test_positive_semidefinite(kernel: Kernel, X: np.ndarray) -> None:
     assert np.linalg.eigvalsh(gram / size).min() > -1e-13 * len(X)
 
 
+@each_kernel
 @pytest.mark.parametrize("X", INPUTS, ids=range(len(INPUTS)))
 def test_the_distance_is_a_metric(kernel: Kernel, X: np.ndarray) -> None:
     distance = kernel.distance(X)
@@ -120,6 +159,7 @@ DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, 
 DTYPES += [np.float16, np.float32, np.float64, np.longdouble]
 
 
+@each_kernel
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_values_of_any_number_type_in_any_container(kernel: Kernel, dtype: type) -> None:
     """They are those of the same numbers in double precision, the largest of each type included."""
@@ -144,6 +184,7 @@ def test_values_of_any_number_type_in_any_container(kernel: Kernel, dtype: type)
     assert kernel(X, X.astype(np.int64)).tobytes() == kernel(wide).tobytes()
 
 
+@each_kernel
 def test_blocks_are_rows_of_the_whole(kernel: Kernel) -> None:
     X, Y = sp.csr_matrix(ugly_rows()), ugly_rows(4)
     whole = kernel(X, Y)
@@ -153,6 +194,7 @@ def test_blocks_are_rows_of_the_whole(kernel: Kernel) -> None:
         assert np.vstack([block for _, block in parts]).tobytes() == whole.tobytes()
 
 
+@each_kernel
 def test_blocks_take_what_a_call_takes_and_name_the_row(kernel: Kernel) -> None:
     X = ugly_rows()
     for same in (X.tolist(), sp.coo_matrix(X), sp.csc_array(X)):
@@ -167,6 +209,7 @@ def test_blocks_take_what_a_call_takes_and_name_the_row(kernel: Kernel) -> None:
         list(kernel.blocks(X, rows=0))
 
 
+@each_kernel
 def test_single_precision_is_the_rounded_result(kernel: Kernel) -> None:
     X = ugly_rows()
     prepared = kernel.against(X)
@@ -175,6 +218,7 @@ def test_single_precision_is_the_rounded_result(kernel: Kernel) -> None:
     assert (single == kernel(X).astype(np.float32)).all()
 
 
+@each_kernel
 def test_threads_may_share_what_is_prepared(kernel: Kernel) -> None:
     X = ugly_rows()
     prepared = kernel.against(X)
@@ -183,9 +227,10 @@ def test_threads_may_share_what_is_prepared(kernel: Kernel) -> None:
     assert all((result == kernel(X)).all() for result in results)
 
 
+@each_kernel
 def test_rows_of_zeros_and_single_and_no_rows(kernel: Kernel) -> None:
     assert kernel([[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0, 3, 0]]).flat[0] == kernel.diag([[0, 0, 0]])[0]
-    if not isinstance(kernel, (DotProductKernel, Intersection, TruncatedGaussian)):
+    if kernel.has_unit_diagonal or isinstance(kernel, (TanimotoDotProduct, Mean)):
         assert kernel.diag([[0, 0]])[0] == 1.0
     assert kernel([[2, 1, 0]]).shape == (1, 1)
     assert kernel([[2, 1, 0]])[0, 0] == kernel.diag([[2, 1, 0]])[0]
@@ -194,6 +239,7 @@ def test_rows_of_zeros_and_single_and_no_rows(kernel: Kernel) -> None:
     assert kernel([[1, 2, 0]], nothing).shape == (1, 0)
 
 
+@each_kernel
 def test_unfolded_identifiers(kernel: Kernel) -> None:
     counts, pointer = np.array([1, 2, 1, 1]), np.array([0, 2, 4])
     far, near = (
@@ -207,10 +253,12 @@ def test_unfolded_identifiers(kernel: Kernel) -> None:
     if isinstance(kernel, MetricGaussian):
         kernel = MetricGaussian(kernel.length_scale)
     assert (kernel(far) == kernel(near)).all()
-    if not isinstance(kernel, (UnitBalls, RadialSpectrum)):  # which depend on the number of columns
+    # Other radial kernels depend on the number of columns.
+    if not isinstance(kernel, RadialKernel) or kernel.any_columns or isinstance(kernel, MetricGaussian):
         assert (kernel(far) == kernel([[1, 0, 2], [1, 1, 0]])).all()
 
 
+@each_kernel
 def test_bad_input_is_refused(kernel: Kernel) -> None:
     with pytest.raises(InputError, match="same columns, not 4 and 3"):
         kernel([[1, 2, 0, 0]], [[1, 2, 0]])
@@ -226,8 +274,14 @@ def test_bad_input_is_refused(kernel: Kernel) -> None:
             kernel([[1, 2], [0, -1]], [[1, 0]])
 
 
+@each_kernel
 def test_state_and_pickle(kernel: Kernel) -> None:
     assert from_state(json.loads(json.dumps(kernel.state()))) == kernel
     assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert hash(from_state(kernel.state())) == hash(kernel)
     assert sum(kernel == other for other in KERNELS) == 1
+
+
+def test_no_kernel_is_forgotten() -> None:
+    assert not MISSING, "\n".join(MISSING)
+    assert set(APART) <= {cls.__name__ for cls in OURS}
