@@ -32,6 +32,7 @@ BARS = '''
 
     class BarReader(Streamed):
         name = "bars"
+        precedence = 30
 
         def sniff(self, head):
             return head.startswith(b"#bars")
@@ -107,6 +108,31 @@ def test_formats_have_names_of_their_own_and_text_is_asked_last() -> None:
     assert names[-1] == "text"
 
 
+@pytest.mark.usefixtures("bars")
+@pytest.mark.parametrize(("precedence", "place"), [(5, 0), (30, 2), (70, -2)])
+def test_formats_are_asked_by_their_precedence(
+    precedence: int, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the files and the formats are called."""
+    monkeypatch.setattr(type(formats.readers()[2]), "precedence", precedence)
+    formats.readers.cache_clear()
+    order = [reader.precedence for reader in formats.readers()]
+    assert order == sorted(order)
+    assert formats.readers()[place].name == "bars"
+
+
+@pytest.mark.usefixtures("bars")
+def test_a_format_without_a_precedence_of_its_own_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars, sdf = (next(r for r in formats.readers() if r.name == name) for name in ("bars", "sdf"))
+    monkeypatch.setattr(type(bars), "precedence", sdf.precedence)
+    formats.readers.cache_clear()
+    with pytest.raises(TypeError, match=r"needs a precedence of its own, and \w+ has 50, as (bars|sdf) does"):
+        formats.readers()
+    monkeypatch.delattr(type(bars), "precedence")
+    with pytest.raises(TypeError, match=r"BarReader has none: see Reader.precedence, and set another than "):
+        formats.readers()
+
+
 def faults(source: str) -> list[str]:
     """Return what a module says of a format by its name."""
     names = {reader.name for reader in formats.readers()}
@@ -128,7 +154,8 @@ def faults(source: str) -> list[str]:
 
 
 def test_nothing_else_names_a_format() -> None:
-    own = PACKAGE / "molecules" / "formats"
+    own = PACKAGE / "tables" / "formats"
+    assert own.is_dir()
     others = [path for path in PACKAGE.rglob("*.py") if own not in path.parents]
     assert {str(path): named for path in others if (named := faults(path.read_text()))} == {}
 

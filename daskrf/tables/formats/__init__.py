@@ -154,24 +154,32 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class Table:
-    """How the rows of one file are split into columns.
+    """How the rows of one file are split into columns: what a plan keeps of it, as JSON.
+
+    `Reader.open` makes it, once; `words`, `scan` and `read` get it, also in other processes and on other
+    days, so it must say all that these need to know of the file beside its path.
 
     Attributes
     ----------
     kind : str
-        Name of the format: see `reader_of`.
+        `Reader.name` of the format, by which `reader_of` finds the reader again.
     compression : {"", "gzip", "bzip2", "zstd"}
-        Followed by the encoding if it is not UTF-8, with a blank between them.
+        Followed by the encoding if it is not UTF-8, with a blank between them: what `Reader.open` was given.
+        "" for formats that are not read as streams.
     delimiter : str
-        One character, or " " for white space; "" if the format has its own rules.
+        One character, or " " for white space; "" if the format has its own rules. Such a format may keep a
+        text of its own here, as Excel does with the name of the sheet.
     exact : bool
         Every row must have `n_columns` columns. Otherwise (.smi and the like) only the first requested one is
         required.
     header : int
-        Number of lines before the first row.
+        Number of lines (rows of a sheet) before the first row, blank ones included: row r of a stream of
+        lines is line header + r + 1. 0 if names are not in lines.
     names : tuple of str or None
-        Names of the columns.
+        Names of the columns, `n_columns` of them, "" for one without; None if the file does not name them.
+        Two columns of one name are refused by `open_table`.
     n_columns : int
+        Number of columns of a regular row; 0 if there was none to see.
     """
 
     kind: str
@@ -230,21 +238,26 @@ class Purpose:
 
 @dataclass(frozen=True)
 class Head:
-    """What the first rows of a file show.
+    """What the first rows of a file show: from it, SMILES, IDs and labels are found, and then it is gone.
 
     Attributes
     ----------
     table : Table
+        How the file is read from now on.
     n_rows : int
-        Number of rows read.
+        Number of rows that were looked at, header excluded: about `HEAD_ROWS`, or all of a shorter file; 0 if
+        it has none.
     width : int
-        Number of columns in the widest of them.
+        Number of columns in the widest of them; `table.n_columns` where all rows have as many.
     text : sequence of int
-        Positions of the columns that may hold text.
+        Positions of the columns that may hold text, in ascending order: SMILES and IDs are looked for in
+        these. All, unless columns have types.
     columns : callable
-        Returns the values in these rows of the columns at given positions, where they have one.
+        Takes positions, and returns for each the list of its values in these rows, as text, in order. A row
+        that has no such column is left out, so that lists may be shorter than `n_rows`.
     structure, title : int or None
-        Positions of the columns that hold the molecules, as SMILES, and their names, if the format says so.
+        Positions of the columns that hold the molecules, as SMILES, and their names, if the format itself
+        says which they are, as SD files do; None where it has to be found out.
     """
 
     table: Table
@@ -354,8 +367,11 @@ class Reader(ABC):
     """Word for a row in messages."""
     streams: ClassVar[bool] = False
     """Whether files are read from first to last byte, so that they may be compressed."""
-    fallback: ClassVar[bool] = False
-    """Whether this format is tried after all others."""
+    precedence: ClassVar[int]
+    """When the format is asked whether a file has it: the smallest first, each with a number of its own.
+
+    Below 50, the first bytes of a file tell for certain; from 50 on, `sniff` searches for what text may hold,
+    too; text, which takes everything, has 100."""
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:
@@ -399,13 +415,30 @@ class Reader(ABC):
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
-    """Return a reader for each format with a module here, in the order in which they are tried."""
-    found = []
+    """Return a reader for each format with a module here, by their `Reader.precedence`.
+
+    Raises
+    ------
+    TypeError
+        If a format has no precedence, or that of another: the order would be that of the names of files.
+    """
+    found: dict[int, Reader] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for kind in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(kind) and issubclass(kind, Reader) and kind.__module__ == module.name:
-                found.extend([] if inspect.isabstract(kind) else [kind()])
-    return tuple(sorted(found, key=lambda reader: (reader.fallback, reader.name)))
+            if not (inspect.isclass(kind) and issubclass(kind, Reader) and kind.__module__ == module.name):
+                continue
+            if inspect.isabstract(kind):
+                continue
+            place = getattr(kind, "precedence", None)
+            if place is None or place in found:
+                taken = ", ".join(f"{own} ({reader.name})" for own, reader in sorted(found.items()))
+                wrong = "has none" if place is None else f"has {place}, as {found[place].name} does"
+                raise TypeError(
+                    f"Each format needs a precedence of its own, and {kind.__name__} {wrong}: see "
+                    f"Reader.precedence, and set another than {taken}."
+                )
+            found[place] = kind()
+    return tuple(found[place] for place in sorted(found))
 
 
 def reader_of(table: Table) -> Reader:

@@ -61,6 +61,7 @@ class ExcelReader(Reader):
     """
 
     name = "excel"
+    precedence = 20
 
     def sniff(self, head: bytes) -> bool:
         """A zip archive with the parts of a workbook."""

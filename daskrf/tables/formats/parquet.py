@@ -37,6 +37,7 @@ class ParquetReader(Reader):
     """Columns of text, and of what Arrow can write as text; what it calls text may not be UTF-8."""
 
     name = "parquet"
+    precedence = 10
 
     def sniff(self, head: bytes) -> bool:
         return head.startswith(b"PAR1")

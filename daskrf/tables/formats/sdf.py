@@ -41,6 +41,7 @@ class SdfReader(Streamed):
     """
 
     name = "sdf"
+    precedence = 50
     row_word = "record"
 
     def sniff(self, head: bytes) -> bool:

@@ -48,7 +48,7 @@ class TextReader(Streamed):
     """
 
     name = "text"
-    fallback = True
+    precedence = 100
 
     def sniff(self, head: bytes) -> bool:
         """Accepts everything; `open` rejects what is not text."""
