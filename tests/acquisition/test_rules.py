@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import math
+import re
 import sys
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +142,14 @@ def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
         monkeypatch.undo()
         del sys.modules["daskrf.acquisition.variance"], daskrf.acquisition.variance
         gc.collect()  # a class that is gone is none
+
+
+@pytest.mark.parametrize("page", ["workstation.md", "campaigns.md"])
+def test_the_pages_name_every_rule(page):
+    text = (Path(__file__).resolve().parents[2] / "docs" / page).read_text()
+    listed = " ".join(re.findall(r"`--acquisition` takes (.+?)\. ", text)).replace("`", "")
+    missing = [name for name in rules() if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", listed)]
+    assert not missing, f"add {', '.join(missing)} to what --acquisition takes in docs/{page}"
 
 
 def test_refusals():

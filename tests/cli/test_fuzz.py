@@ -126,6 +126,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# A line of each command that would run; "{fp}" is what `made` has of that name, and OUT is not there yet.
 COMMANDS = {
     "fingerprint": ["{a.smi}", "-o", "OUT"],
     "featurize": ["{fp}", "-o", "OUT", "-M", "64"],
@@ -145,6 +146,17 @@ COMMANDS = {
     "check-space": ["{y.csv}"],
     "sample": ["{y.csv}", "-o", "OUT.csv", "-n", "2"],
 }
+
+NOT_TRIED = {"quickstart": "takes a minute, and reads nothing"}
+
+
+def test_every_command_is_tried() -> None:
+    missing = set(commands()) - set(COMMANDS) - set(NOT_TRIED)
+    assert not missing, (
+        f"no odd values are tried with {', '.join(sorted(missing))}: add a line that would run to COMMANDS "
+        "in tests/cli/test_fuzz.py."
+    )
+    assert {*COMMANDS, *NOT_TRIED} <= set(commands())
 
 
 class TooLong(BaseException):

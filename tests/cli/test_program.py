@@ -24,6 +24,7 @@ from daskrf.commands import fit as fitting
 from daskrf.commands import status as looking
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
 
+# Some commands, in the order of use.
 NAMES = [
     "quickstart",
     "fingerprint",
@@ -97,7 +98,7 @@ def test_commands_come_in_the_order_of_use(capsys):
     assert "..." not in commands  # no description is cut off
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", commands())
 def test_help_ends_in_an_example_that_parses(name, capsys):
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out

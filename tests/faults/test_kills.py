@@ -85,7 +85,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_command_is_forgotten() -> None:
-    assert {line.split()[0] for line in LINES.values()} | WITHOUT_FILES == set(commands())
+    known = {line.split()[0] for line in LINES.values()} | WITHOUT_FILES
+    missing = set(commands()) - known
+    assert not missing, (
+        f"no test kills {', '.join(sorted(missing))}: add a line that writes to out to LINES in "
+        "tests/faults/test_kills.py, or the name to WITHOUT_FILES."
+    )
+    assert known <= set(commands())
 
 
 def drive(line: str, at: Path, injector: Injector, config: dict[str, object]) -> None:
