@@ -53,6 +53,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
+    known_maps,
 )
 from daskrf.kernels import (
     Composition,
@@ -127,7 +128,12 @@ def forms(rows: Any) -> dict[str, Any]:
     return {"CSR float64": rows.astype(np.float64), "CSR float32": rows.astype(np.float32), **dense}
 
 
-# Maps: a new one is a line of its kernel's panel -----------------------------------------------------------
+# Maps: a new one has a panel of its own, with its defaults, unless it is a line of another ------------------
+
+LEFT_OUT = {
+    "local-gaussian": "its blocks about centroids, of which one serves a row, have no kernel matrix: local.py"
+}
+"""Maps that cannot be measured here, and why."""
 
 
 def tanimoto_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
@@ -258,6 +264,26 @@ def descriptor_panels(rows: np.ndarray) -> dict[str, Panel]:
         Matern(median, nu=1.5), forms(rows), radial_maps(Matern(median, nu=1.5))
     )
     return found
+
+
+def other_panels(counts: Any, rows: Any, panels: Iterable[Panel], maps: Iterable[Any]) -> dict[str, Panel]:
+    """Return a panel of each map that is in no other one, as its class makes it, beside its own kernel."""
+    taken = {type(make(n_components=64)) for panel in panels for make in panel.maps.values()}
+    found = {}
+    for cls in maps:
+        name = cls.facts.name
+        if cls not in taken and name not in LEFT_OUT:
+            inputs = forms(rows) if cls.facts.rows.startswith("reals") else {"CSR": counts}
+            kernel = cls(n_components=64).fit(next(iter(inputs.values()))).kernel_
+            found[f"k of {name}"] = Panel(kernel, inputs, {name: cls})
+    return found
+
+
+def all_panels(counts: Any, rows: Any) -> dict[str, Panel]:
+    """Return the panels of all maps, for fingerprints and for descriptors of the same molecules."""
+    panels = {**tanimoto_panels(counts), **product_panels(counts), **descriptor_panels(rows)}
+    ours = (cls for cls in known_maps() if cls.__module__.startswith("daskrf."))
+    return {**panels, **other_panels(counts, rows, panels.values(), ours)}
 
 
 # Measurements ----------------------------------------------------------------------------------------------
@@ -464,7 +490,7 @@ def main() -> None:
     counts, table_rows = fingerprints(smiles), descriptors(smiles)
     print(f"{counts.shape[0]:,} molecules, {counts.nnz / counts.shape[0]:.0f} non-zeros of 1,024 columns;")
     print(f"{table_rows.shape[1]} descriptors\n", flush=True)
-    panels = {**tanimoto_panels(counts), **product_panels(counts), **descriptor_panels(table_rows)}
+    panels = all_panels(counts, table_rows)
     chosen = [name for name in panels if any(word in name for word in given.kernels or [""])]
     before = given.output / "maps.json"
     known = json.loads(before.read_text())["results"]["maps"] if given.kernels and before.exists() else []

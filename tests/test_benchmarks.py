@@ -18,7 +18,6 @@ from rdkit import Chem
 
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fit
 from daskrf.errors import InputError
-from daskrf.features import LocalGaussianFeatures
 from daskrf.features.featuremap import known_maps
 from daskrf.spaces import cut, read_space
 from tests.jit import jit_disabled
@@ -212,21 +211,30 @@ def test_the_pareto_picture_of_a_made_file(dockstring, script, monkeypatch):
 
 
 def test_every_map_is_measured(script):
-    """A new map gets a line in the benchmarks, or a reason not to have one."""
+    """A new map is measured as its class makes it, or has a reason not to be."""
     maps, enamine = script("maps"), script("maps_enamine")
-    panels = {
-        **maps.tanimoto_panels(sp.csr_matrix(np.eye(4))),
-        **maps.product_panels(sp.csr_matrix(np.eye(4))),
-        **maps.descriptor_panels(np.random.default_rng(0).normal(size=(9, 3))),
-    }
+    counts, rows = sp.csr_matrix(np.eye(4)), np.random.default_rng(0).normal(size=(9, 3))
+    panels = maps.all_panels(counts, rows)
     classes = {type(make(n_components=64)) for panel in panels.values() for make in panel.maps.values()}
-    # Features about many centroids, of which one serves a row, have no kernel matrix: local.py measures them.
-    ours = {cls for cls in known_maps() if cls.__module__.startswith("daskrf.")}
-    assert classes == ours - {LocalGaussianFeatures}
-    # Power series of T were compared in compositional.py, those of the cosine by Legendre polynomials in
-    # maclaurin.py, and none beat its peers; means are of several fingerprints.
-    named = {cls.facts.name for cls in classes} - {"composition", "fastfood-dot-product", "mean"}
-    assert set(enamine.MAPS) == named
+    ours = {cls.facts.name: cls for cls in known_maps() if cls.__module__.startswith("daskrf.")}
+    assert classes == {cls for name, cls in ours.items() if name not in maps.LEFT_OUT}
+    assert set(enamine.MAPS) == set(ours) - set(enamine.LEFT_OUT) == set(enamine.LOOKS)
+    assert {*maps.LEFT_OUT, *enamine.LEFT_OUT} <= set(ours)
+
+    # As if these two were new.
+    new = [ours["fourier"], ours["minmax"]]
+    found = maps.other_panels(counts, rows, [], new)
+    assert list(found) == ["k of fourier", "k of minmax"]
+    assert [list(panel.maps.values()) for panel in found.values()] == [[cls] for cls in new]
+    assert [panel.kernel for panel in found.values()] == [cls().kernel_ for cls in new]
+    assert maps.other_panels(counts, rows, found.values(), new) == {}
+    for name in ("fourier", "minmax"):
+        del enamine.MAPS[name]
+    lines = enamine.others(new)
+    assert {name: type(make(8, random_state=1)) for name, (_, make, _) in lines.items()} == {
+        "fourier": ours["fourier"],
+        "minmax": ours["minmax"],
+    }
 
 
 def test_maps_are_compared_with_their_peers(script):
