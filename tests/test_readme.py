@@ -98,6 +98,18 @@ def test_command_lines_parse(line):
     commands()[name].make_context(name, arguments)
 
 
+def untold(text: str) -> list[str]:
+    """Return the commands that a text says nothing of."""
+    return [name for name in commands() if f"daskrf {name}" not in text and f"`{name}`" not in text]
+
+
+def test_every_command_is_on_a_page():
+    text = "\n".join(page.read_text() for page in (REPOSITORY / "README.md", *DOCS))
+    missing = untold(text)
+    assert not missing, f"say what `daskrf {missing[0]}` is for on a page of docs/"
+    assert untold("daskrf fit, `add`") == [name for name in commands() if name not in ("fit", "add")]
+
+
 def test_there_are_command_lines():
     assert len(command_lines()) > 20
 

@@ -74,8 +74,8 @@ def without_example(known: list[str]) -> list[str]:
 
 def test_every_format_has_an_example() -> None:
     assert without_example([reader.name for reader in readers()]) == []
-    (words,) = without_example(["text", "bars"])
-    assert words.startswith("the format 'bars' has no example: add a function")
+    (words,) = without_example(["text", "not there"])
+    assert words.startswith("the format 'not there' has no example: add a function")
 
 
 @pytest.fixture(params=[reader.name for reader in readers()])
@@ -170,7 +170,7 @@ def test_compressed_files_are_read_or_refused(reader: Reader, path: Path) -> Non
     packed.write_bytes(gzip.compress(path.read_bytes()))
     if reader.streams:
         assert rows_of(scan(packed, rows_per_partition=7)) == rows_of(scan(path, rows_per_partition=7))
-        assert "gzip" in reader.words(open_table(packed, molecules()).table)
+        assert open_table(packed, molecules()).table.compression == "gzip"
         return
     with pytest.raises(InputError, match=f"is {reader.name} compressed with gzip; decompress it"):
         scan(packed)

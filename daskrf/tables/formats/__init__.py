@@ -245,8 +245,8 @@ class Head:
     table : Table
         How the file is read from now on.
     n_rows : int
-        Number of rows that were looked at, header excluded: about `HEAD_ROWS`, or all of a shorter file; 0 if
-        it has none.
+        Number of rows that were looked at, header excluded: about `HEAD_ROWS`, more or fewer where a format
+        has a reason, or all of a shorter file; 0 if it has none.
     width : int
         Number of columns in the widest of them; `table.n_columns` where all rows have as many.
     text : sequence of int
