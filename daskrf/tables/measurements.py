@@ -548,11 +548,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     if reading.targets is None:
         positions = [only_target(path, head, (at, *more.values()))]
     taken = (at, *more.values())
-    if (
-        not positions
-        or set(taken) & set(positions)
-        or len({*positions, *taken}) < len(positions) + len(taken)
-    ):
+    if not positions or len({*positions, *taken}) < len(positions) + len(taken):
         raise InputError(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
