@@ -18,8 +18,8 @@ from scipy.special import ndtr, ndtri
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
-from daskrf.commands.screen import ScreenJob, Search, check_library_options, one_target, space_screen
-from daskrf.commands.suggest import Candidates, Demands, Found, SuggestJob, listed_products, screen_below
+from daskrf.commands.screen import ScreenJob, check_library_options, one_target, space_screen
+from daskrf.commands.suggest import Demands, SuggestJob, listed_products, screen_below
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.gp.processes.exact import ExactGP
@@ -43,6 +43,7 @@ from daskrf.report.notebook import Shown
 from daskrf.screens.draws import drawn_function
 from daskrf.screens.passing import Excluded, Passing
 from daskrf.screens.request import ScreenRequest, SpaceOptions
+from daskrf.screens.searches import Candidates, Found, Search
 from daskrf.screens.space.hits import Candidates as ProductTable
 from daskrf.screens.space.screen import BELOW, DEEPEST, MORE, SpaceScreen
 from daskrf.screens.space.surrogate import ranks_itself

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +23,14 @@ from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
 from daskrf.fitting.learner import sampled_rows
 from daskrf.gp.processes.separate import process_of, processes_of
-from daskrf.gp.processes.weightedsum import Target, WeightedSum, targets_in
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.tree import Reduction, Root, Tree
+from daskrf.jobs.tree import Root, Tree
 from daskrf.models.directions import maximizes, words
 from daskrf.models.duplicates import duplicates
-from daskrf.models.models import Model, need_of_model, open_model, predictions_of, read_model, score_seconds
+from daskrf.models.models import Model, need_of_model, predictions_of, read_model, score_seconds
 from daskrf.models.modelsource import source_for
 from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.molecules.counts.spec import Fragments
@@ -42,20 +41,29 @@ from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
-from daskrf.screens.draws import drawn_function, drawn_values, leave_draws, source_of_draws
-from daskrf.screens.passing import PASSED, UNTESTED, Excluded, FilterTexts, Passing, reason_of
+from daskrf.screens.draws import leave_draws, source_of_draws
+from daskrf.screens.passing import Excluded, FilterTexts, Passing, reason_of
 from daskrf.screens.request import ScreenRequest, SpaceOptions
+from daskrf.screens.searches import (
+    Blocks,
+    Found,
+    Hits,
+    PassingSearch,
+    Search,
+    table_of_rows,
+    tested_words,
+)
 from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample, n_candidates
 from daskrf.screens.space.screen import SpaceScreen
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input, inputs_of, source_words
-from daskrf.sources.sources import Block, Source, making_of
+from daskrf.sources.sources import Source, making_of
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits, write_rejects
 from daskrf.storage.outputs import earlier_output
 from daskrf.storage.stores.store import hash_of
-from daskrf.storage.tablefiles import beside, check_ending
+from daskrf.storage.tablefiles import check_ending
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
 
@@ -116,7 +124,6 @@ _MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit ta
 _MOST_COMPARED_WIDELY = 200_000  # by parent, tautomer or skeleton: 0.5 ms each
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
-_CHUNK = 1024  # molecules tested at a time
 _LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of a smaller library
 
 
@@ -839,249 +846,3 @@ def _grouped(
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     return groups, [sum(rows[p] for p in group) for group in groups]
-
-
-@dataclass
-class Hits:
-    """The best rows so far, and how many rows were scored: a commutative monoid."""
-
-    top: TopK
-    n_scored: int = 0
-
-    def __iadd__(self, other: Hits) -> Hits:
-        self.top = self.top.combine(other.top)
-        self.n_scored += other.n_scored
-        return self
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {**self.top.arrays(), "n_scored": np.array(self.n_scored)}
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The features of some partitions: a chunk for `Search`."""
-
-    source: Source
-    partitions: tuple[int, ...] = ()
-
-    def of(self, partitions: tuple[int, ...]) -> Blocks:
-        """Return the chunk of some partitions."""
-        return replace(self, partitions=partitions)
-
-    def __iter__(self) -> Iterator[Block]:
-        for partition in self.partitions:
-            yield from self.source.blocks(partition)
-
-
-@dataclass(frozen=True)
-class Search(Reduction):
-    """Scores blocks and keeps the best k rows."""
-
-    model: str
-    model_hash: str
-    rule: Acquisition
-    k: int
-    target: Target
-    draw: str | None
-    exclude_labelled: bool
-    keep_features: bool
-    std: bool
-    seed: int = 0
-    least: float = -math.inf
-    name: str = "screen"
-
-    def zero(self) -> Hits:
-        return Hits(TopK(self.k))
-
-    def add(self, total: Hits, block: Block) -> None:
-        model = open_model(self.model, self.model_hash, statistics=self.std)
-        total.n_scored += len(block.rows)
-        block = self.wanted(block)
-        if self.least > -math.inf:
-            block = block.where(self.rough(model, block) >= self.least)
-        total.top = total.top.combine(self._score(model, block))
-
-    @property
-    def ranks_by_draws(self) -> bool:
-        """Whether scores are values of draws."""
-        return self.draw is not None
-
-    def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """Return roughly the mean of each row, negated if small values are good."""
-        function = process_of(model.gp, self.target)[0].rough()
-        assert function is not None
-        return self.rule.sign * function.predict(block.phi)
-
-    def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
-        """Refuse a library without molecules."""
-        if not total.n_scored:
-            raise InputError("There is nothing to screen: no row of the library could be used.")
-        return total
-
-    def wanted(self, block: Block) -> Block:
-        """Return the block without the labelled rows, if they are to be left out."""
-        if not self.exclude_labelled or not len(block.rows):
-            return block
-        labelled = _labelled_rows(self.model, self.model_hash, self.target)
-        low, high = np.searchsorted(labelled, [block.rows[0], block.rows[-1] + 1])
-        return block.where(~np.isin(block.rows, labelled[low:high], assume_unique=True))
-
-    def _score(self, model: Model, block: Block) -> TopK:
-        score, columns = self.scores(model, block)
-        return TopK(self.k).from_chunk(score, block.rows, **columns)
-
-    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """Return the score of each row, and the columns to keep."""
-        columns: dict[str, Any] = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
-        columns |= self.kept(block)
-        values = columns["mean"]
-        if self.draw is not None:
-            drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
-            values = drawn_values(drawn, block)
-        return self.rule(values, columns.get("std")), columns
-
-    def kept(self, block: Block) -> dict[str, Any]:
-        """Return what the deviations of hits take."""
-        if not self.keep_features:
-            return {}
-        return {"phi": block.phi} | ({} if block.diagonal is None else {"diagonal": block.diagonal})
-
-    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """Return the score of each row of a sample that chooses a shortlist; -inf for no possible hit."""
-        return self.scores(model, block)[0]
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
-        columns = dict(arrays)
-        n_scored = int(columns.pop("n_scored"))
-        return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
-
-
-@dataclass
-class Found(Hits):
-    """The best rows of each draw that pass, and how many others did not: a commutative monoid."""
-
-    tops: list[TopK] = field(default_factory=list)
-    left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    n_tested: int = 0
-    n_labelled: int = 0
-
-    def __iadd__(self, other: Hits) -> Found:
-        assert isinstance(other, Found)
-        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
-        self.left_out = self.left_out + other.left_out
-        self.n_tested += other.n_tested
-        self.n_labelled += other.n_labelled
-        self.n_scored += other.n_scored
-        return self
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        tops = {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
-        return {**tops, "counts": np.array([self.n_scored, self.n_tested, self.n_labelled, *self.left_out])}
-
-
-@dataclass(frozen=True)
-class PassingSearch(Search):
-    """Scores blocks and keeps the best k rows of each draw that pass.
-
-    Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
-    So what is kept is the best k of all that pass, as if every row had been tested.
-    """
-
-    passing: Passing = field(kw_only=True)
-    n_draws: int = 1
-
-    def zero(self) -> Found:
-        tops = [TopK(self.k) for _ in range(self.n_draws)]
-        return Found(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
-
-    def add(self, total: Hits, block: Block) -> None:
-        assert isinstance(total, Found)
-        model = open_model(self.model, self.model_hash, statistics=self.std)
-        total.n_scored += len(block.rows)
-        total.n_labelled += len(block.rows)
-        block = self.wanted(block)
-        total.n_labelled -= len(block.rows)
-        if self.least > -math.inf:
-            block = block.where(self.rough(model, block) >= self.least)
-        if not len(block.rows):
-            return
-        scores, columns = self.scores(model, block)
-        codes = np.full(len(block.rows), UNTESTED, np.int16)
-        for i, score in enumerate(scores.reshape(len(block.rows), -1).T):
-            some = self._passing_best(score, block.rows, total.tops[i], codes)
-            own = {name: values[some] for name, values in columns.items()}
-            total.tops[i] = total.tops[i].combine(
-                TopK(self.k).from_chunk(score[some], block.rows[some], **own)
-            )
-        tested = codes[codes != UNTESTED]
-        total.n_tested += len(tested)
-        total.left_out = total.left_out + np.bincount(
-            tested[tested != PASSED], minlength=len(total.left_out)
-        ).astype(np.int64)
-
-    def _passing_best(
-        self,
-        score: npt.NDArray[np.float64],
-        rows: npt.NDArray[np.int64],
-        top: TopK,
-        codes: npt.NDArray[np.int16],
-    ) -> npt.NDArray[np.int64]:
-        """Return the places of rows that pass and may be among the best k; `codes` keeps what was found."""
-        order = np.lexsort((rows, -score))
-        if len(top) == self.k:
-            order = order[score[order] >= top.score[-1]]
-        passed: list[npt.NDArray[np.int64]] = []
-        for start in range(0, len(order), _CHUNK):
-            part = order[start : start + _CHUNK]
-            new = np.sort(part[codes[part] == UNTESTED])
-            codes[new] = self.passing.codes(rows[new])
-            passed.append(part[codes[part] == PASSED])
-            if sum(map(len, passed)) >= self.k:
-                break
-        return np.concatenate(passed) if passed else np.zeros(0, np.int64)
-
-    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        if not len(block.rows):
-            return np.empty(0)
-        scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)
-        return np.where(self.passing.codes(block.rows) == PASSED, scores, -np.inf)
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Found:
-        tops = []
-        for i in range(self.n_draws):
-            own = {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
-            tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
-        n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
-        return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
-
-
-def tested_words(found: Found, passing: Passing) -> list[str]:
-    """Return how many molecules were tested, if there are filters."""
-    said = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
-    return [said] if passing.filters.words else []
-
-
-@functools.lru_cache(maxsize=1)
-def _labelled_rows(path: str, model_hash: str, target: Target) -> npt.NDArray[np.int64]:
-    """Return the rows that have labels for a target, or for all targets of a sum."""
-    model = open_model(path, model_hash, statistics=False)  # refuses another model
-    rows, labels = model.arrays("labelled_rows", "labels")
-    there = np.isfinite(labels)
-    return functools.reduce(np.intersect1d, [np.unique(rows[there[:, t]]) for t in targets_in(target)])
-
-
-def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:
-    """Add rank, id, smiles, source file and line to the hits, and the further columns of the library."""
-    rows = columns["row"]
-    partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
-    tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
-    tables = tables or [features.describe(0, rows)]  # without hits, an empty table with the columns
-    table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
-    found = pa.concat_tables(tables).unify_dictionaries()
-    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
-    for name in ("id", "smiles", "source", "line"):
-        table = table.append_column(name, found[name].take(pa.array(order)))
-    for name in ("mean", "std", "std_y", "acquisition"):
-        if name in columns:
-            table = table.append_column(name, pa.array(columns[name]))
-    return beside(table, found.take(pa.array(order)))

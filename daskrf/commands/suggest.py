@@ -19,39 +19,31 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.acquisition.believer import Believer
 from daskrf.acquisition.hypervolume import (
     HypervolumeGain,
-    directions,
     on_front,
     reference_point,
-    scalarized,
 )
 from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.commands.screen import (
     FILTERING,
-    Found,
-    PassingSearch,
     ScreenJob,
-    Search,
     asked_for,
     check_library_options,
-    predictions_of,
     read_fraction,
     space_screen,
-    table_of_rows,
-    tested_words,
 )
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_list, as_path, backend
 from daskrf.files.disk import file_errors
 from daskrf.gp.processes.separate import process_of
-from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction, targets_in
+from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.shards import AnyShard, ShardReport
 from daskrf.models.directions import maximizes, target_of, words
-from daskrf.models.models import Model, read_model
+from daskrf.models.models import Model, predictions_of, read_model
 from daskrf.models.modelsource import source_for
 from daskrf.models.targets import measured_of, names_in
 from daskrf.molecules.counts.fingerprints import equal_fingerprints
@@ -69,6 +61,15 @@ from daskrf.screening import TopK
 from daskrf.screens.draws import drawn_values
 from daskrf.screens.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
 from daskrf.screens.request import ScreenRequest, SpaceOptions
+from daskrf.screens.searches import (
+    WAYS,
+    Candidates,
+    Found,
+    FrontCandidates,
+    Search,
+    table_of_rows,
+    tested_words,
+)
 from daskrf.screens.shortlist import n_candidates
 from daskrf.screens.space.hits import Candidates as Products
 from daskrf.screens.space.screen import SpaceScreen
@@ -149,13 +150,11 @@ CLI = Command(
 )
 
 _SIGNS = ("<", "<=", ">", ">=")
-_LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
 _PER_DRAW = 8  # candidates of a draw for each of its picks: draws often agree on the best
 _AT_ONCE = (2, 3)  # targets
-_WAYS = 16  # directions in which candidates for several targets are looked for
 _JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
 _LEAST_SPREAD = 1e-9
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
@@ -1040,7 +1039,7 @@ class FrontJob(SuggestJob):
 
     def plan(self, run: Run) -> None:
         super().plan(run)
-        self.n_draws = _WAYS + len(self.places)
+        self.n_draws = WAYS + len(self.places)
         self.k = math.ceil(n_candidates(self.n) / self.n_draws) + 8
 
     @property
@@ -1325,58 +1324,6 @@ def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dic
                 if at[draw] >= len(own) and len(own):
                     return found  # its next ones are not known: more candidates are needed
     return found
-
-
-@dataclass(frozen=True)
-class Candidates(PassingSearch):
-    """Keeps the best k rows of each draw that pass, by scores that may be weighed by what is required."""
-
-    requirements: tuple[Requirement, ...] = ()
-    usual: float = 0.0
-
-    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """Weighed by the probability of what is required, which is a column."""
-        scores, columns = self.unweighed(model, block)
-        if not self.requirements:
-            return scores, columns
-        log_probability = np.zeros(len(block.rows))
-        for each in self.requirements:
-            found = predictions_of(model, each.target, block.phi, block.diagonal, std=True)
-            log_probability += each.log_probability(found["mean"], found["std"])
-        log_probability = np.maximum(log_probability, _LEAST_LOG)
-        columns["meets"] = np.exp(log_probability)
-        return weighed(self.rule, scores, log_probability, self.usual), columns
-
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """Return the score of each row, or several, and the columns to keep."""
-        return super().scores(model, block)
-
-
-@dataclass(frozen=True)
-class FrontCandidates(Candidates):
-    """Keeps the rows whose means reach farthest above a reference point, in each of many directions.
-
-    The last directions are the targets alone. Values are multiplied by `signs`, so that larger is better.
-    """
-
-    signs: tuple[float, ...] = ()
-    floor: tuple[float, ...] = ()
-    extent: tuple[float, ...] = ()
-
-    @property
-    def ranks_by_draws(self) -> bool:
-        """False: draws compare the candidates."""
-        return False
-
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """A score for each direction."""
-        means = [
-            predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]
-            for target in targets_in(self.target)
-        ]
-        values = (np.column_stack(means) * self.signs - self.floor) / self.extent
-        ways = directions(_WAYS, len(self.signs))
-        return np.column_stack([scalarized(values, ways), values]), self.kept(block)
 
 
 def _places(model: Model, names: Sequence[str | int]) -> tuple[int, ...]:
