@@ -16,9 +16,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.acquisition import Acquisition, acquisition_for
-from daskrf.acquisition.believer import Believer
 from daskrf.acquisition.hypervolume import (
-    HypervolumeGain,
     on_front,
     reference_point,
 )
@@ -37,7 +35,7 @@ from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_list, as_path, backend
 from daskrf.files.disk import file_errors
 from daskrf.gp.processes.separate import process_of
-from daskrf.gp.processes.weightedsum import SummedProcess, Target, WeightedSum, joint_prediction
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.memory import PIECES, MemoryNeed, peak
 from daskrf.jobs.pieces import Pieces
@@ -58,7 +56,7 @@ from daskrf.report.hitspage import write_hits_page
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
-from daskrf.screens.draws import drawn_values
+from daskrf.screens.choosers import Believing, ByDraws, Chooser, Hypervolume, Ranked
 from daskrf.screens.passing import Excluded, FilterTexts, Passing, columns_of, reason_of
 from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.searches import (
@@ -76,7 +74,7 @@ from daskrf.screens.space.screen import SpaceScreen
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input, inputs_of, source_words
-from daskrf.sources.sources import Block, Source
+from daskrf.sources.sources import Source
 from daskrf.sources.wholefile import smiles_in
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
@@ -155,7 +153,6 @@ _DEEPER = 4  # times as many candidates, where those there are do not make a bat
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
 _PER_DRAW = 8  # candidates of a draw for each of its picks: draws often agree on the best
 _AT_ONCE = (2, 3)  # targets
-_JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
 _LEAST_SPREAD = 1e-9
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
 _JOINT_SOLVED = 1000  # the same, where each takes a solution by conjugate gradients
@@ -863,19 +860,21 @@ class SuggestJob(ScreenJob):
             level=demands.exclude_by,
             alike=alike,
         )
-        columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
-        if not len(columns["row"]):
-            return diverse
-        if self.rule.needs_sample and self.n_draws > 1:
-            columns["draw"] = _by_draws(columns["lists"], diverse, self.n)
-        elif self.one_by_one:
-            columns["acquisition"] = self._chosen_jointly(columns, diverse)
-        else:
-            for i in columns["order"].tolist():
-                if len(diverse.picks) == self.n:
-                    break
-                diverse.take(i)
+        columns["why"] = {}
+        if len(columns["row"]):
+            chosen = self.chooser.choose(columns, diverse, self.n)
+            columns["acquisition"], columns["why"] = chosen.scores, chosen.why
         return diverse
+
+    @property
+    def chooser(self) -> Chooser:
+        """How the batch is chosen of the candidates."""
+        if self.rule.needs_sample and self.n_draws > 1:
+            return ByDraws()
+        if self.batch == "believer":
+            usual = self.usual if self.requirements else None
+            return Believing(self.model, self.target, self.rule, usual)
+        return Ranked(self.rule)
 
     def _twins(self, table: pa.Table) -> list[str]:
         """Return how many molecules of the batch the model cannot tell apart, if they were asked for."""
@@ -892,22 +891,6 @@ class SuggestJob(ScreenJob):
         return equal_fingerprints(
             smiles, FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"]
         )
-
-    def _chosen_jointly(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
-        """Choose one by one, each pick counting as measured; return the score of each when it was picked."""
-        process, own = process_of(self.model.gp, self.target)
-        mean, covariance = joint_prediction(
-            process, own, columns["phi"], columns["diagonal"], columns["fingerprints"]
-        )
-        believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
-        scores = columns["acquisition"].copy()
-        while len(diverse.picks) < self.n and diverse.free.any():
-            now = np.where(diverse.free, self._weighed(believer.scores(), columns), -np.inf)
-            pick = int(np.lexsort((columns["row"], -now))[0]) if np.isinf(now).all() else int(now.argmax())
-            scores[pick] = now[pick]
-            diverse.take(pick)
-            believer.take(pick)
-        return scores
 
     def _left_out(self, found: Found, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
         """Return how many molecules each demand has left out; of candidates, those better than a pick."""
@@ -940,8 +923,6 @@ class SuggestJob(ScreenJob):
         """Return the batch, and a sentence on how near it is to labelled molecules."""
         take = pa.array(picks)
         smiles, described = columns["smiles"].take(take), columns["described"].take(take)
-        rank = np.empty(len(columns["row"]), np.int64)
-        rank[columns["order"]] = np.arange(1, len(rank) + 1)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
         for name in (*self.taken, *self._own_columns, *(["meets"] if self.requirements else [])):
@@ -958,19 +939,11 @@ class SuggestJob(ScreenJob):
             words = f"similarity to the nearest labelled molecule: median {middle:.2f} (Tanimoto, ECFP4)"
             table = table.append_column("similarity_to_labelled", pa.array(similarity.round(4)))
             table = table.append_column("nearest_labelled", pa.array([labelled[i] for i in index.tolist()]))
-        table = table.append_column("why", pa.array([self._why(columns, rank, i) for i in picks]))
+        table = table.append_column("why", pa.array([columns["why"][i] for i in picks]))
         table = table.append_column("source", described["source"].cast(pa.string()))
         for name in ("line", "row"):
             table = table.append_column(name, described[name])
         return beside(table, described.drop_columns([*_TAKEN, "rank"])), words
-
-    def _why(self, columns: dict[str, Any], rank: npt.NDArray[np.int64], pick: int) -> str:
-        """Return why a candidate was picked."""
-        if "draw" in columns:
-            draw, place = columns["draw"][pick]
-            return f"number {place} of draw {draw}"
-        place = f"number {rank[pick]:,} by {self.rule.name}"
-        return f"{place} alone; best after the picks before it" if self.batch == "believer" else place
 
 
 @dataclass
@@ -1071,42 +1044,11 @@ class FrontJob(SuggestJob):
         """
         columns = super()._ranked(top)
         means = np.column_stack([columns[f"mean_{name}"] for name in self.names]) * self.signs
-        return columns | {"on_front": np.where(on_front(means), "yes", "no"), "round": {}}
+        return columns | {"on_front": np.where(on_front(means), "yes", "no")}
 
-    def _chosen_jointly(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
-        """Choose what adds most to the hypervolume, one by one; return what each added.
-
-        Where nothing adds anything to the picks in any draw, another round begins with what is measured.
-        """
-        gain = HypervolumeGain(self._draws(columns), self.front, self.floor, columns.get("meets"))
-        scores, number, n_before = gain.gains.copy(), 1, 0
-        while len(diverse.picks) < self.n and diverse.free.any():
-            pick = gain.best(diverse.free)
-            if gain.gains[pick] > 0:
-                scores[pick] = gain.gains[pick]
-                columns["round"][pick] = number
-                diverse.take(pick)
-                gain.take(pick)
-            elif len(diverse.picks) > n_before:
-                gain.forget()
-                number, n_before = number + 1, len(diverse.picks)
-            else:
-                break
-        for i in columns["order"].tolist():
-            if len(diverse.picks) < self.n:
-                diverse.take(i)
-        return scores
-
-    def _draws(self, columns: dict[str, Any]) -> npt.NDArray[np.float64]:
-        """Return independent draws of the targets at all candidates, shape (n_draws, m, d)."""
-        parts = tuple(process_of(self.model.gp, t) for t in self.places)
-        process = SummedProcess(parts, self.signs)  # which draws its parts independently
-        n = min(_JOINT_DRAWS, process.most_draws() or _JOINT_DRAWS)
-        with ONE_BLAS_THREAD:  # the same on any number of processors
-            drawn = process.drawn(process.weights_of_draws(n, self.seed), self.seed)
-            block = Block(columns["row"], columns["phi"], columns["diagonal"], columns["fingerprints"])
-            values = [drawn_values(f, block).reshape(-1, n).T for f in drawn.functions]
-        return np.stack(values, axis=-1) * self.signs
+    @property
+    def chooser(self) -> Chooser:
+        return Hypervolume(self.model, self.places, self.signs, self.front, self.floor, self.seed)
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -1122,12 +1064,6 @@ class FrontJob(SuggestJob):
         )
         among = f"chosen among the {self.k:,} that reach farthest in each of {self.n_draws} directions"
         return [among, *super()._required(table), said]
-
-    def _why(self, columns: dict[str, Any], rank: npt.NDArray[np.int64], pick: int) -> str:
-        number = columns["round"].get(pick)
-        if number is None:
-            return "adds nothing in any draw, but reaches farthest of the rest"
-        return "adds most to the picks before it" if number == 1 else f"adds most in round {number}"
 
 
 @dataclass
@@ -1307,23 +1243,6 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
     # Nobody gave this file: nothing is said of it, and shards, which agree on files, do not know it.
     own = replace(run, output=run.work / "products", progress=Progress())
     return source_for(own, model, Input(path, accept_rejects=True), keep_columns=True)
-
-
-def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
-    """Take the best free candidate of each draw in turn; return draw and place of each pick, from 1."""
-    at, found = [0] * len(lists), {}
-    while len(diverse.picks) < n and any(a < len(own) for a, own in zip(at, lists, strict=True)):
-        for draw, own in enumerate(lists):
-            while at[draw] < len(own) and len(diverse.picks) < n:
-                candidate = own[at[draw]]
-                at[draw] += 1
-                if diverse.take(candidate):
-                    found[candidate] = (draw + 1, at[draw])
-                    break
-            else:
-                if at[draw] >= len(own) and len(own):
-                    return found  # its next ones are not known: more candidates are needed
-    return found
 
 
 def _places(model: Model, names: Sequence[str | int]) -> tuple[int, ...]:
