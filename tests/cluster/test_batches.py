@@ -60,7 +60,7 @@ def test_a_batch_is_chosen_though_jobs_are_cancelled(
     # As of a large space and a large library; only this process says how many.
     monkeypatch.setattr("daskrf.screens.space.screen.LEAST_SHORTLIST", 60)
     monkeypatch.setattr("daskrf.screens.space.screen._ROUGHLY", 1)
-    monkeypatch.setattr("daskrf.commands.screen._LEAST_ROWS", 1)
+    monkeypatch.setattr("daskrf.screens.libraryscreen._LEAST_ROWS", 1)
 
     def strike(i: int) -> None:
         await_true(lambda: jobs_of(lab))

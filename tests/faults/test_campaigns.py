@@ -50,7 +50,7 @@ KILLS = 4  # of a command, unless it ends before
 
 # A small library is scored in many pieces, and a small space is searched as a large one is.
 SMALL = {
-    "daskrf.commands.screen._LEAST_ROWS": 1,
+    "daskrf.screens.libraryscreen._LEAST_ROWS": 1,
     "daskrf.screens.space.cutspaces.COMPARED": 2,
     "daskrf.screens.space.screen.SAMPLE": 300,
     "daskrf.screens.space.screen.BELOW": 50,
