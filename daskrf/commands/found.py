@@ -18,8 +18,7 @@ from scipy.special import ndtr, ndtri
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
-from daskrf.commands.screen import ScreenJob, check_library_options, one_target, space_screen
-from daskrf.commands.suggest import Demands, SuggestJob, listed_products, screen_below
+from daskrf.commands.screen import check_library_options, one_target, space_screen
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.gp.processes.exact import ExactGP
@@ -40,10 +39,13 @@ from daskrf.molecules.structures import KnownStructures, Level, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
+from daskrf.screens.batch import Demands, SuggestJob
 from daskrf.screens.draws import drawn_function
+from daskrf.screens.libraryscreen import ScreenJob
 from daskrf.screens.passing import Excluded, Passing
 from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.searches import Candidates, Found, Search
+from daskrf.screens.space.batch import listed_products, screen_below
 from daskrf.screens.space.hits import Candidates as ProductTable
 from daskrf.screens.space.screen import BELOW, DEEPEST, MORE, SpaceScreen
 from daskrf.screens.space.surrogate import ranks_itself
@@ -219,10 +221,10 @@ def found(
     demands, space = Demands(exclude_by=exclude_by), space_among(source)
     if space is None:
         check_library_options(request)
-        job = _Found.of(request, n=n_draws, demands=demands)
+        job = _Found.of(request, FoundReport, n=n_draws, demands=demands)
     else:
         screen = space_screen(screen_below(request), space)
-        job = _SpaceFound.of(request, n=n_draws, demands=demands, screen=screen)
+        job = _SpaceFound.of(request, FoundReport, n=n_draws, demands=demands, screen=screen)
     report = run(job, client, progress)
     assert isinstance(report, FoundReport)
     return report
@@ -337,7 +339,7 @@ class _Found(SuggestJob):
             _words_of_tails(tails, float(np.median(at)), high - low, self.rule.sign),
             *_doubts(float(np.mean(better)), self.k),
         )
-        return FoundReport(
+        return self.made(
             k=self.k,
             n_labelled=len(labels),
             rows=self.n_ranked(values),

@@ -98,7 +98,11 @@ class ScreenJob(Job[Any]):
 
     @classmethod
     def of(
-        cls, request: ScreenRequest, made: Callable[..., Any], page: Callable[..., Any], **more: Any
+        cls,
+        request: ScreenRequest,
+        made: Callable[..., Any],
+        page: Callable[..., Any] = lambda *_: None,
+        **more: Any,
     ) -> Self:
         """Return the job of a request; `more` are fields of a class derived from this one."""
         return cls(
