@@ -80,7 +80,7 @@ class Sample(Reduction):
     Parameters
     ----------
     search : Search
-        With `wanted`, `sampled` and `rough`, of `daskrf.commands.screen`.
+        With `wanted`, `sampled` and `rough`, of `daskrf.screens.searches`.
     share : float
         Fraction of the rows to sample; they are chosen by row number.
     wanted : float
