@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args
 
@@ -392,7 +392,8 @@ def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
             "best products get them."
         )
     screen = space_screen(screen_below(request, accept_rejects=bool(request.demands.exclude)), space)
-    return SpaceSuggestJob.of_batch(request, SuggestReport, _page_of, screen=screen)
+    # The shortlist is that of the screen: its products are all candidates.
+    return SpaceSuggestJob.of_batch(replace(request, shortlist=None), SuggestReport, _page_of, screen=screen)
 
 
 def _page_of(

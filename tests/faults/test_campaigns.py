@@ -37,12 +37,12 @@ from tests.faults.test_chaos import FIRST_SEED, SECONDS
 from tests.faults.test_workers import left_over
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
-SCORED = "daskrf.commands.suggest:Candidates.add"  # blocks of a library
+SCORED = "daskrf.screens.searches:Candidates.add"  # blocks of a library
 SEARCHED = "daskrf.screens.space.search:SpaceSearch.add"  # blocks of products
 PREDICTED = "daskrf.fitting.heldout:ExactHeldOut.fitted"
 MADE = "daskrf.storage.model:write_checkpoint"  # what is made once
 PRODUCT = "daskrf.fitting.exactsolve:write_checkpoint"
-TABLE = "daskrf.commands.suggest:write_molecules"
+TABLE = "daskrf.screens.space.batch:write_molecules"
 DURABLE = (CHECKPOINT, PREDICTED)  # what is done once, but for what was in hand
 TARGETS = (SCORED, SEARCHED, MADE, PRODUCT, *DURABLE, TABLE, "os:replace", "os:fsync", "shutil:rmtree")
 

@@ -155,12 +155,12 @@ def test_noise_depends_on_row_and_draw_alone(monkeypatch: pytest.MonkeyPatch) ->
             for name, value in {**given, "rule": acquisition_for("thompson", maximize=True)}.items():
                 object.__setattr__(self, name, value)
 
-    import daskrf.commands.suggest as suggesting
+    from daskrf.screens.searches import Candidates
 
     def drawn(self: Any, model: Any, block: Block) -> Any:
         return np.full((len(block.rows), 4), 7.0), {"mean": np.full(len(block.rows), 7.0)}
 
-    monkeypatch.setattr(suggesting.Candidates, "scores", drawn)
+    monkeypatch.setattr(Candidates, "scores", drawn)
     model: Any = SimpleNamespace(gp=SimpleNamespace(draws_take_rows=False))
     whole = Plain().scores(model, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
     part = Plain().scores(model, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]

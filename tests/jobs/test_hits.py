@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from daskrf import fingerprint, fit, screen, status, verify
-from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
 from daskrf.models import duplicates, labelled
 from daskrf.models.models import read_model
+from daskrf.screens import libraryscreen as screening
 from tests.jobs.job import FEATURES, data_digests
 
 

@@ -23,9 +23,9 @@ from distributed import Client
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, predict, screen
 from daskrf.acquisition import acquisition_for
-from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
 from daskrf.models.models import read_model
+from daskrf.screens import libraryscreen as screening
 from daskrf.sources.sources import open_source
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.predictions import PredictionStore

@@ -16,7 +16,6 @@ from rdkit.Chem import Crippen
 import daskrf
 from daskrf import fit, found, screen, suggest
 from daskrf.acquisition.improvement import ExpectedImprovement, ProbabilityOfImprovement
-from daskrf.commands import suggest as suggesting
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.processes.separate import process_of
@@ -24,6 +23,7 @@ from daskrf.gp.processes.weightedsum import SummedProcess, WeightedSum
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.models.targets import formula_of, parsed_formula, ranked_target
 from daskrf.molecules import Fingerprinter
+from daskrf.screens import choosers
 from tests.jobs.job import FEATURES
 from tests.naive import hypervolume as naive_volume
 from tests.naive import suggest as naive
@@ -328,7 +328,7 @@ def test_when_nothing_adds_to_the_picks_another_round_begins(
     models: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one draw, the picks of the first round are its front, and those of the second the next one."""
-    monkeypatch.setattr(suggesting, "_JOINT_DRAWS", 1)
+    monkeypatch.setattr(choosers, "_JOINT_DRAWS", 1)
     two: dict[str, Any] = {"n": 12, "target": ["size", "logP"]}
     table = suggest(models / "exact", library, tmp_path / "a.csv", **two).table.to_pandas()
     process = summed(models, "exact")

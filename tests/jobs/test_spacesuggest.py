@@ -15,10 +15,11 @@ from rdkit.Chem import Crippen, Descriptors
 
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, add, fingerprint, fit, load, suggest
 from daskrf.cli.app import run
-from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
+from daskrf.screens import batch
+from daskrf.screens.space import batch as suggesting
 from daskrf.screens.space import cutspaces
 from daskrf.screens.space import screen as spacescreen
 from daskrf.screens.space import surrogate as spaceranking
@@ -250,7 +251,7 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
 def test_each_draw_of_a_model_that_ranks_itself_is_maximized_over_the_whole_space(
     n: int, kept: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggesting, "_PER_DRAW", kept)
+    monkeypatch.setattr(batch, "_PER_DRAW", kept)
     monkeypatch.setattr(spacescreen, "MORE", 1)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)

@@ -19,14 +19,12 @@ from daskrf import fingerprint, fit, predict, screen, suggest
 from daskrf.acquisition import acquisition_for
 from daskrf.acquisition.improvement import ExpectedImprovement
 from daskrf.acquisition.rule import parameters_of_rules
-from daskrf.commands import screen as screening
-from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
-from daskrf.screens import shortlist
+from daskrf.screens import batch, libraryscreen, searches, shortlist
 from daskrf.screens.passing import Passing
 from daskrf.sources import smiles as reading
 from daskrf.storage.hits import record_of
@@ -276,13 +274,13 @@ def test_looks_deeper_until_there_are_enough(
     made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depths = []
-    search = suggesting.SuggestJob.search
+    search = batch.SuggestJob.search
 
     def told(self: Any, run: Any) -> Any:
         depths.append(self.k)
         return search(self, run)
 
-    monkeypatch.setattr(suggesting.SuggestJob, "search", told)
+    monkeypatch.setattr(batch.SuggestJob, "search", told)
     options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "max_similarity": 0.18}
     suggest(made / "exact", made / "fp", tmp_path / "batch.csv", **options)
     picks = naive.batch(
@@ -573,7 +571,7 @@ def test_shards_score_and_the_last_command_chooses(
     rule: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is that of one process, and a shard that never came is made up for."""
-    monkeypatch.setattr(screening, "_LEAST_ROWS", 1)  # a partition a piece
+    monkeypatch.setattr(libraryscreen, "_LEAST_ROWS", 1)  # a partition a piece
     options: dict[str, Any] = {"n": 15, "acquisition": rule, "where": "price < 60", "max_similarity": 0.6}
     whole = suggest(made / "exact", made / "fp", tmp_path / "whole.csv", **options).table
     paths = made / "exact", made / "fp", tmp_path / "shards.csv"
@@ -584,8 +582,8 @@ def test_shards_score_and_the_last_command_chooses(
     with pytest.raises(StoreError, match="was prepared for shards with other options"):
         suggest(*paths, **options | {"where": "price < 59"}, shard="1/3")
     scored = []
-    add = suggesting.Candidates.add
-    monkeypatch.setattr(suggesting.Candidates, "add", lambda *a: (scored.append(a), add(*a))[1])
+    add = searches.Candidates.add
+    monkeypatch.setattr(searches.Candidates, "add", lambda *a: (scored.append(a), add(*a))[1])
     found = suggest(*paths, **options).table
     assert found.equals(whole)
     assert 0 < len(scored) < FingerprintStore.open(made / "fp").n_partitions
