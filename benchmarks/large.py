@@ -29,10 +29,10 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
 from daskrf.commands.fingerprint import need_of_rows
-from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.demo.objective import score
 from daskrf.engine import engine
+from daskrf.fitting.costs import need_of_solve, need_of_sums
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.models.models import read_model
@@ -93,7 +93,7 @@ def workers(n: int) -> Iterator[Client | None]:
 def run_fit(folder: Path, n_components: int, n_workers: int, limit: int) -> None:
     """Fit the model of the training molecules, in this process and `n_workers` others."""
     start = time.perf_counter()
-    with patch("daskrf.commands.fit._STRIP_BYTES", limit), workers(n_workers) as client:
+    with patch("daskrf.fitting.parts._STRIP_BYTES", limit), workers(n_workers) as client:
         report = fit(
             folder / "train",
             folder / "train.csv",

@@ -17,9 +17,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.commands.fit import CLI as FIT
-from daskrf.commands.fit import Direction, need_of_solve
+from daskrf.commands.fit import Direction
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
+from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal, cast, get_args
@@ -17,40 +17,33 @@ from distributed import Client
 from sklearn.base import clone
 
 from daskrf.commands.fingerprint import FingerprintReport, fingerprint
-from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
+from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import brief_state, check_feature_map, map_key, undecided
-from daskrf.files.backend import absolute, as_path, backend
+from daskrf.features.featuremap import brief_state, check_feature_map, undecided
+from daskrf.files.backend import as_path, backend
 from daskrf.files.disk import work_folder
+from daskrf.fitting.costs import need_of_labels, need_of_solve, need_of_sums
 from daskrf.fitting.exactsolve import (
-    Equations,
-    Fingerprints,
     need_of_exact,
-    solve_exact,
     why_not_exact,
 )
 from daskrf.fitting.learner import prepared
 from daskrf.fitting.mapsearch import Search, found_map
-from daskrf.fitting.totals import Labelled, Sums
-from daskrf.gp import SparseGP, choose_exponent, gp_for
+from daskrf.fitting.parts import PARTS, ExactSolve, FeatureSums, disk_of_sums, grouped, values_of_targets
+from daskrf.gp import SparseGP, gp_for
 from daskrf.gp.choice.lengthscale import LengthScaleSearch, stand_in
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
 from daskrf.gp.choice.metricchoice import MetricChoice
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.priordraws import map_of
-from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
-from daskrf.gp.solve.roundoff import CoarseSumsError
-from daskrf.gp.solve.solvers import check_eigen_size
-from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
-from daskrf.gp.sums.statistics import Precision
-from daskrf.gp.sums.sums import STRIP_BYTES, Statistics, Summation, precision_for
-from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
-from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.tree import Root, Tree
+from daskrf.gp.sums.sums import precision_for
+from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.memory import Making, MemoryNeed
+from daskrf.jobs.pieces import Done, Pieces
+from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.models.directions import check_conventions, direction_of, directions_of
@@ -162,9 +155,6 @@ CLI = Command(
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
 
-_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet enough tasks for 1,000 cores
-_STRIP_BYTES = STRIP_BYTES
-_PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
 _UNKNOWN = (
     "the SMILES of the labelled molecules were not stored, since too much of the library would have to be "
@@ -175,11 +165,6 @@ _FEATURES = 4096  # for a named kernel where an exact process would cost too muc
 _DECADES = 4.0  # quantities measured on a linear scale do not span more
 _FEW_DECADES, _SKEWNESS = 1.5, 1.5  # together they hint at a quantity that is best seen as a logarithm
 _USUAL_P = (3.0, 12.0)  # medians of pIC50, from mM to pM
-# Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
-# rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
-_LABEL_BYTES, _KEY_BYTES = 240, 5.0
-_TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
-_HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
 @dataclass(frozen=True)
@@ -604,7 +589,7 @@ class _Fit(Job[FitReport]):
     spec: dict[str, Any] = field(init=False)
     stored: Model | None = None
     toward: dict[str, str] = field(default_factory=dict)
-    sums: Sequence[_Sums | _Solve] = ()
+    sums: Sequence[FeatureSums | ExactSolve] = ()
     found: Search | None = None
     search: dict[str, Any] | None = None
 
@@ -663,25 +648,25 @@ class _Fit(Job[FitReport]):
         self.toward = given or known
         if self.exact is not None:
             columns = self.kinds if self.searches else None
-            self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
+            self.sums = [ExactSolve(self.features, self.given, self.spec, self.exact, columns)]
             return
         if len(self.parts) == 1:
             ((targets, own),) = self.parts
-            self.sums = [_Sums(self.features, targets, own, self.spec)]
+            self.sums = [FeatureSums(self.features, targets, own, self.spec)]
             return
         run.progress.note(
             "Some molecules lack some targets, so each target is fitted to its own labels "
             f"({len(self.parts)} separate fits)."
         )
         self.sums = [
-            _Sums(self.features, targets, own, _spec(self.features, state, own.joined))
+            FeatureSums(self.features, targets, own, _spec(self.features, state, own.joined))
             for targets, own in self.parts
         ]
 
     def gathering(self) -> Tree:
         """Return the tree that gathers the fingerprints of all labels, whatever the process."""
         raw = self.features if self.features.raw else open_source(self.features.path, raw=True)
-        return _Solve(raw, self.given, self.spec, cast(ExactGP, self.exact), None).tree("double")
+        return ExactSolve(raw, self.given, self.spec, cast(ExactGP, self.exact), None).tree("double")
 
     def _join(self, run: Run) -> LabelFiles:
         """Return the labels at their rows of the library, joined by the first key by which any is there."""
@@ -747,8 +732,13 @@ class _Fit(Job[FitReport]):
         )
         self.features = open_source(self.features.path, feature_map, fold=self.fold)
 
+    @property
+    def _not_stored(self) -> Sequence[FeatureSums | ExactSolve]:
+        """What the model at the output does not hold already."""
+        return self.sums if self.stored is None else ()
+
     def need(self) -> Need:
-        cut, making = _grouped(self.features, self.joined), making_of(self.features)
+        cut, making = grouped(self.features, self.joined), making_of(self.features)
         n_labels = sum(cut.rows)
         if self.exact is not None:
             return need_of_exact(self.exact, making, n_labels, work_folder(self.output), self.client)
@@ -756,7 +746,7 @@ class _Fit(Job[FitReport]):
 
         def sums(making: Making) -> MemoryNeed:
             return need_of_sums(
-                making, n_labels, max(cut.rows), precision=precision, strip_bytes=_STRIP_BYTES
+                making, n_labels, max(cut.rows), precision=precision, strip_bytes=cut.strip_bytes
             )
 
         def solve(n_components: int) -> MemoryNeed:
@@ -767,13 +757,13 @@ class _Fit(Job[FitReport]):
         return Need(
             worker=making.need(sums, "components", "rows"),
             finish=replace(solve(M), smaller={"components": (M, 64, solve)}),
-            disk=_disk(work_folder(self.output), self.sums) if self.stored is None and self.sums else None,
+            disk=disk_of_sums(work_folder(self.output), made) if (made := self._not_stored) else None,
         )
 
     def pieces(self, run: Run) -> list[Pieces]:
         """Make nothing if the model at the output already has the sums of these labels and features."""
         if self.stored is not None:
-            return [Done(len(own.cut.groups), _PARTS) for own in self.sums for _ in range(own.cut.n_roots)]
+            return [Done(len(own.cut.groups), PARTS) for own in self.sums for _ in range(own.cut.n_roots)]
         run.agree(self.spec)
         if len(self.sums) > 1:
             self.given.keep()
@@ -806,11 +796,11 @@ class _Fit(Job[FitReport]):
         run.progress.finish()
         return self._report(gp, run.seconds)
 
-    def _options_of(self, own: _Sums | _Solve) -> dict[str, Any]:
+    def _options_of(self, own: FeatureSums | ExactSolve) -> dict[str, Any]:
         """Return the options of some targets, with the noise that was found together with a metric."""
         if not isinstance(self.found, MetricChoice) or self.fixed["noise_variance"] is not None:
             return self.options
-        noise = self.found.noise_variances(y for _, y in _values(self.joined))
+        noise = self.found.noise_variances(y for _, y in values_of_targets(self.joined))
         return {**self.options, "noise_variance": noise and [noise[t] for t in own.targets]}
 
     def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
@@ -852,7 +842,7 @@ class _Fit(Job[FitReport]):
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
             advice
-            for t, (name, (_, y)) in enumerate(zip(names, _values(joined), strict=True))
+            for t, (name, (_, y)) in enumerate(zip(names, values_of_targets(joined), strict=True))
             if (advice := _advice(name, y, joined.scales[t] if joined.scales else None))
         ]
         if SMILES not in load_model(self.output, ()).entries:
@@ -1020,7 +1010,7 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
     """Refuse labels from which the variances cannot be fitted."""
     lost, n_labels = joined.unmatched, joined.matched + joined.unmatched
-    for name, y in _values(joined):
+    for name, y in values_of_targets(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             if lost:
                 raise InputError(
@@ -1032,12 +1022,6 @@ def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> Non
                 f"All labels of {name} are the same ({y[0]:g}), so signal and noise variance cannot be "
                 "fitted: give labels that differ, or both --signal-variance and --noise-variance."
             )
-
-
-def _values(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-    """Yield name and values of each target."""
-    for name, y in zip(joined.names, joined.y.T, strict=True):
-        yield name, y[np.isfinite(y)]
 
 
 def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> Model | None:
@@ -1053,294 +1037,6 @@ def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> 
     if found.metadata["spec"] != spec:
         raise made_with_others(output, differences(found.metadata["spec"], spec))
     return found
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """How a sum is cut: groups of partitions, labelled rows of each group, and columns of the strips."""
-
-    groups: list[tuple[int, ...]]
-    rows: list[int]
-    columns: list[tuple[int, int]]
-
-    @property
-    def n_roots(self) -> int:
-        """Number of roots of the tree: one for the vectors and, with several strips, one for each strip."""
-        return 1 if len(self.columns) == 1 else 1 + len(self.columns)
-
-
-def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
-    """Cut the labelled rows into groups, independently of workers and shards."""
-    labelled = np.diff(np.searchsorted(joined.row, features.row_bounds))
-    smallest, largest = _GROUP_ROWS
-    # A partition is decoded whole for however few labels: about a 20th of the cost of all its features.
-    weight = labelled + np.asarray(features.partition_rows) // 20
-    target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
-    if features.raw:
-        n_components, columns = 1, [(0, 1)]
-    else:
-        n_components = features.feature_map.n_components
-        columns = SumsShape.of(features.feature_map).strips(n_components, _STRIP_BYTES)
-    if len(columns) > 1:  # partial sums are large, and the bits of a group stay in memory
-        target = min(max(target, 2 * smallest), _held_rows(n_components))
-    groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
-    rows = [int(sum(labelled[p] for p in group)) for group in groups]
-    return _Cut(groups, rows, columns)
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """The sums over one set of labelled rows, for the targets that have a value in each of these rows."""
-
-    features: FeatureSource | FingerprintSource
-    targets: tuple[int, ...]
-    given: LabelFiles
-    spec: dict[str, Any]
-
-    @functools.cached_property
-    def cut(self) -> _Cut:
-        """How the sums are cut."""
-        return _grouped(self.features, self.given.joined)
-
-    @property
-    def precision(self) -> Precision:
-        """Precision in which the sums are made first; see `solve`."""
-        return precision_for(self.features.feature_map, len(self.given.joined.row))
-
-    @property
-    def held(self) -> bool:
-        """Whether the bits of the labelled rows stay in memory until all roots are made."""
-        return self.cut.n_roots > 1 and self.features.bits and isinstance(self.features, FingerprintSource)
-
-    def solve(self, run: Run, statistics: Statistics | None, options: dict[str, Any]) -> FeatureSpaceGP:
-        """Return the model of the targets, from more precise sums if rounding could change it.
-
-        Without `statistics`, the sums are those of the tree.
-        """
-        feature_map = self.features.feature_map
-        gp = gp_for(feature_map, **options)
-
-        def check() -> None:  # the sums stay for a run with more memory or a given noise
-            check_eigen_size(feature_map.n_components)
-            run.check(Need(here=need_of_solve(making_of(self.features), eigen=True)))
-
-        def fit(statistics: Statistics) -> None:
-            run.progress.start("solve", 1, "models")
-            gp.fit_statistics(statistics, feature_map, before_eigen=check)
-            run.progress.advance(1)
-
-        if statistics is None:
-            statistics = self._counted(self.tree(self.precision))
-        try:
-            fit(statistics)
-        except CoarseSumsError:
-            run.progress.note(
-                "These labels have so little noise that the sums are made again in double precision."
-            )
-            tree = self.tree("double")
-            run.make(tree)
-            fit(self._counted(tree))
-        return gp
-
-    def _counted(self, tree: Tree) -> Statistics:
-        """Return the sums of a tree; refuse sums over other rows."""
-        found = cast(Statistics, tree.result())
-        if found.n != (n := len(self.given.joined.row)):
-            folder = self.given.folder.parent
-            raise StoreError(f"The sums in {folder} are of {found.n} rows, not {n}; delete it and fit again.")
-        return found
-
-    def tree(self, precision: Precision) -> Tree:
-        """Return the tree of the sums, after leaving labels and map in files for all tasks."""
-        self.given.keep()
-        feature_map, y, folder = self.features.feature_map, self.given.joined.y, self.given.folder.parent
-        source = self.features.carried(folder)
-        digest, key, strips = map_key(feature_map.state()), hash_of([self.spec, precision]), self.cut.columns
-        labels = absolute(self.given.folder)
-        chunk = Labelled(source, labels, hash_of(self.spec), digest, self.held).of
-        vectors = Summation.of_map(
-            feature_map,
-            y.shape[1],
-            one_bit=source.bits,
-            y_exponents=tuple(int(e) for e in choose_exponent(y)) if source.bits else None,
-            map_key=digest,
-            precision=precision,
-            gram=len(strips) == 1,
-        )
-        if len(strips) == 1:
-            return Tree([Root(Sums(vectors), chunk, folder, key)], self.cut.groups, self.cut.rows, _PARTS)
-        roots = [Root(Sums(vectors), chunk, folder / "vectors", hash_of([key]))]
-        for i, (first, stop) in enumerate(strips):
-            strip = replace(vectors, gram=True, columns=(first, stop))
-            sums = Sums(strip, f"fit-strip-{i + 1}-of-{len(strips)}")
-            roots.append(Root(sums, chunk, folder / f"strip-{i:03d}", hash_of([key, first, stop])))
-        return Tree(roots, self.cut.groups, self.cut.rows, _PARTS)
-
-
-@dataclass(frozen=True)
-class _Solve:
-    """The equations of an exact process for all targets, once the fingerprints are in one place."""
-
-    features: FeatureSource | FingerprintSource
-    given: LabelFiles
-    spec: dict[str, Any]
-    exact: ExactGP
-    columns: Mapping[str, tuple[int, int]] | None
-    targets: tuple[int, ...] = ()
-    precision: Precision = "double"
-
-    @functools.cached_property
-    def cut(self) -> _Cut:
-        """How the fingerprints are gathered."""
-        return _grouped(self.features, self.given.joined)
-
-    def tree(self, precision: Precision) -> Tree:
-        """Return the tree that gathers the fingerprints of all labels."""
-        self.given.keep()
-        folder, key = self.given.folder.parent, hash_of(self.spec)
-        chunk = Labelled(self.features, absolute(self.given.folder), key, "", held=False).of
-        rows = Fingerprints(self.features.store.n_columns)
-        return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, _PARTS)
-
-    def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
-        """Return the process, or one for each of several targets, from an earlier one if there is one."""
-        joined = self.given.joined
-        known: Any = () if earlier is None else processes_of(earlier)
-        X: Any = None if known else self.tree(self.precision).result()
-        rows: dict[bytes, Any] = {}  # one object for targets of the same rows, which are solved together
-        targets = []
-        for t, (_, y) in enumerate(_values(joined)):
-            start, there = known[t] if known else None, np.isfinite(joined.y[:, t])
-            if start is None and there.tobytes() not in rows:
-                rows[there.tobytes()] = X[there]
-            own = rows[there.tobytes()] if start is None else start.X_train_
-            targets.append(Equations(own, y, run.work / f"target-{t}", start))
-        solved = solve_exact(run, self.exact, targets, columns=self.columns)
-        return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
-
-
-def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
-    """Return the memory needed to join labels whose keys have this many bytes of text on average."""
-
-    def need_of(n: int) -> MemoryNeed:
-        size = int(n * (_LABEL_BYTES + _KEY_BYTES * key_bytes))
-        return peak("labels", {"labels as they are read and joined": size}, compiled=False)
-
-    return replace(need_of(n_labels), smaller={"labels": (n_labels, 1000, need_of)})
-
-
-def _held_rows(n_components: int) -> int:
-    """Return the most labelled rows of a group whose packed bits stay in memory while strips are summed."""
-    return _HELD_BYTES * 8 // n_components
-
-
-def need_of_sums(
-    making: Making,
-    n_labels: int,
-    group_rows: int | None = None,
-    *,
-    precision: Precision = "single",
-    strip_bytes: int = STRIP_BYTES,
-) -> MemoryNeed:
-    """Return the memory needed by a task that sums a group, or combines two partial statistics.
-
-    `group_rows` is the number of labelled rows in the largest group, `precision` that of the sums. Above M =
-    8,192 the statistics come in strips of `strip_bytes`. A task holds two of them; only the process that
-    solves holds all.
-    """
-    M, shape = making.n_components, making.shape
-    strips, square = shape.strips(M, strip_bytes), shape.largest(M, strip_bytes)
-    what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
-    several = group_rows is None or group_rows < n_labels
-    group_rows = n_labels if group_rows is None else group_rows
-    # Blocks are joined until they have as many rows as engines like: at most nearly two blocks.
-    joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
-    update = 2048 * M  # transposed words of bits; or the same rows in float64
-    if not making.one_bit:
-        update = 8 * min(group_rows, 2048) * shape.converted(M)
-        # A product in single precision is as large as the sum it is added to. One in double precision is
-        # added in place, or to strips some hundred rows at a time.
-        in_place = shape.double or precision == "double"
-        update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
-    if len(strips) > 1 and making.one_bit:  # all bits of a group, while they are joined or read
-        joined = 2 * min(n_labels, max(making.rows, _held_rows(M))) * making.row_bytes
-    leaf = {
-        f"one of the {what}": square,
-        "labels": 16 * n_labels,
-        "a partition of fingerprints": making.partition,
-    }
-    blocks_held = joined + (making.block if joined > making.block else 0)
-    return peak(
-        "fit",
-        {f"one of the {what}": square, **making.decoding},
-        {**leaf, "blocks of features": blocks_held, "making them": making.making},
-        {**leaf, "a block of features": joined, "adding it": update},
-        {f"{'two' if several else 'one'} of the {what}": (1 + several) * square, "pieces": PIECES},
-    )
-
-
-def need_of_solve(
-    making: Making, n_labels: int | None = None, *, eigen: bool = False, n_sums: int = 1
-) -> MemoryNeed:
-    """Return the memory needed to solve for the posterior, in the process that calls `fit`.
-
-    `eigen` adds the eigendecomposition that follows where labels have next to no noise. If there are `n_sums`
-    sets of rows with sums of their own, they are solved one after the other, but the statistics of all are
-    held.
-    """
-    share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
-    share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
-    return peak(
-        "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
-        {MODEL: share * making.square, "pieces": PIECES, "labels": labels},
-        {MODEL: decomposed * making.square, "labels": labels},
-    )
-
-
-def _disk(path: PurePath, sums: Iterable[_Sums | _Solve]) -> Disk:
-    """Return the disk space that the partial sums take."""
-    leaves, largest, kept = 0, 0, 0
-    for own in sums:
-        if isinstance(own, _Solve):
-            continue
-        shape = SumsShape.of(own.features.feature_map)
-        sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=own.features.bits, shape=shape)
-        bits = own.held * sum(own.cut.rows) * -(-own.features.feature_map.n_components // 8)
-        leaves, largest, kept = leaves + sizes[0] + bits, max(largest, sizes[1]), kept + sizes[2] + bits
-    return Disk(path, "the partial sums", leaves, largest + kept)
-
-
-def size_of_sums(
-    columns: Sequence[tuple[int, int]],
-    group_rows: Sequence[int],
-    *,
-    one_bit: bool,
-    shape: SumsShape = ONE_MATRIX,
-) -> tuple[int, int, int]:
-    """Return the bytes of all roots' leaves, of the largest root's leaves, and of the roots, at most.
-
-    Shards keep the leaves of all roots; a whole run combines the leaves of one root before it makes the next.
-
-    Parameters
-    ----------
-    columns : sequence of (int, int)
-        Columns of each strip of the M x M sums.
-    group_rows : sequence of int
-        Labelled rows of each group, which leaves one partial sum for each strip.
-    one_bit : bool
-        Whether the sums are of bits, and take only as many bits as the largest of them can have.
-    shape : SumsShape, optional
-        Default: one matrix.
-    """
-    strips = shape.stored(columns, one_bit=one_bit)
-    leaves = len(group_rows) * _bits(max(group_rows, default=0), one_bit)
-    root = _bits(sum(group_rows), one_bit)
-    return leaves * sum(strips) // 8, leaves * max(strips) // 8, root * sum(strips) // 8
-
-
-def _bits(rows: int, one_bit: bool) -> int:
-    """Return the bits that one sum over this many rows takes on disk."""
-    return rows.bit_length() + 1 if one_bit else 64
 
 
 def _advice(name: str, y: npt.NDArray[np.float64], scale: Scale | None) -> str:

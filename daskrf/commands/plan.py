@@ -19,10 +19,10 @@ from daskrf import seeds
 from daskrf.commands import READING
 from daskrf.commands.featurize import need_of_features
 from daskrf.commands.fingerprint import need_of_rows
-from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
+from daskrf.fitting.costs import need_of_solve, need_of_sums
 from daskrf.fitting.exactsolve import need_of_solution
 from daskrf.fitting.learner import need_of_learning
 from daskrf.gp import ExactGP, choose_exponent, gp_for

@@ -11,8 +11,8 @@ import os
 import time
 from pathlib import Path
 
-from daskrf.commands import fit as fitting
 from daskrf.commands.fingerprint import FingerprintStage
+from daskrf.fitting import parts as fitting
 from daskrf.fitting.totals import Sums
 from daskrf.workers import calls
 

@@ -128,7 +128,7 @@ def test_sigterm_to_all_processes_commits_the_partitions_in_hand(files, tmp_path
 
 def test_ctrl_c_checkpoints_the_leaves_in_hand(files, tmp_path, monkeypatch):
     out = tmp_path / "model"
-    monkeypatch.setattr("daskrf.commands.fit._GROUP_ROWS", (20, 40))
+    monkeypatch.setattr("daskrf.fitting.parts._GROUP_ROWS", (20, 40))
     assert run(fit_arguments(files, tmp_path / "whole", 0)) == 0
     with Program(fit_arguments(files, out, 2), tmp_path / "gate") as program:
         program.wait_for("begun-*", 2)

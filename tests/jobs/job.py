@@ -27,7 +27,7 @@ def run_job(
     featurize(out / "fp", FEATURES, out / "phi", client=client)
     # One partition a task, so that the trees of fit and screen have inner nodes.
     with (
-        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
         patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1),
     ):
         fit(out / "phi", labels, out / "model", client=client)

@@ -267,7 +267,7 @@ def test_shards_gather_and_the_last_command_solves(
     store: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     options = {"solver": "cg", **EXACT}
-    with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+    with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
         fit(store, inputs[1], tmp_path / "whole", **options)
         for shard in ("1/3", "0/3", "2/3"):
             fit(store, inputs[1], tmp_path / "model", shard=shard, **options)

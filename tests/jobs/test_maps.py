@@ -194,7 +194,7 @@ def test_same_bytes_on_workers(
     for out, at in ((tmp_path / "here", None), (tmp_path / "workers", client)):
         out.mkdir()
         featurize(store, MAPS[name], out / "phi", client=at)
-        with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+        with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
             fit(store, inputs[1], out / "model", feature_map=MAPS[name], client=at)
         predict(out / "model", store, out / "pred", client=at)
         with patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1):
@@ -223,7 +223,7 @@ def test_killed_fit_resumes_without_choosing_again(
         from unittest.mock import patch
         from daskrf import fit
         from tests.jobs.test_maps import MAPS
-        with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+        with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
             chosen = MAPS["landmarks"]
             fit({str(store)!r}, {str(inputs[1])!r}, {str(tmp_path / "model")!r}, feature_map=chosen)
         """
@@ -237,11 +237,11 @@ def test_killed_fit_resumes_without_choosing_again(
     assert not (tmp_path / "model" / "_arrays.json").exists()
     assert len(list(partials.glob("level-0-*/_arrays.json"))) >= 2
     with (
-        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
         patch("daskrf.fitting.learner._fitted", None),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=MAPS["landmarks"])
-    with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+    with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
         fit(store, inputs[1], tmp_path / "other", feature_map=MAPS["landmarks"])
     left, right = model_arrays(tmp_path / "model"), model_arrays(tmp_path / "other")
     assert all(left[name].tobytes() == right[name].tobytes() for name in left if name != "weights")

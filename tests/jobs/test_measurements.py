@@ -200,7 +200,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
     labels, rows, targets = gaps
     with ExitStack() as stack:
         if strips:
-            stack.enter_context(patch("daskrf.commands.fit._STRIP_BYTES", 30_000))
+            stack.enter_context(patch("daskrf.fitting.parts._STRIP_BYTES", 30_000))
             stack.enter_context(small_groups())
         report = fit(
             store, labels, tmp_path / "all", feature_map=MAPS[name], key="row", target=list("abcd"),

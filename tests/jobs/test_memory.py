@@ -34,10 +34,10 @@ from daskrf import (
     predict,
     screen,
 )
-from daskrf.commands.fit import need_of_solve
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
+from daskrf.fitting.costs import need_of_solve
 from daskrf.gp import LocalGaussianGP
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import Summation

@@ -24,7 +24,6 @@ from daskrf import (
     status,
     verify,
 )
-from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.features import (
     CompositionFeatures,
@@ -37,6 +36,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
 )
+from daskrf.fitting.costs import need_of_solve, need_of_sums
 from daskrf.jobs import job, memory
 from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec

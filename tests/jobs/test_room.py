@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint, fit, predict, screen
-from daskrf.commands.fit import size_of_sums
 from daskrf.errors import MemoryLimitError
+from daskrf.fitting.costs import size_of_sums
 from daskrf.gp.sums.sums import GramStrip, strip_columns
 from daskrf.jobs import job, memory
 from daskrf.storage.model import write_checkpoint

@@ -168,7 +168,7 @@ def test_shards_keep_the_spool_for_each_other(packed: Path, whole: Path, tmp_pat
 
 SMALL_GROUPS = """
 from daskrf.cli.app import main
-from daskrf.commands import fit as fitting
+from daskrf.fitting import parts as fitting
 from daskrf.screens import libraryscreen as screening
 fitting._GROUP_ROWS, screening._LEAST_ROWS = (1, 1), 1
 main()

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
+from daskrf.fitting import totals as fitting
 from daskrf.gp.sums.sums import strip_columns
 from daskrf.models.joinedlabels import labels_of
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -29,7 +29,7 @@ LANDMARKS = LandmarkFeatures(n_components=24, selection="random", random_state=3
 def small_groups() -> Iterator[None]:
     """One partition a group, so that there is something to share."""
     with (
-        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
         patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1),
     ):
         yield
@@ -130,7 +130,7 @@ def test_a_map_is_learned_once_for_all_shards(done: Path, inputs: tuple[Path, Pa
 
 
 def test_strips_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    with small_groups(), patch("daskrf.commands.fit._STRIP_BYTES", 100_000):
+    with small_groups(), patch("daskrf.fitting.parts._STRIP_BYTES", 100_000):
         fit(done / "fp", inputs[1], tmp_path / "model", feature_map=FEATURES)
         strips = len(strip_columns(FEATURES.n_components, 100_000))
         assert strips > 2

@@ -16,9 +16,9 @@ import pytest
 from distributed import Client
 
 from daskrf import featurize, fingerprint, fit, local_cluster
-from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
+from daskrf.fitting.costs import need_of_solve, need_of_sums
 from daskrf.fitting.totals import Labelled, Sums
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import strip_columns
@@ -48,8 +48,8 @@ def whole(inputs: tuple[Path, Path], store: Path) -> dict[str, np.ndarray]:
 def small() -> Iterator[None]:
     """Cut small matrices into strips, and take one partition a task, so that trees have inner nodes."""
     with (
-        patch("daskrf.commands.fit._STRIP_BYTES", LIMIT),
-        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.fitting.parts._STRIP_BYTES", LIMIT),
+        patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
     ):
         yield
 
@@ -84,7 +84,7 @@ def test_strips_give_the_bytes_of_one(
 def test_dense_strips_agree_up_to_rounding(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     landmarks = LandmarkFeatures(203, random_state=1)
     fit(store, inputs[1], tmp_path / "strips", feature_map=landmarks)
-    with patch("daskrf.commands.fit._STRIP_BYTES", 2**30):
+    with patch("daskrf.fitting.parts._STRIP_BYTES", 2**30):
         fit(store, inputs[1], tmp_path / "one", feature_map=landmarks)
     strips, one = model_arrays(tmp_path / "strips"), model_arrays(tmp_path / "one")
     assert strips.keys() == one.keys()

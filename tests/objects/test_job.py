@@ -109,7 +109,7 @@ def test_shards_share_a_job(remote, local_run, bucket):
         stage(*arguments, **options)
 
     by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)
-    with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+    with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
         by_shards(fit, fp, str(remote[1]), model, feature_map=FEATURES)
     assert data_digests(named(fp)) == data_digests(local_run / "fp")
     assert_same_model(named(model), local_run / "model")
@@ -138,8 +138,8 @@ def test_an_exact_process_is_solved_predicted_and_screened(remote, local_run, wo
 
 def test_strips_have_the_bytes_of_one(remote, local_run, workers, bucket):
     with (
-        patch("daskrf.commands.fit._STRIP_BYTES", 8 * 64 * 128),
-        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.fitting.parts._STRIP_BYTES", 8 * 64 * 128),
+        patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
     ):
         fit(
             str(local_run / "fp"),

@@ -1,0 +1,129 @@
+"""What a fit takes: memory of labels, sums and solutions, and disk for partial sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
+from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.sums.sums import STRIP_BYTES
+from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
+
+# Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
+# rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
+_LABEL_BYTES = 240
+_KEY_BYTES = 5.0
+_TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
+_HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
+
+
+def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
+    """Return the memory needed to join labels whose keys have this many bytes of text on average."""
+
+    def need_of(n: int) -> MemoryNeed:
+        size = int(n * (_LABEL_BYTES + _KEY_BYTES * key_bytes))
+        return peak("labels", {"labels as they are read and joined": size}, compiled=False)
+
+    return replace(need_of(n_labels), smaller={"labels": (n_labels, 1000, need_of)})
+
+
+def held_rows(n_components: int) -> int:
+    """Return the most labelled rows of a group whose packed bits stay in memory while strips are summed."""
+    return _HELD_BYTES * 8 // n_components
+
+
+def need_of_sums(
+    making: Making,
+    n_labels: int,
+    group_rows: int | None = None,
+    *,
+    precision: Precision = "single",
+    strip_bytes: int = STRIP_BYTES,
+) -> MemoryNeed:
+    """Return the memory needed by a task that sums a group, or combines two partial statistics.
+
+    `group_rows` is the number of labelled rows in the largest group, `precision` that of the sums. Above M =
+    8,192 the statistics come in strips of `strip_bytes`. A task holds two of them; only the process that
+    solves holds all.
+    """
+    M, shape = making.n_components, making.shape
+    strips, square = shape.strips(M, strip_bytes), shape.largest(M, strip_bytes)
+    what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
+    several = group_rows is None or group_rows < n_labels
+    group_rows = n_labels if group_rows is None else group_rows
+    # Blocks are joined until they have as many rows as engines like: at most nearly two blocks.
+    joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
+    update = 2048 * M  # transposed words of bits; or the same rows in float64
+    if not making.one_bit:
+        update = 8 * min(group_rows, 2048) * shape.converted(M)
+        # A product in single precision is as large as the sum it is added to. One in double precision is
+        # added in place, or to strips some hundred rows at a time.
+        in_place = shape.double or precision == "double"
+        update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
+    if len(strips) > 1 and making.one_bit:  # all bits of a group, while they are joined or read
+        joined = 2 * min(n_labels, max(making.rows, held_rows(M))) * making.row_bytes
+    leaf = {
+        f"one of the {what}": square,
+        "labels": 16 * n_labels,
+        "a partition of fingerprints": making.partition,
+    }
+    blocks_held = joined + (making.block if joined > making.block else 0)
+    return peak(
+        "fit",
+        {f"one of the {what}": square, **making.decoding},
+        {**leaf, "blocks of features": blocks_held, "making them": making.making},
+        {**leaf, "a block of features": joined, "adding it": update},
+        {f"{'two' if several else 'one'} of the {what}": (1 + several) * square, "pieces": PIECES},
+    )
+
+
+def need_of_solve(
+    making: Making, n_labels: int | None = None, *, eigen: bool = False, n_sums: int = 1
+) -> MemoryNeed:
+    """Return the memory needed to solve for the posterior, in the process that calls `fit`.
+
+    `eigen` adds the eigendecomposition that follows where labels have next to no noise. If there are `n_sums`
+    sets of rows with sums of their own, they are solved one after the other, but the statistics of all are
+    held.
+    """
+    share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
+    share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
+    return peak(
+        "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
+        {MODEL: share * making.square, "pieces": PIECES, "labels": labels},
+        {MODEL: decomposed * making.square, "labels": labels},
+    )
+
+
+def size_of_sums(
+    columns: Sequence[tuple[int, int]],
+    group_rows: Sequence[int],
+    *,
+    one_bit: bool,
+    shape: SumsShape = ONE_MATRIX,
+) -> tuple[int, int, int]:
+    """Return the bytes of all roots' leaves, of the largest root's leaves, and of the roots, at most.
+
+    Shards keep the leaves of all roots; a whole run combines the leaves of one root before it makes the next.
+
+    Parameters
+    ----------
+    columns : sequence of (int, int)
+        Columns of each strip of the M x M sums.
+    group_rows : sequence of int
+        Labelled rows of each group, which leaves one partial sum for each strip.
+    one_bit : bool
+        Whether the sums are of bits, and take only as many bits as the largest of them can have.
+    shape : SumsShape, optional
+        Default: one matrix.
+    """
+    strips = shape.stored(columns, one_bit=one_bit)
+    leaves = len(group_rows) * _bits(max(group_rows, default=0), one_bit)
+    root = _bits(sum(group_rows), one_bit)
+    return leaves * sum(strips) // 8, leaves * max(strips) // 8, root * sum(strips) // 8
+
+
+def _bits(rows: int, one_bit: bool) -> int:
+    """Return the bits that one sum over this many rows takes on disk."""
+    return rows.bit_length() + 1 if one_bit else 64
