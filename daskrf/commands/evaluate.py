@@ -28,12 +28,12 @@ from daskrf.commands.fit import (
     ProcessName,
     job_of_fit,
     key_by_default,
-    need_of_solve,
 )
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path
 from daskrf.files.disk import work_folder
+from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import need_of_gathering
 from daskrf.fitting.fitsahead import FitsAhead
 from daskrf.fitting.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process

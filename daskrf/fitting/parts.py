@@ -51,7 +51,7 @@ PARTS = "parts of the sum"
 
 @dataclass(frozen=True)
 class Cut:
-    """How a sum is cut: groups of partitions, labelled rows of each group, columns and bytes of the strips."""
+    """How a sum is cut: groups of partitions, labelled rows of each group, and strips of columns."""
 
     groups: list[tuple[int, ...]]
     rows: list[int]

@@ -109,7 +109,7 @@ FULL = {
     "labels": ("daskrf.files.disk:np.lib.format.write_array_header_1_0", 1),
     "checkpoint": (CHECKPOINT, 4),
     "last reduction": (CHECKPOINT, 10),
-    "model": ("daskrf.commands.fit:save_model", 1),
+    "model": ("daskrf.fitting.fitjob:save_model", 1),
     "predictions": (PREDICT, 2),
     "hits": ("pyarrow.parquet:write_table", 11 + 1),
 }

@@ -47,10 +47,10 @@ MOMENTS = [
     (Fault(CHECKPOINT, call=3), FIT),
     (Fault(CHECKPOINT, call=3, after=True), None),
     (Fault(CHECKPOINT, call=6), None),  # an inner node
-    (Fault("daskrf.commands.fit:save_model"), None),  # after the last reduction and the solve
+    (Fault("daskrf.fitting.fitjob:save_model"), None),  # after the last reduction and the solve
     (Fault("daskrf.storage.model:publish"), None),  # in the middle of the model
     (Fault("daskrf.storage.model:atomic_write"), None),  # its arrays are there, and its record is not
-    (Fault("daskrf.commands.fit:save_model", after=True), None),
+    (Fault("daskrf.fitting.fitjob:save_model", after=True), None),
     (Fault(PREDICT, call=2), PREDICT),
     (Fault(SCREEN, call=7), SCREEN),
     (Fault("pyarrow.parquet:write_table"), None),  # the hits

@@ -119,7 +119,7 @@ def test_what_was_found_is_not_searched_again(
     report: Any, store: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """After a run was killed, and for a model that is there already."""
-    killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
+    killed = patch("daskrf.fitting.parts.FeatureSums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", feature_map=ASKED)
     with patch("daskrf.fitting.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
@@ -201,7 +201,7 @@ def test_what_has_no_labels_needs_a_number(store: Path, inputs: tuple[Path, Path
 
 def test_a_map_is_chosen_once(store: Path, inputs: tuple[Path, Path], tmp_path: Path, client: Client) -> None:
     asked = AutoMap(40, random_state=2)
-    killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
+    killed = patch("daskrf.fitting.parts.FeatureSums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", feature_map=asked, client=client)
     with patch("daskrf.fitting.mapsearch.choose_map", side_effect=AssertionError("chosen again")):

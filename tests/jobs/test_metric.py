@@ -125,7 +125,7 @@ def test_predictions_of_new_molecules(made: Path, tmp_path: Path) -> None:
 def test_what_was_learned_is_not_learned_again(made: Path, store: Path, tmp_path: Path) -> None:
     """After a run was killed, in other shards, and for a model that is there already."""
     given: dict[str, Any] = {"feature_map": ASKED, "key": "smiles", "target": "score"}
-    killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
+    killed = patch("daskrf.fitting.parts.FeatureSums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, made / "y.csv", tmp_path / "model", **given)
     fit(store, made / "y.csv", tmp_path / "cut", shard="1/2", **given)

@@ -199,7 +199,7 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
         patch("daskrf.gp.solve.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
         patch("daskrf.jobs.memory._resident", lambda: memory.LIBRARIES),  # whatever tests have loaded
         patch("daskrf.jobs.job.worker_memory", lambda client: room[-1]),
-        patch("daskrf.commands.fit.check_eigen_size", lambda M: room.append(need.total - 1)),
+        patch("daskrf.fitting.parts.check_eigen_size", lambda M: room.append(need.total - 1)),
         pytest.raises(MemoryLimitError, match="solve by eigendecomposition"),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
