@@ -33,6 +33,7 @@ from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.memory import Making
 from daskrf.jobs.pieces import Pieces
 from daskrf.models.directions import check_conventions, directions_of, largest_best
+from daskrf.models.joinedlabels import other_molecules
 from daskrf.models.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
 from daskrf.models.models import Model, feature_map_of, read_model
 from daskrf.models.rounds import best_of, redirected, rounds_of
@@ -448,6 +449,10 @@ class _Add(Job[AddReport]):
             if texts is None:
                 raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
             groups, notes = joined.row, joined.notes
+            leave_out = "leave out --key id to take the SMILES"
+            if caution := other_molecules(path, reading, joined, store, sure=True, otherwise=leave_out):
+                run.progress.note(f"{caution}.")
+                self.notes.append(caution)
             found = _New(texts, joined.row, self._of_all_targets(joined.y), None, dropped, joined.unmatched)
         else:
             groups, notes = self._molecules(given), given.notes

@@ -116,12 +116,19 @@ def labels_of(
 
 
 def other_molecules(
-    path: str | os.PathLike[str], reading: Reading, joined: JoinedLabels, store: RowStore, *, sure: bool
+    path: str | os.PathLike[str],
+    reading: Reading,
+    joined: JoinedLabels,
+    store: RowStore,
+    *,
+    sure: bool,
+    otherwise: str = "join by structure with --key structure",
 ) -> str:
     """Return a caution if labels that are joined by ID have the SMILES of other molecules, or nothing.
 
     Each is compared with the molecule of its row, or some hundred, if too much would have to be read. Salts,
-    tautomers and stereoisomers are no other molecules. `sure` is whether the user has said to join by ID.
+    tautomers and stereoisomers are no other molecules. `sure` is whether the user has said to join by ID, and
+    `otherwise` what else may be done.
 
     Raises
     ------
@@ -153,7 +160,7 @@ def other_molecules(
     )
     few = len(other) < len(both) and len(other) <= max(_FEW, _FEW_OF * len(both))
     if few or sure:
-        return f"{what}; see that the IDs mean the same molecules, or join by structure with --key structure"
+        return f"{what}; see that the IDs mean the same molecules, or {otherwise}"
     raise InputError(
         f"{path}: {what}. Join by structure with --key structure (key='structure'), or, if the IDs are "
         "right, say so with --key id (key='id')"

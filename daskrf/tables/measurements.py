@@ -30,6 +30,7 @@ from daskrf.tables.columns import (
 )
 from daskrf.tables.formats import (
     BATCH_ROWS,
+    HEAD_ROWS,
     Column,
     Fault,
     Head,
@@ -547,6 +548,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     more = {what: position(column) for what, column in own.items() if column is not None}
     if reading.targets is None:
         positions = [only_target(path, head, (at, *more.values()))]
+        _refuse_late_numbers(path, head, key, [at, *more.values(), *positions])
     taken = (at, *more.values())
     if not positions or len({*positions, *taken}) < len(positions) + len(taken):
         raise InputError(
@@ -590,6 +592,27 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         limits=limits,
         unused=unused,
     )
+
+
+def _refuse_late_numbers(path: PurePath, head: Head, key: str, known: Sequence[int]) -> None:
+    """Refuse to find a target, the last of the columns that are `known`, if another may be meant.
+
+    That is a column without a value in the first rows, with numbers below them.
+    """
+    names = head.names if head.table.names and head.n_rows >= HEAD_ROWS else ()
+    others = [k for k, name in enumerate(names) if name and k not in known]
+    empty = [k for k in others if not any(map(str.strip, head.values(k)))]
+    if not empty:
+        return
+    view = View(path, head.table, empty, _purpose(key, accepts=True))
+    for rows in reader_of(head.table).read(view, [whole(head.table)]):
+        for k, texts in zip(empty, rows.columns, strict=True):
+            if any(text and is_number(text) for text in texts):
+                raise InputError(
+                    f"{path}: it is not known whether '{names[known[-1]]}' is the target, or '{names[k]}', "
+                    f"which has no value in the first {head.n_rows:,} rows, and numbers below them; name the "
+                    f"target columns (its columns are {listed(names)})"
+                )
 
 
 def _key_position(head: Head, key: str, targets: Sequence[int]) -> int:

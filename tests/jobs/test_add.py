@@ -215,6 +215,20 @@ def test_identifiers_of_the_library(made: Path, tmp_path: Path) -> None:
     assert add(tmp_path / "model", tmp_path / "ids.csv", library=tmp_path / "moved").n_added == 10
 
 
+def test_ids_beside_smiles_of_other_molecules_are_said(made: Path, tmp_path: Path) -> None:
+    fit(made / "fp", made / "first.csv", tmp_path / "model", key_column="id", quick=True)
+    labels = pd.read_csv(made / "all.csv")[150:160][["id", "smiles", "score"]]
+    labels.to_csv(tmp_path / "right.csv", index=False)
+    labels["id"] = labels["id"].to_numpy()[::-1]
+    labels.to_csv(tmp_path / "wrong.csv", index=False)
+    said = "10 of 10 labels that are joined by ID have the SMILES of another molecule than the library has"
+    report = add(tmp_path / "model", tmp_path / "wrong.csv", output=tmp_path / "next", key="id")
+    assert said in str(report)
+    assert "leave out --key id to take the SMILES" in str(report)
+    report = add(tmp_path / "model", tmp_path / "right.csv", output=tmp_path / "other", key="id")
+    assert "another molecule" not in str(report)
+
+
 def read_rows(model: Path) -> npt.NDArray[np.int64]:
     return storage.load_model(model, ["labelled_rows"]).arrays["labelled_rows"]
 

@@ -141,6 +141,26 @@ def test_classes_and_codes_beside_numbers_are_no_targets(other: str, tmp_path: P
     assert read_labels(put(tmp_path, f"smiles,which,y\n{rows}"), key="smiles").names == ("y",)
 
 
+MISSED = "it is not known whether 'MW' is the target, or 'pIC50', which has no value in the first 25 rows"
+
+
+@pytest.mark.parametrize("gap", [25, 40, 5000])
+def test_a_column_that_begins_late_may_be_the_target(gap: int, tmp_path: Path) -> None:
+    lines = "".join(f"CCO,{k + 40},,\n" for k in range(gap))
+    path = put(tmp_path, f"smiles,MW,pIC50,note\n{lines}CCN,45,7.5,good\n")
+    with pytest.raises(InputError, match=MISSED):
+        read_labels(path, key="smiles")
+    assert read_labels(path, key="smiles", targets=["pIC50"], drop_non_numbers=True).y.tolist() == [[7.5]]
+    assert len(read_labels(path, key="smiles", targets=["MW"])) == gap + 1
+
+
+@pytest.mark.parametrize("late", ["", "good", " "])
+def test_a_column_without_numbers_is_no_target_however_late(late: str, tmp_path: Path) -> None:
+    lines = "".join(f"CCO,{k + 40},\n" for k in range(40))
+    path = put(tmp_path, f"smiles,MW,note\n{lines}CCN,45,{late}\n")
+    assert read_labels(path, key="smiles").names == ("MW",)
+
+
 @pytest.mark.parametrize("date", ["20240105", "2024"])
 def test_dates_alone_are_no_target(date: str, tmp_path: Path) -> None:
     rows = [f"{'C' * (k + 1)},{date},{'' if k < 30 else 5 + k / 10}\n" for k in range(60)]
