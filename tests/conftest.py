@@ -34,8 +34,15 @@ PRELOADED = (
 )
 
 
+# Tests that take more than some seconds, of which `pytest -n 3` runs none and `pytest -n 3 -m ""` all.
+THOROUGH = frozenset((REPOSITORY / "tests" / "thorough.txt").read_text().split())
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which tests come first, where there are several processes."""
+    """Mark the thorough tests, and say which tests come first, where there are several processes."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in THOROUGH:
+            item.add_marker(pytest.mark.thorough)
     if not hasattr(config, "workerinput"):
         return
     order = {name: place for place, name in enumerate(FIRST)}

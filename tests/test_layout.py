@@ -368,6 +368,17 @@ def body_lines(function: ast.FunctionDef) -> int:
     return function.end_lineno - first.lineno + 1 - docstring
 
 
+def test_thorough_tests_are_there():
+    lines = (REPOSITORY / "tests" / "thorough.txt").read_text().splitlines()
+    assert lines == sorted(set(lines))
+    gone = []
+    for line in lines:
+        path, _, name = line.partition("::")
+        there = (REPOSITORY / path).exists() and f"def {name}(" in (REPOSITORY / path).read_text()
+        gone += [] if there else [line]
+    assert gone == [], "remove these lines from tests/thorough.txt, or name the tests as they are called now"
+
+
 def by_place(source: str) -> list[str]:
     """Return what of some code travels by place: calls of tuples, long calls, parameters that are tuples."""
     faults = []
