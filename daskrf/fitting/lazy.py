@@ -14,7 +14,7 @@ from dask.delayed import Delayed
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, check_feature_map
-from daskrf.fitting.totals import Sums
+from daskrf.fitting.totals import LabelledBlock, Sums
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.sums.statistics import Precision
 from daskrf.gp.sums.sums import precision_for
@@ -114,7 +114,8 @@ def gram(
         y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
     else:
         y_blocks = list(targets.to_delayed().ravel())
-    return lazy(sums, [(part, y, None) for part, y in zip(phi.to_delayed().ravel(), y_blocks, strict=True)])
+    parts = zip(phi.to_delayed().ravel(), y_blocks, strict=True)
+    return lazy(sums, [LabelledBlock(part, y, None) for part, y in parts])
 
 
 def _summation(
