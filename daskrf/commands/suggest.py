@@ -447,7 +447,8 @@ def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
             "best products get them."
         )
     screen = space_screen(screen_below(request, accept_rejects=bool(request.demands.exclude)), space)
-    return SpaceSuggestJob.of_batch(request, screen=screen)
+    # The shortlist is that of the screen: its products are all candidates.
+    return SpaceSuggestJob.of_batch(replace(request, shortlist=None), screen=screen)
 
 
 def screen_below(request: ScreenRequest, *, accept_rejects: bool = False) -> ScreenRequest:
