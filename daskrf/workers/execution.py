@@ -25,7 +25,7 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from daskrf.errors import WorkerError
+from daskrf.errors import DaskrfError, WorkerError
 from daskrf.storage.runlog import RunLog
 from daskrf.workers.calls import Outcome, call, stop_run
 from daskrf.workers.clusters import ask_workers, seconds_to_wait, worker_threads
@@ -37,6 +37,7 @@ _LOSSES = 10  # per task, each after as many dead workers as the scheduler allow
 _IO_ERRORS = 3  # per task: shared file systems hiccup
 _POLL = 0.01  # seconds
 _FETCH = 30.0  # seconds to wait for a (small) result before its worker is considered unresponsive
+_AGAIN = "start it again and run the same command: finished work is kept."
 _LOOK = 3.0  # seconds between checks of the workers: asking the scheduler takes a round trip
 
 
@@ -153,10 +154,22 @@ class _Submission:
                 if outcome.finished:
                     _record(self.log, task, outcome, self._attempt(task))
                     yield task, outcome.result
+        except DaskrfError:
+            raise
+        except Exception as error:  # whatever it is that a client without a scheduler cannot do
+            if self._is_alone:
+                raise WorkerError(f"The scheduler is gone; {_AGAIN}") from error
+            raise
         finally:
-            self.client.cancel(list(self.in_flight), force=True)
-            if self.log is not None:
-                self.client.unsubscribe_topic("all")
+            if not self._is_alone:
+                self.client.cancel(list(self.in_flight), force=True)
+                if self.log is not None:
+                    self.client.unsubscribe_topic("all")
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether the client has given the scheduler up."""
+        return self.client.status in ("closing", "closed")
 
     def _fill(self, tasks: Iterator[Task]) -> None:
         room = 0 if self.progress.stopping else 2 * self.threads - len(self.in_flight)
@@ -192,10 +205,10 @@ class _Submission:
             return None
         except (OSError, *_LOST) as lost:  # a result may also be lost in transit
             error = lost if isinstance(lost, _LOST) else CommClosedError(str(lost))
-        if error is None or (isinstance(error, _LOST) and self.client.status in ("closing", "closed")):
+        if error is None or (isinstance(error, _LOST) and self._is_alone):
             return WorkerError(
-                f"Task {future.key} ended without a result, most likely because the scheduler is gone; start "
-                "it again and run the same command: finished work is kept."
+                f"Task {future.key} ended without a result, most likely because the scheduler is gone; "
+                f"{_AGAIN}"
             )
         return error
 
@@ -261,7 +274,12 @@ class _Submission:
         """Check the workers; give up if there have been none for too long."""
         self.looked = time.monotonic()
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        self.threads = worker_threads(self.client)
+        try:
+            self.threads = worker_threads(self.client)
+        except OSError:
+            if self.client.status != "connecting":
+                raise
+            return  # it looks for the scheduler, and gives it up by itself
         if self.log is not None:
             self.log.workers(len(workers))
         self.absence.look(len(workers), sum(worker.get("status") == "paused" for worker in workers))

@@ -63,7 +63,7 @@ class Program:
         )
 
     def wait_for(self, pattern, count):
-        give_up = time.monotonic() + 120
+        give_up = time.monotonic() + 400
         while len(found := list(self.gate.glob(pattern))) < count:
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < give_up, f"no {pattern}"

@@ -218,7 +218,8 @@ def on_workers(
     try:
         yield injector
     finally:
-        with suppress(OSError, KeyError):  # the scheduler may be gone, and a new worker not have it yet
+        # The scheduler may be gone, its client closed, and a new worker not have it yet.
+        with suppress(OSError, RuntimeError, KeyError):
             client.unregister_worker_plugin(plugin.name)
 
 

@@ -243,6 +243,20 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
     assert "no workers for 1 s" in str(found[1])
 
 
+def test_a_scheduler_that_is_gone_while_a_result_is_fetched_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits for the result gives up, and then asks a scheduler that the client has given up."""
+    monkeypatch.setattr("daskrf.workers.execution._LOOK", 0.0)
+    with local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client:
+        results = run_tasks(_square, [Task(f"gone-{i}", (i,)) for i in range(9)], client)
+        next(results)
+        monkeypatch.setattr("daskrf.workers.execution._Submission._outcome", lambda *_: None)
+        client.close()
+        with pytest.raises(WorkerError, match=r"^The scheduler is gone; start it again and run the same"):
+            next(results)
+
+
 DIE = """\
 import os, signal
 from pathlib import Path

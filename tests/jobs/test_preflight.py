@@ -174,6 +174,7 @@ def test_workers_that_do_not_come_are_told_within_a_minute(clock: Any, tmp_path:
 def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "scheduler.json"
     file.write_text('{"address": "tcp://127')
+    monkeypatch.setattr("daskrf.workers.clusters._FILE_SECONDS", 240.0)
     timer = threading.Timer(0.3, file.write_text, ['{"address": "tcp://127.0.0.1:8786"}'])
     timer.start()
     _check_scheduler_file(file)

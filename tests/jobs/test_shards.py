@@ -195,7 +195,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 def wait_for(directory: Path, pattern: str) -> None:
     """Wait until there is a file of the pattern."""
-    give_up = time.monotonic() + 120
+    give_up = time.monotonic() + 400
     while not list(directory.glob(pattern)):
         assert time.monotonic() < give_up, f"nobody makes {pattern}"
         time.sleep(0.005)

@@ -256,7 +256,7 @@ def test_of_drivers_and_shards_that_come_at_once_one_kind_gets_it(tmp_path: Path
 def test_an_owner_elsewhere_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is queued again after its node has died comes before the lease of the dead one has ended."""
     monkeypatch.setattr(lock_module, "LOOK_SECONDS", 0.01)
-    foreign_lock(tmp_path, lock_module.STALE_SECONDS - 1.0)
+    foreign_lock(tmp_path, lock_module.STALE_SECONDS - 3.0)
     told: list[str] = []
     with StoreLock(tmp_path, tell=told.append):
         assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
