@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ from scipy.linalg import lapack, solve_triangular
 from scipy.special import ndtri
 
 import daskrf
-from daskrf.commands.found import _counted
 from daskrf.gp.validation.tailcounts import tail_counts
 from daskrf.molecules import Fingerprinter
+from daskrf.screens.labelledshare import labelled_share
 
 DRAWS, ROUNDS, JITTER = 32, (0, 1, 3, 5), 1e-4
 
@@ -120,10 +121,10 @@ class Campaign:
         shares = []
         for d in range(DRAWS):
             ratio = tails.ratio(grid, parts[d], spread[d])
-            counted = _counted(y, drawn[:, d], self.k, ratio=lambda at, own=ratio: np.interp(at, grid, own))
-            shares.append(counted[0])
+            weight = partial(np.interp, xp=grid, fp=ratio)
+            shares.append(labelled_share(y, drawn[:, d], self.k, ratio=weight)[0])
         low, high = np.quantile(shares, (0.025, 0.975))
-        most = _counted(y, self.y[free], self.k)[0]
+        most = labelled_share(y, self.y[free], self.k)[0]
         others = np.argsort(-np.concatenate([self.y[free], y]), kind="stable")[: self.k]
         least = float((others >= free.sum()).mean())
         held = low <= most + 1e-9 and high >= least - 1e-9

@@ -24,12 +24,14 @@ from daskrf.molecules.structures import LEVELS, Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.hitspage import screen_command, write_hits_page
+from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screens.libraryscreen import ScreenJob
 from daskrf.screens.passing import FilterTexts
 from daskrf.screens.request import ScreenRequest, SpaceOptions
-from daskrf.screens.space.screen import SpaceScreen
+from daskrf.screens.space.productranking import shortlist_of_space
+from daskrf.screens.space.screen import SpaceScreenJob
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
@@ -127,17 +129,12 @@ class ScreenReport(OfInput):
 
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
-        lines = [
+        first = (
             f"best {self.table.num_rows:,} of {amount(self.rows, 'molecules')} by {self.acquisition}, {how}, "
             f"in {self.hits} ({self.seconds:.1f} s)"
-        ]
-        lines += [f"  {line}" for line in self.inputs]
-        if self.rejected:
-            lines.append(
-                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in "
-                f"{self.rejects}"
-            )
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        )
+        rejects = self.rejects
+        return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
 
 
 def screen(
@@ -291,15 +288,16 @@ def screen(
     space = space_among(source)
     if space is None:
         check_library_options(request)
-        return run(ScreenJob.of(request, ScreenReport, _page_of), client, progress, shard, prepare)
+        return run(ScreenJob(request, ScreenReport, _page_of), client, progress, shard, prepare)
     _refuse_filters(filters)
-    return run(space_screen(request, space), client, progress, shard, prepare)
+    check_space_options(request)
+    return run(SpaceScreenJob(request, space, ScreenReport, _page_of), client, progress, shard, prepare)
 
 
 def _refuse_filters(filters: FilterTexts) -> None:
     """Refuse filters of a space, whose products are never listed."""
-    if filters.given:
-        names = [f"--{name.replace('_', '-')}" for name in filters.given]
+    if filters.texts:
+        names = [f"--{name.replace('_', '-')}" for name in filters.texts]
         raise OptionError(
             f"{listed(names)} test the molecules of a library: limit the products of a space by --within, or "
             "take the best that pass by `daskrf suggest`."
@@ -328,39 +326,6 @@ def _check_options(k: int, std: str, output: PurePath) -> None:
         check_rows(k)
 
 
-def space_screen(request: ScreenRequest, space: PurePath) -> SpaceScreen:
-    """Return the job that screens a space.
-
-    Raises
-    ------
-    OptionError
-        If an option is for libraries only, or impossible.
-    """
-    _check_space_options(request.input)
-    products = request.products
-    return SpaceScreen(
-        path=request.model,
-        source=space,
-        output=request.output,
-        k=request.k,
-        std=request.std,
-        seed=request.seed,
-        rule=request.rule,
-        maximize=request.maximize,
-        asked=request.target,
-        overwrite=request.overwrite,
-        made=ScreenReport,
-        page=_page_of,
-        limits=ranges_of(products.within),
-        per_block=products.per_block,
-        shortlist=_number_of_products(request.shortlist),
-        components=products.rough_components,
-        exclude_labelled=request.exclude_labelled,
-        rough=products.rough,
-        exclude_by=request.exclude_by,
-    )
-
-
 def check_library_options(request: ScreenRequest) -> None:
     """Refuse options of spaces, and an impossible shortlist of a library."""
     shortlist = request.shortlist
@@ -375,25 +340,19 @@ def check_library_options(request: ScreenRequest) -> None:
         )
 
 
-def _number_of_products(shortlist: float | None) -> int | None:
-    """Return the length of the shortlist of a space."""
-    if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
-        raise OptionError(
-            f"The shortlist of a space is a number of products, such as 50000, not {shortlist:g}."
-        )
-    return None if shortlist is None else int(shortlist)
-
-
-def _check_space_options(input: Input) -> None:
-    """Refuse options that a space has no use for."""
-    given = {
+def check_space_options(request: ScreenRequest) -> None:
+    """Refuse options that are for libraries only, and impossible ones."""
+    input = request.input
+    options = {
         "--fragments": input.fragments is not None,
         "--accept-rejects": input.accept_rejects,
         "options on how to read SMILES files": input.format is not None and input.format != TableFormat(),
     }
-    for name, is_given in given.items():
+    for name, is_given in options.items():
         if is_given:
             raise OptionError(f"A space is not a library of SMILES or of rows: leave out {name}.")
+    ranges_of(request.products.within)
+    shortlist_of_space(request)
 
 
 def asked_for(
@@ -401,8 +360,8 @@ def asked_for(
 ) -> tuple[Acquisition, bool | None]:
     """Return the rule that is asked for, and whether large values are said to be good, if known."""
     if isinstance(acquisition, str):
-        given = {name: value for name, value in settings.items() if value is not None}
-        return acquisition_for(acquisition, **given), maximize
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        return acquisition_for(acquisition, **chosen), maximize
     check_type("acquisition", acquisition, Acquisition, '"ucb"')
     if settings:
         raise InputError(f"Give {', '.join(settings)} to the acquisition itself, or name its rule instead.")

@@ -18,8 +18,8 @@ from daskrf.commands.screen import (
     FILTERING,
     asked_for,
     check_library_options,
+    check_space_options,
     read_fraction,
-    space_screen,
 )
 from daskrf.errors import OptionError, printable
 from daskrf.files.backend import as_list, as_path
@@ -32,13 +32,15 @@ from daskrf.molecules.structures import Level
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.hitspage import write_hits_page
+from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING, check_rows
-from daskrf.screens.batch import Demands, SuggestJob, SuggestRequest
-from daskrf.screens.front import FrontJob
+from daskrf.screens.batch import SuggestJob
+from daskrf.screens.candidates import CandidateSource, LibraryCandidates
+from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
-from daskrf.screens.request import SpaceOptions
-from daskrf.screens.space.batch import SpaceSuggestJob, screen_below
+from daskrf.screens.request import SpaceOptions, SuggestRequest
+from daskrf.screens.space.bestproducts import SpaceCandidates, screen_below
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of_texts
@@ -61,13 +63,13 @@ def caps_of_texts(texts: Sequence[str]) -> dict[str, int]:
     >>> caps_of_texts(["amine=3", "acid name=2"])
     {'amine': 3, 'acid name': 2}
     """
-    found: dict[str, int] = {}
+    caps: dict[str, int] = {}
     for text in texts:
         name, _, number = text.rpartition("=")
         if not name or not number.strip().isdecimal():
             raise ValueError(f"give a column and a number, such as amine=3, not {text!r}.")
-        found[name.strip()] = int(number)
-    return found
+        caps[name.strip()] = int(number)
+    return caps
 
 
 def some_targets(texts: Sequence[str]) -> str | tuple[str, ...]:
@@ -156,14 +158,12 @@ class SuggestReport(OfInput):
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         if self.direction == "each":
             how = f"for {printable(self.target, 200)}"
-        lines = [
+        first = (
             f"batch of {amount(self.table.num_rows, 'molecules')} from {self.rows:,} by {self.acquisition}, "
             f"{how}, in {self.batch} ({self.seconds:.1f} s)"
-        ]
-        lines += [f"  {line}" for line in self.inputs]
-        if self.rejected:
-            lines.append(f"  rejected: {amount(self.rejected, 'rows')}; see {rejects_of(self.batch)}")
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        )
+        rejects = rejects_of(self.batch)
+        return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
 
 
 def suggest(
@@ -334,9 +334,9 @@ def suggest(
     output = as_path(output)
     several = not (target is None or isinstance(target, (str, int, Mapping)))
     usual = {"batch": (batch, "ranked"), "std": (std, "candidates")}
-    given = {name: value for name, (value, default) in usual.items() if value != default}
+    changed = {name: value for name, (value, default) in usual.items() if value != default}
     _check_several(
-        several, {"acquisition": acquisition, **given, "shortlist": shortlist, **settings}, reference
+        several, {"acquisition": acquisition, **changed, "shortlist": shortlist, **settings}, reference
     )
     named = "thompson" if several else acquisition or "ucb"  # which draws, too
     rule, maximize = asked_for(named, maximize, settings)
@@ -370,18 +370,22 @@ def suggest(
         demands=demands,
         reached=_as_texts(reference),
     )
-    report = run(_job_of(request, several=several), client, progress, shard, prepare)
+    candidates = _candidates_of(request)
+    if isinstance(candidates, SpaceCandidates):
+        request = replace(request, shortlist=None)  # that of the screen: its products are all candidates
+    job = SuggestJob(request, candidates, SuggestReport, _page_of)
+    report = run(job, client, progress, shard, prepare)
     assert isinstance(report, SuggestReport | ShardReport)
     return report
 
 
-def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
-    """Return the job for a library or a space, and for one target or several."""
+def _candidates_of(request: SuggestRequest) -> CandidateSource:
+    """Return where candidates come from: a library or a space."""
     space = space_among(request.input.source)
     if space is None:
         check_library_options(request)
-        return (FrontJob if several else SuggestJob).of_batch(request, SuggestReport, _page_of)
-    if several:
+        return LibraryCandidates()
+    if request.targets:
         raise OptionError(
             "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
             "--target 'pIC50 - 0.5 logD'."
@@ -391,9 +395,9 @@ def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
             "Standard deviations of all products of a space would take too long; leave out --std all: the "
             "best products get them."
         )
-    screen = space_screen(screen_below(request, accept_rejects=bool(request.demands.exclude)), space)
-    # The shortlist is that of the screen: its products are all candidates.
-    return SpaceSuggestJob.of_batch(replace(request, shortlist=None), SuggestReport, _page_of, screen=screen)
+    below = screen_below(request, accept_rejects=bool(request.demands.exclude))
+    check_space_options(below)
+    return SpaceCandidates(below, space)
 
 
 def _page_of(
@@ -405,11 +409,11 @@ def _page_of(
     return functools.partial(write_hits_page, about=about, model=model, model_path=path, title=title)
 
 
-def _check_several(several: bool, given: Mapping[str, Any], reference: str | Sequence[str]) -> None:
+def _check_several(several: bool, options: Mapping[str, Any], reference: str | Sequence[str]) -> None:
     """Refuse options that several targets have no use for, or one."""
     if not several and reference:
         raise OptionError("--reference is for several targets that are improved at once; leave it out.")
-    named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    named = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if several and named:
         raise OptionError(
             f"Several targets are improved at once by the expected hypervolume; leave out "

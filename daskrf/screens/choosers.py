@@ -88,29 +88,29 @@ class Ranked(Chooser):
 
 @dataclass(frozen=True)
 class ByDraws(Chooser):
-    """The best free candidate of each draw in turn."""
+    """The best free candidate of each posterior sample in turn."""
 
     def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
-        found = self._taken(candidates["lists"], diverse, n)
-        why = {i: f"number {place} of draw {draw}" for i, (draw, place) in found.items()}
+        picks = self._picks(candidates["lists"], diverse, n)
+        why = {i: f"number {place} of draw {draw}" for i, (draw, place) in picks.items()}
         return Chosen(candidates["acquisition"], why)
 
     @staticmethod
-    def _taken(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
-        """Return draw and place of each pick, from 1."""
-        at, found = [0] * len(lists), {}
-        while len(diverse.picks) < n and any(a < len(own) for a, own in zip(at, lists, strict=True)):
-            for draw, own in enumerate(lists):
-                while at[draw] < len(own) and len(diverse.picks) < n:
-                    candidate = own[at[draw]]
+    def _picks(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
+        """Return the sample and the place of each pick, from 1."""
+        at, picks = [0] * len(lists), {}
+        while len(diverse.picks) < n and any(a < len(best) for a, best in zip(at, lists, strict=True)):
+            for draw, best in enumerate(lists):
+                while at[draw] < len(best) and len(diverse.picks) < n:
+                    candidate = best[at[draw]]
                     at[draw] += 1
                     if diverse.take(candidate):
-                        found[candidate] = (draw + 1, at[draw])
+                        picks[candidate] = (draw + 1, at[draw])
                         break
                 else:
-                    if at[draw] >= len(own) and len(own):
-                        return found  # its next ones are not known: more candidates are needed
-        return found
+                    if at[draw] >= len(best) and len(best):
+                        return picks  # its next ones are not known: more candidates are needed
+        return picks
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ class Believing(Chooser):
     usual: float | None = None
 
     def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
-        process, own = process_of(self.model.gp, self.target)
+        process, place = process_of(self.model.gp, self.target)
         mean, covariance = joint_prediction(
-            process, own, candidates["phi"], candidates["diagonal"], candidates["fingerprints"]
+            process, place, candidates["phi"], candidates["diagonal"], candidates["fingerprints"]
         )
-        believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
+        believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[place]))
         scores = candidates["acquisition"].copy()
         _, rank = ranks(candidates)
         while len(diverse.picks) < n and diverse.free.any():
@@ -203,9 +203,9 @@ class Hypervolume(Chooser):
         return Chosen(scores, why)
 
     def _draws(self, candidates: Mapping[str, Any]) -> Array:
-        """Return independent draws of the targets at all candidates, shape (n_draws, m, d)."""
-        parts = tuple(process_of(self.model.gp, t) for t in self.places)
-        process = SummedProcess(parts, self.signs)  # which draws its parts independently
+        """Return independent posterior samples of the targets at all candidates, shape (n_draws, m, d)."""
+        processes = tuple(process_of(self.model.gp, t) for t in self.places)
+        process = SummedProcess(processes, self.signs)  # which samples each of them independently
         n = min(_JOINT_DRAWS, process.most_draws() or _JOINT_DRAWS)
         with ONE_BLAS_THREAD:  # the same on any number of processors
             drawn = process.drawn(process.weights_of_draws(n, self.seed), self.seed)

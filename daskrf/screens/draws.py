@@ -26,8 +26,10 @@ def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
-            gp, own = process_of(model.gp, target)
-            weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
+            gp, place = process_of(model.gp, target)
+            weights = (
+                gp.weights_of_draws(n_draws, seed, place) if several else gp.weights_of_draw(seed, place)
+            )
         return {"weights": weights}, {}
 
     made_once(path, path.name, make)
@@ -37,9 +39,9 @@ def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws
 @functools.lru_cache(maxsize=1)
 def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> Any:
     """Return a predictor of one draw of the whole function, or of several."""
-    gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    found = needed_checkpoint(draw, as_path(draw).name)
-    return gp.drawn(found.arrays["weights"], seed, own)
+    gp, place = process_of(open_model(path, model_hash, statistics=False).gp, target)
+    checkpoint = needed_checkpoint(draw, as_path(draw).name)
+    return gp.drawn(checkpoint.arrays["weights"], seed, place)
 
 
 def drawn_values(function: Any, block: Block) -> Any:

@@ -43,10 +43,10 @@ class FilterTexts:
     alerts: Texts = ()
 
     @property
-    def given(self) -> dict[str, list[str]]:
-        """Those that are given, by name."""
-        texts = {name: [own] if isinstance(own, str) else list(own) for name, own in vars(self).items()}
-        return {name: own for name, own in texts.items() if own}
+    def texts(self) -> dict[str, list[str]]:
+        """The filters that there are, by name."""
+        texts = {name: [text] if isinstance(text, str) else list(text) for name, text in vars(self).items()}
+        return {name: some for name, some in texts.items() if some}
 
     def of(self, columns: Collection[str]) -> Filters:
         """Return the filters of molecules with these columns."""
@@ -81,11 +81,11 @@ class Excluded:
     @classmethod
     def of(cls, words: str, smiles: Iterable[str], folder: PurePath, level: Level) -> Excluded:
         """Write the molecules to a file in `folder`."""
-        known = KnownStructures.of(dict.fromkeys(smiles), level)
-        key = hash_of([words, known.names, level, RULES])
+        structures = KnownStructures.of(dict.fromkeys(smiles), level)
+        key = hash_of([words, structures.names, level, RULES])
         path = folder / f"excluded-{key[:16]}"
-        graphs = np.array(known.graphs, np.int64)
-        arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(known.names), "graphs": graphs}
+        graphs = np.array(structures.graphs, np.int64)
+        arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(structures.names), "graphs": graphs}
         made_once(path, key, lambda: (arrays, {}))
         return cls(words, absolute(path), key, level)
 
@@ -133,12 +133,12 @@ class Passing:
 
     def codes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         """Return `PASSED`, or the first demand that is not met, for some rows of the library."""
-        found = np.empty(len(rows), np.int16)
+        codes = np.empty(len(rows), np.int16)
         partition = np.searchsorted(self.source.row_bounds, rows, side="right") - 1
         for p in np.unique(partition).tolist():
-            own = partition == p
-            found[own] = self._codes_of(p, rows[own])
-        return found
+            here = partition == p
+            codes[here] = self._codes_of(p, rows[here])
+        return codes
 
     def _codes_of(self, partition: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         numbers, smiles, columns = _texts(self.source, partition, self.filters.columns)
@@ -201,8 +201,8 @@ def _texts(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
         _LATER.key = None
         _LATER.texts = _read(source, partition, columns)
         _LATER.key = key
-    found: Cells = _LATER.texts
-    return found
+    cells: Cells = _LATER.texts
+    return cells
 
 
 def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
@@ -222,14 +222,14 @@ def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
 def _notation(source: Source, column: str) -> Notation:
     """Return how numbers of a column of a library are written, by the first cells; kept per thread."""
     key = (source.path, source.spec_hash, column)
-    if key not in (known := _LATER.__dict__.setdefault("notations", {})):
+    if key not in (notations := _LATER.__dict__.setdefault("notations", {})):
         texts = _first_texts(source, column)
-        if len(known) > _NOTATIONS:
-            known.clear()
+        if len(notations) > _NOTATIONS:
+            notations.clear()
         name = f"the column {column!r} of the library"
-        known[key] = Notation.of(texts, name)
-    found: Notation = known[key]
-    return found
+        notations[key] = Notation.of(texts, name)
+    notation: Notation = notations[key]
+    return notation
 
 
 def _first_texts(source: Source, column: str) -> list[str]:

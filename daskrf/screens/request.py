@@ -1,4 +1,4 @@
-"""What a screen is asked for: what to search, what to rank by, where to write."""
+"""What screens and batches are asked for: what to search, what to rank by, where to write."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from daskrf.acquisition import Acquisition
 from daskrf.molecules.structures import Level
+from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
 from daskrf.sources.inputs import Input
 
@@ -68,3 +69,34 @@ class ScreenRequest:
     exclude_labelled: bool = False
     exclude_by: Level = "tautomer"
     products: SpaceOptions = SpaceOptions()
+
+    @property
+    def one_target(self) -> str | int | Mapping[str, float] | None:
+        """The target, or the sum of several, that ranks."""
+        assert self.target is None or isinstance(self.target, (str, int, Mapping))
+        return self.target
+
+    @property
+    def targets(self) -> tuple[str | int, ...]:
+        """The targets to improve at once; empty if one target, or a sum of several, ranks."""
+        if self.target is None or isinstance(self.target, (str, int, Mapping)):
+            return ()
+        return tuple(self.target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuggestRequest(ScreenRequest):
+    """What `suggest` asks for: a batch of `k` molecules.
+
+    Attributes
+    ----------
+    batch : {"ranked", "believer"}
+        How the batch is chosen.
+    demands : Demands
+    reached : tuple of str
+        What molecules must reach to count, of several targets.
+    """
+
+    batch: str = "ranked"
+    demands: Demands = field(default_factory=Demands)
+    reached: tuple[str, ...] = ()

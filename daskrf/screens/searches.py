@@ -95,11 +95,11 @@ class Search(Reduction):
 
     @property
     def ranks_by_draws(self) -> bool:
-        """Whether scores are values of draws."""
+        """Whether scores are values of posterior samples."""
         return self.draw is not None
 
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """Return roughly the mean of each row, negated if small values are good."""
+        """Return the mean of each row by the surrogate, negated if small values are good."""
         function = process_of(model.gp, self.target)[0].rough()
         assert function is not None
         return self.rule.sign * function.predict(block.phi)
@@ -125,15 +125,15 @@ class Search(Reduction):
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
         """Return the score of each row, and the columns to keep."""
         columns: dict[str, Any] = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
-        columns |= self.kept(block)
+        columns |= self.features_of(block)
         values = columns["mean"]
         if self.draw is not None:
             drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
             values = drawn_values(drawn, block)
         return self.rule(values, columns.get("std")), columns
 
-    def kept(self, block: Block) -> dict[str, Any]:
-        """Return what the deviations of hits take."""
+    def features_of(self, block: Block) -> dict[str, Any]:
+        """Return what the standard deviations of hits take."""
         if not self.keep_features:
             return {}
         return {"phi": block.phi} | ({} if block.diagonal is None else {"diagonal": block.diagonal})
@@ -149,17 +149,17 @@ class Search(Reduction):
 
 
 @dataclass
-class Found(Hits):
-    """The best rows of each draw that pass, and how many others did not: a commutative monoid."""
+class PassingHits(Hits):
+    """The best rows of each posterior sample that pass, and how many others do not: a commutative monoid."""
 
     tops: list[TopK] = field(default_factory=list)
     left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     n_tested: int = 0
     n_labelled: int = 0
 
-    def __iadd__(self, other: Hits) -> Found:
-        assert isinstance(other, Found)
-        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
+    def __iadd__(self, other: Hits) -> PassingHits:
+        assert isinstance(other, PassingHits)
+        self.tops = [top.combine(more) for top, more in zip(self.tops, other.tops, strict=True)]
         self.left_out = self.left_out + other.left_out
         self.n_tested += other.n_tested
         self.n_labelled += other.n_labelled
@@ -173,7 +173,7 @@ class Found(Hits):
 
 @dataclass(frozen=True)
 class PassingSearch(Search):
-    """Scores blocks and keeps the best k rows of each draw that pass.
+    """Scores blocks and keeps the best k rows of each posterior sample that pass.
 
     Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
     So what is kept is the best k of all that pass, as if every row had been tested.
@@ -182,12 +182,12 @@ class PassingSearch(Search):
     passing: Passing = field(kw_only=True)
     n_draws: int = 1
 
-    def zero(self) -> Found:
+    def zero(self) -> PassingHits:
         tops = [TopK(self.k) for _ in range(self.n_draws)]
-        return Found(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
+        return PassingHits(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
 
     def add(self, total: Hits, block: Block) -> None:
-        assert isinstance(total, Found)
+        assert isinstance(total, PassingHits)
         model = open_model(self.model, self.model_hash, statistics=self.std)
         total.n_scored += len(block.rows)
         total.n_labelled += len(block.rows)
@@ -201,9 +201,9 @@ class PassingSearch(Search):
         codes = np.full(len(block.rows), UNTESTED, np.int16)
         for i, score in enumerate(scores.reshape(len(block.rows), -1).T):
             some = self._passing_best(score, block.rows, total.tops[i], codes)
-            own = {name: values[some] for name, values in columns.items()}
+            passing = {name: values[some] for name, values in columns.items()}
             total.tops[i] = total.tops[i].combine(
-                TopK(self.k).from_chunk(score[some], block.rows[some], **own)
+                TopK(self.k).from_chunk(score[some], block.rows[some], **passing)
             )
         tested = codes[codes != UNTESTED]
         total.n_tested += len(tested)
@@ -224,10 +224,10 @@ class PassingSearch(Search):
             order = order[score[order] >= top.score[-1]]
         passed: list[npt.NDArray[np.int64]] = []
         for start in range(0, len(order), _CHUNK):
-            part = order[start : start + _CHUNK]
-            new = np.sort(part[codes[part] == UNTESTED])
+            chunk = order[start : start + _CHUNK]
+            new = np.sort(chunk[codes[chunk] == UNTESTED])
             codes[new] = self.passing.codes(rows[new])
-            passed.append(part[codes[part] == PASSED])
+            passed.append(chunk[codes[chunk] == PASSED])
             if sum(map(len, passed)) >= self.k:
                 break
         return np.concatenate(passed) if passed else np.zeros(0, np.int64)
@@ -238,18 +238,19 @@ class PassingSearch(Search):
         scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)
         return np.where(self.passing.codes(block.rows) == PASSED, scores, -np.inf)
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Found:
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> PassingHits:
         tops = []
         for i in range(self.n_draws):
-            own = {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
-            tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
+            prefix = f"{i}/"
+            top = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+            tops.append(TopK(self.k, top.pop("score"), top.pop("row"), top))
         n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
-        return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+        return PassingHits(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
 
 
 @dataclass(frozen=True)
 class Candidates(PassingSearch):
-    """Keeps the best k rows of each draw that pass, by scores that may be weighed by what is required."""
+    """Keeps the best k rows of each sample that pass, by scores weighted by what is required."""
 
     requirements: tuple[Requirement, ...] = ()
     usual: float = 0.0
@@ -261,8 +262,8 @@ class Candidates(PassingSearch):
             return scores, columns
         log_probability = np.zeros(len(block.rows))
         for each in self.requirements:
-            found = predictions_of(model, each.target, block.phi, block.diagonal, std=True)
-            log_probability += each.log_probability(found["mean"], found["std"])
+            other = predictions_of(model, each.target, block.phi, block.diagonal, std=True)
+            log_probability += each.log_probability(other["mean"], other["std"])
         log_probability = np.maximum(log_probability, _LEAST_LOG)
         columns["meets"] = np.exp(log_probability)
         return weighed(self.rule, scores, log_probability, self.usual), columns
@@ -285,7 +286,7 @@ class FrontCandidates(Candidates):
 
     @property
     def ranks_by_draws(self) -> bool:
-        """False: draws compare the candidates."""
+        """False: posterior samples compare the candidates."""
         return False
 
     def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
@@ -296,13 +297,13 @@ class FrontCandidates(Candidates):
         ]
         values = (np.column_stack(means) * self.signs - self.floor) / self.extent
         ways = directions(WAYS, len(self.signs))
-        return np.column_stack([scalarized(values, ways), values]), self.kept(block)
+        return np.column_stack([scalarized(values, ways), values]), self.features_of(block)
 
 
-def tested_words(found: Found, passing: Passing) -> list[str]:
+def tested_words(hits: PassingHits, passing: Passing) -> list[str]:
     """Return how many molecules were tested, if there are filters."""
-    said = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
-    return [said] if passing.filters.words else []
+    note = f"{hits.n_tested:,} of the best molecules were tested, until enough passed"
+    return [note] if passing.filters.words else []
 
 
 @functools.lru_cache(maxsize=1)
@@ -321,11 +322,11 @@ def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:
     tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
     tables = tables or [features.describe(0, rows)]  # without hits, an empty table with the columns
     table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
-    found = pa.concat_tables(tables).unify_dictionaries()
-    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
+    described = pa.concat_tables(tables).unify_dictionaries()
+    order = np.searchsorted(described["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
     for name in ("id", "smiles", "source", "line"):
-        table = table.append_column(name, found[name].take(pa.array(order)))
+        table = table.append_column(name, described[name].take(pa.array(order)))
     for name in ("mean", "std", "std_y", "acquisition"):
         if name in columns:
             table = table.append_column(name, pa.array(columns[name]))
-    return beside(table, found.take(pa.array(order)))
+    return beside(table, described.take(pa.array(order)))

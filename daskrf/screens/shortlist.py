@@ -85,14 +85,14 @@ class Sample(Reduction):
         Fraction of the rows to sample; they are chosen by row number.
     wanted : float
         The fraction of the library that are hits.
-    asked : float, optional
+    fraction : float, optional
         The fraction of the library that the exact process should rank.
     """
 
     search: Any
     share: float
     wanted: float
-    asked: float | None
+    fraction: float | None
     name: str = "sample"
 
     def zero(self) -> Pairs:
@@ -117,12 +117,12 @@ class Sample(Reduction):
         if not n_best:
             return Cut(-math.inf, 1.0, 1.0, 0, n)
         best = rough[np.argsort(-exact, kind="stable")[:n_best]]
-        if self.asked is None:
+        if self.fraction is None:
             least = float(np.sort(best)[int((1 - _RECALL) * n_best)])
         else:
-            least = float(np.quantile(rough, 1 - self.asked))
+            least = float(np.quantile(rough, 1 - self.fraction))
         fraction = float((rough >= least).mean())
-        if self.asked is None and fraction > _MOST:
+        if self.fraction is None and fraction > _MOST:
             return Cut(-math.inf, 1.0, 1.0, n_best, n)
         return Cut(least, fraction, float((best >= least).mean()), n_best, n)
 

@@ -72,7 +72,7 @@ def _a_leaf_a_partition() -> Iterator[None]:
     """Fold one partition a task, so that there are some to lose."""
     with (
         patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
-        patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1),
+        patch("daskrf.screens.libraryranking._LEAST_ROWS", 1),
     ):
         yield
 

@@ -58,9 +58,9 @@ def test_a_batch_is_chosen_though_jobs_are_cancelled(
     done: Path, made: Path, job: Job, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As of a large space and a large library; only this process says how many.
-    monkeypatch.setattr("daskrf.screens.space.screen.LEAST_SHORTLIST", 60)
-    monkeypatch.setattr("daskrf.screens.space.screen._ROUGHLY", 1)
-    monkeypatch.setattr("daskrf.screens.libraryscreen._LEAST_ROWS", 1)
+    monkeypatch.setattr("daskrf.screens.space.productranking.LEAST_SHORTLIST", 60)
+    monkeypatch.setattr("daskrf.screens.space.productranking._ROUGHLY", 1)
+    monkeypatch.setattr("daskrf.screens.libraryranking._LEAST_ROWS", 1)
 
     def strike(i: int) -> None:
         await_true(lambda: jobs_of(lab))

@@ -42,7 +42,7 @@ SEARCHED = "daskrf.screens.space.search:SpaceSearch.add"  # blocks of products
 PREDICTED = "daskrf.fitting.heldout:ExactHeldOut.fitted"
 MADE = "daskrf.storage.model:write_checkpoint"  # what is made once
 PRODUCT = "daskrf.fitting.exactsolve:write_checkpoint"
-TABLE = "daskrf.screens.space.batch:write_molecules"
+TABLE = "daskrf.screens.space.bestproducts:write_molecules"
 DURABLE = (CHECKPOINT, PREDICTED)  # what is done once, but for what was in hand
 TARGETS = (SCORED, SEARCHED, MADE, PRODUCT, *DURABLE, TABLE, "os:replace", "os:fsync", "shutil:rmtree")
 
@@ -50,11 +50,11 @@ KILLS = 4  # of a command, unless it ends before
 
 # A small library is scored in many pieces, and a small space is searched as a large one is.
 SMALL = {
-    "daskrf.screens.libraryscreen._LEAST_ROWS": 1,
+    "daskrf.screens.libraryranking._LEAST_ROWS": 1,
     "daskrf.screens.space.cutspaces.COMPARED": 2,
-    "daskrf.screens.space.screen.SAMPLE": 300,
-    "daskrf.screens.space.screen.BELOW": 50,
-    "daskrf.screens.space.screen.LEAST_SHORTLIST": 30,
+    "daskrf.screens.space.productranking.SAMPLE": 300,
+    "daskrf.screens.space.productranking.BELOW": 50,
+    "daskrf.screens.space.productranking.LEAST_SHORTLIST": 30,
     "daskrf.screens.space.surrogate._TRIALS": 3,
     "daskrf.spaces.ranking.PIECE_FLOP": 1.0,
     "daskrf.spaces.ranking.LEAST_ROWS": 60,

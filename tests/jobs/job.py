@@ -28,7 +28,7 @@ def run_job(
     # One partition a task, so that the trees of fit and screen have inner nodes.
     with (
         patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
-        patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1),
+        patch("daskrf.screens.libraryranking._LEAST_ROWS", 1),
     ):
         fit(out / "phi", labels, out / "model", client=client)
         predict(out / "model", out / "phi", out / "pred", client=client)

@@ -28,12 +28,11 @@ from daskrf.errors import OptionError, StoreError
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.structures import KnownStructures
-from daskrf.screens.space import cutspaces
-from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space import cutspaces, productranking
 from daskrf.screens.space import surrogate as spaceranking
+from daskrf.screens.space.missed import Missed
 from daskrf.screens.space.productpool import Pool
 from daskrf.screens.space.productscores import ProductScores, Scored
-from daskrf.screens.space.screen import Missed
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import decoded
 from tests.naive.spaces import Made, best_products, every_product
@@ -83,8 +82,8 @@ def made(request: pytest.FixtureRequest, space: Path) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into pieces, and learn from few products."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
-    monkeypatch.setattr(spacescreen, "SAMPLE", 300)
-    monkeypatch.setattr(spacescreen, "BELOW", 50)
+    monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "BELOW", 50)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 60)
     monkeypatch.setattr(spaceranking, "_TRIALS", 3)
@@ -140,7 +139,7 @@ def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["ucb", "ei", "thompson"])
 def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spacescreen, "SAMPLE", 800)  # improvements have a long tail, which few tell little of
+    monkeypatch.setattr(productranking, "SAMPLE", 800)  # few tell little of the long tail of improvements
     model = space / "rules"
     if not model.exists():
         fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
@@ -207,7 +206,7 @@ def test_a_linear_ranking_finds_the_best(
     assert any("by a linear function of morgan:2 counts" in note for note in report.notes)
     best = {one.smiles for one in best_products(every(model, means(model)), 20)}
     assert len(best & set(report.table["smiles"].to_pylist())) >= 15
-    monkeypatch.setattr(spacescreen, "_MOST_FOURIER", 10)  # more products are ranked so
+    monkeypatch.setattr(productranking, "_MOST_FOURIER", 10)  # more products are ranked so
     again = screen(model, space / "space", tmp_path / "again.parquet", **options)
     assert again.table.equals(report.table)
     for shard in ("0/2", "1/2"):
@@ -226,8 +225,8 @@ def test_the_best_of_a_linear_ranking_are_ranked_again(
     model = space / "sieved"
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     options: dict[str, Any] = {"k": 10, "shortlist": 100, "maximize": True, "rough": "linear"}
-    monkeypatch.setattr(spacescreen, "_MOST_SIEVED", 300)
-    monkeypatch.setattr(Pool, "climb", lambda *_: 0)  # ranks on its own
+    monkeypatch.setattr(productranking, "_MOST_SIEVED", 300)
+    monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)  # ranks on its own
     ranked: list[int] = []
     missed = Missed.of
 
@@ -254,7 +253,7 @@ def test_better_products_are_found_near_the_best(
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     best = {one.smiles for one in best_products(every(model, means(model)), 20)}
     monkeypatch.setattr(spaceranking.Ranking, "values", lambda self, counts: np.zeros(counts.shape[0]))
-    monkeypatch.setattr(spacescreen, "_RECALL", 0.0)
+    monkeypatch.setattr(productranking, "_RECALL", 0.0)
     options: dict[str, Any] = {"k": 20, "shortlist": 30, "maximize": True, "rough": "linear"}
 
     def found(name: str) -> tuple[int, str]:
@@ -262,11 +261,11 @@ def test_better_products_are_found_near_the_best(
         (note,) = [note for note in report.notes if "differ in one block" in note]
         return len(best & set(report.table["smiles"].to_pylist())), note
 
-    with_climb, note = found("climbed.parquet")
-    monkeypatch.setattr(Pool, "climb", lambda *_: 0)
+    with_neighbours, note = found("climbed.parquet")
+    monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)
     without, none = found("not.parquet")
     assert without < 5
-    assert with_climb >= 16  # by a ranking that says nothing
+    assert with_neighbours >= 16  # by a ranking that says nothing
     assert note.endswith("of the hits are from these")
     assert none.endswith("0 of the hits are from these")
 
@@ -285,15 +284,15 @@ def test_a_pool_scores_each_product_once(space: Path) -> None:
     assert pool.add(np.array([2, 3, 9, 8])) == 2
     assert asked == [3, 1, 2, 9, 8] == pool.row.tolist()
     assert pool.hits().row.tolist() == [9, 3, 1]  # one of each molecule
-    assert pool.bar(2) == -47.0
-    assert pool.bar(4) == -np.inf
+    assert pool.last_score(2) == -47.0
+    assert pool.last_score(4) == -np.inf
     pool.add(np.array([50]))
-    assert pool.bar(1) == -41.0  # the best molecule is no hit
+    assert pool.last_score(1) == -41.0  # the best molecule is no hit
     capped = Pool(read, predicted, per_block=1)
     capped.add(pool.row)
     blocks = [block for p in decoded(read, capped.hits().row.tolist()) for block in set(p.blocks)]
     assert len(blocks) == len(set(blocks)) > 0
-    assert capped.bar(len(capped.hits())) == capped.hits().columns["score"].min()
+    assert capped.last_score(len(capped.hits())) == capped.hits().columns["score"].min()
 
 
 def test_the_estimate_is_of_the_hits_that_a_cap_leaves(space: Path, tmp_path: Path) -> None:
@@ -389,9 +388,9 @@ def test_the_shortlist_grows_until_it_holds_enough(
 ) -> None:
     model = space / "grows"
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
-    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 40)
-    monkeypatch.setattr(spacescreen, "_ROUGHLY", 1)
-    monkeypatch.setattr(Pool, "climb", lambda *_: 0)  # finds them sooner
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 40)
+    monkeypatch.setattr(productranking, "_ROUGHLY", 1)
+    monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)  # finds them sooner
     report = screen(model, space / "space", tmp_path / "h.parquet", k=40, maximize=True)
     (note,) = [note for note in report.notes if note.startswith("the model has ranked")]
     assert "best 40 of the rough" not in note

@@ -393,7 +393,7 @@ def test_a_shortlist_finds_the_same_hits(
     options = {**EXACT, "n_landmarks": 120, "solver": "cg"}
     fit(store, inputs[1], tmp_path / "model", direction="minimize", **options)
     whole = screen(tmp_path / "model", store, tmp_path / "whole.parquet", k=5, shortlist=1.0)
-    monkeypatch.setattr("daskrf.screens.libraryscreen._LEAST_LIBRARY", 100)
+    monkeypatch.setattr("daskrf.screens.libraryranking._LEAST_LIBRARY", 100)
     own, ranked = ExactGP.predict, []
 
     def counted(self: Any, X: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -421,7 +421,7 @@ def test_a_shortlist_that_would_be_most_of_the_library_is_none(
     store: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(store, inputs[1], tmp_path / "model", direction="minimize", solver="cg", **EXACT)
-    monkeypatch.setattr("daskrf.screens.libraryscreen._LEAST_LIBRARY", 100)
+    monkeypatch.setattr("daskrf.screens.libraryranking._LEAST_LIBRARY", 100)
     monkeypatch.setattr("daskrf.screens.shortlist._MOST", 0.01)
     found = screen(tmp_path / "model", store, tmp_path / "hits.parquet", k=5)
     whole = screen(tmp_path / "model", store, tmp_path / "whole.parquet", k=5, shortlist=1.0)

@@ -15,12 +15,12 @@ from sklearn.base import clone
 import daskrf
 from daskrf import add, fingerprint, fit, found, predict
 from daskrf.acquisition import acquisition_for
-from daskrf.commands.found import DrawnValues
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, NystromFeatures
 from daskrf.gp import ExactGP
 from daskrf.kernels import TanimotoMinMax
 from daskrf.models.models import read_model
+from daskrf.screens.found import SampledValues
 from daskrf.sources.sources import Block
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
@@ -149,7 +149,7 @@ def test_a_library_that_is_labelled_throughout(store: Path, tmp_path: Path) -> N
 
 
 def test_noise_depends_on_row_and_draw_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Plain(DrawnValues):
+    class Plain(SampledValues):
         def __init__(self) -> None:
             given = {"seed": 3, "noise": 2.0, "n_draws": 4, "target": 0}
             for name, value in {**given, "rule": acquisition_for("thompson", maximize=True)}.items():
@@ -182,13 +182,13 @@ def test_draws_of_measurements_have_the_deviation_that_predict_says(
     feature_map = features(32, kernel=TanimotoMinMax())  # type: ignore[call-arg]
     fit(store, inputs[1], tmp_path / "m", direction="minimize", feature_map=feature_map)
     seen: list[Any] = []
-    real = DrawnValues.scores
+    real = SampledValues.scores
 
     def scores(self: Any, model: Any, block: Block) -> Any:
         seen.append((block.rows, real(self, model, block)[0]))
         return seen[-1][1], {}
 
-    monkeypatch.setattr(DrawnValues, "scores", scores)
+    monkeypatch.setattr(SampledValues, "scores", scores)
     found(tmp_path / "m", store, k=5, n_draws=400)
     rows, values = (np.concatenate([each[i] for each in seen]) for i in (0, 1))
     predict(tmp_path / "m", store, tmp_path / "p.parquet")

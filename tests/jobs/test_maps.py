@@ -197,7 +197,7 @@ def test_same_bytes_on_workers(
         with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
             fit(store, inputs[1], out / "model", feature_map=MAPS[name], client=at)
         predict(out / "model", store, out / "pred", client=at)
-        with patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1):
+        with patch("daskrf.screens.libraryranking._LEAST_ROWS", 1):
             screen(
                 out / "model", store, out / "hits.parquet", k=9, acquisition="ucb", client=at, maximize=False
             )

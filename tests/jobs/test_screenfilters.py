@@ -132,7 +132,7 @@ def test_filters_are_part_of_what_hits_are(made: Path, tmp_path: Path) -> None:
 def test_a_shortlist_in_which_too_few_pass_is_left(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daskrf.screens.libraryscreen._LEAST_LIBRARY", 0)
+    monkeypatch.setattr("daskrf.screens.libraryranking._LEAST_LIBRARY", 0)
     monkeypatch.setattr("daskrf.screens.shortlist._BEST", 5)
     monkeypatch.setattr("daskrf.screens.shortlist._MOST", 1.0)
     monkeypatch.setattr(ExactGP, "rough", lambda self: self)

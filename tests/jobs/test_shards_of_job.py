@@ -30,7 +30,7 @@ def small_groups() -> Iterator[None]:
     """One partition a group, so that there is something to share."""
     with (
         patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)),
-        patch("daskrf.screens.libraryscreen._LEAST_ROWS", 1),
+        patch("daskrf.screens.libraryranking._LEAST_ROWS", 1),
     ):
         yield
 

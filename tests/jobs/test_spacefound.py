@@ -13,12 +13,12 @@ from rdkit import Chem
 import daskrf
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit, found
 from daskrf.cli.app import run
-from daskrf.commands import found as finding
 from daskrf.errors import InputError, OptionError
 from daskrf.gp import ExactGP
 from daskrf.kernels import TanimotoMinMax
-from daskrf.screens.space import cutspaces
-from daskrf.screens.space import screen as spacescreen
+from daskrf.screens import found as finding
+from daskrf.screens.space import cutspaces, productranking
+from daskrf.screens.space import found as spacefound
 from daskrf.screens.space import surrogate as spaceranking
 from daskrf.spaces import cut, read_space
 from tests.naive.spaces import every_product
@@ -48,13 +48,13 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], An
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw, learn from and look at few products, so that a small space is treated as a large one is."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
-    monkeypatch.setattr(spacescreen, "SAMPLE", 300)
-    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 100)
-    monkeypatch.setattr(spacescreen, "_ROUGHLY", 1)
-    monkeypatch.setattr(finding, "DEEPEST", 4)
-    monkeypatch.setattr(spacescreen, "DEEPEST", 4)
-    monkeypatch.setattr(finding, "BELOW", 60)
-    monkeypatch.setattr(finding, "_ANYWHERE", 400)
+    monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 100)
+    monkeypatch.setattr(productranking, "_ROUGHLY", 1)
+    monkeypatch.setattr(spacefound, "DEEPEST", 4)
+    monkeypatch.setattr(productranking, "DEEPEST", 4)
+    monkeypatch.setattr(spacefound, "BELOW", 60)
+    monkeypatch.setattr(spacefound, "_ANYWHERE", 400)
     monkeypatch.setattr(spaceranking, "_TRIALS", 3)
 
 
@@ -107,7 +107,7 @@ def test_all_products_are_drawn_where_they_are_few(
 ) -> None:
     """Then the estimate differs from that of a list by the noise alone."""
     folder, smiles, X = space
-    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 100_000)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 100_000)
     labels, _ = labelled(folder, smiles, X, 2)
     fit(labels, output=tmp_path / "model", target="y", direction="maximize", quick=True, **PRIOR)
     report, listed = (found(tmp_path / "model", folder / path, k=K) for path in ("space", "fp"))
@@ -150,7 +150,7 @@ def test_an_interrupted_estimate_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(finding, "_counted", interrupted)
+        patch.setattr(finding, "labelled_share", interrupted)
         with pytest.raises(KeyboardInterrupt):
             found(tmp_path / "model", folder / "space", k=K)
     with monkeypatch.context() as patch:

@@ -30,8 +30,7 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.screening import TopK
-from daskrf.screens.space import cutspaces
-from daskrf.screens.space import screen as spacescreen
+from daskrf.screens.space import cutspaces, productranking
 from daskrf.screens.space.search import Chosen, SpaceSearch
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import families
@@ -281,7 +280,7 @@ def test_the_same_search_finds_its_hits_and_another_is_refused(made: Path, tmp_p
 def test_more_is_kept_where_many_products_are_one_molecule(
     made: Path, every: list[Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spacescreen, "MORE", 1)  # at first too few
+    monkeypatch.setattr(productranking, "MORE", 1)  # at first too few
     report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=200)
     expected = best_products(every, 200)
     assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]

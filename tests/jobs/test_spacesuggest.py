@@ -18,12 +18,11 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
-from daskrf.screens import batch
-from daskrf.screens.space import batch as suggesting
-from daskrf.screens.space import cutspaces
-from daskrf.screens.space import screen as spacescreen
+from daskrf.screens import aim
+from daskrf.screens.batch import SuggestJob
+from daskrf.screens.space import bestproducts, cutspaces, productranking
 from daskrf.screens.space import surrogate as spaceranking
-from daskrf.screens.space.screen import SpaceScreen
+from daskrf.screens.space.productranking import ProductRanking
 from daskrf.screens.space.search import SpaceSearch
 from daskrf.spaces import cut, ranking, read_space
 from tests.naive import suggest as naive
@@ -61,8 +60,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare and learn from few products, so that a small space is screened as a large one is."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
-    monkeypatch.setattr(spacescreen, "SAMPLE", 300)
-    monkeypatch.setattr(spacescreen, "BELOW", 50)
+    monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "BELOW", 50)
     monkeypatch.setattr(spaceranking, "_TRIALS", 3)
 
 
@@ -187,13 +186,13 @@ def test_a_file_of_other_rows_to_leave_out_is_refused_and_goes_on_as_advised(
 def test_looks_deeper_until_there_are_enough(
     model: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, best = [], SpaceScreen.best
+    asked, best = [], ProductRanking.best
 
-    def told(self: SpaceScreen, run: Any) -> Any:
+    def told(self: ProductRanking, run: Any) -> Any:
         asked.append(self.k)
         return best(self, run)
 
-    monkeypatch.setattr(SpaceScreen, "best", told)
+    monkeypatch.setattr(ProductRanking, "best", told)
     options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "where": "weight < 110"}
     report = suggest(made / model, made / "space", tmp_path / "b.csv", **options)
     every, score = distinct(made, model)
@@ -212,7 +211,7 @@ def test_a_shortlist_is_ranked_by_an_exact_model(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a space that is too large for the model: the picks are the best of the shortlist."""
-    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 150)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 150)
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", n=5)
     assert "which have learned the model's scores of" in str(report)
     assert "of the rough ranking" in str(report)
@@ -240,7 +239,7 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
         order = np.argsort(-drawn[:, draw])
         taken.append(next(i for i in order.tolist() if i not in taken))
     assert report.table["smiles"].to_pylist() == [names[i] for i in taken]
-    monkeypatch.setattr(suggesting, "_LEAST_DRAWN", 10)
+    monkeypatch.setattr(bestproducts, "_LEAST_SAMPLED", 10)
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
     words = "each draw was maximized over the best 80 products by ucb (kappa 2), and not over the whole space"
     assert words in report.notes
@@ -251,8 +250,8 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
 def test_each_draw_of_a_model_that_ranks_itself_is_maximized_over_the_whole_space(
     n: int, kept: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_PER_DRAW", kept)
-    monkeypatch.setattr(spacescreen, "MORE", 1)
+    monkeypatch.setattr(aim, "_PER_SAMPLE", kept)
+    monkeypatch.setattr(productranking, "MORE", 1)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     rule: dict[str, Any] = {"acquisition": "thompson", "seed": 4}
@@ -324,7 +323,7 @@ def test_an_interrupted_choice_goes_on(made: Path, tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(suggesting.SpaceSuggestJob, "_chosen", interrupted)
+        patch.setattr(SuggestJob, "_choose", interrupted)
         with pytest.raises(KeyboardInterrupt):
             suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=10)
     with monkeypatch.context() as patch:
@@ -349,9 +348,9 @@ def test_shards_search_and_the_last_command_chooses(
     """The batch is that of one process; what shards have searched is not searched again."""
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)  # many pieces
     monkeypatch.setattr(ranking, "LEAST_ROWS", 4)
-    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 30)
-    monkeypatch.setattr(spacescreen, "_ROUGHLY", 1)
-    monkeypatch.setattr(suggesting, "_LEAST_DRAWN", 10)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 30)
+    monkeypatch.setattr(productranking, "_ROUGHLY", 1)
+    monkeypatch.setattr(bestproducts, "_LEAST_SAMPLED", 10)
     searched: list[int] = []
     add = SpaceSearch.add
     monkeypatch.setattr(SpaceSearch, "add", lambda *a: (searched.append(a[0].k), add(*a))[1])
@@ -412,7 +411,7 @@ def test_options_of_spaces_are_for_spaces(made: Path, tmp_path: Path) -> None:
 
 def test_the_search_for_what_passes_ends(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A filter that nothing passes does not list a space of 10^10 products."""
-    monkeypatch.setattr(suggesting, "_DEEPEST", 4)
+    monkeypatch.setattr(bestproducts, "_DEEPEST", 4)
     with pytest.raises(InputError, match=r"of the best \d+ of the space none can be chosen"):
         suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=3, where="weight < 10")
 

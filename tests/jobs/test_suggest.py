@@ -24,7 +24,8 @@ from daskrf.gp import ExactGP
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
-from daskrf.screens import batch, libraryscreen, searches, shortlist
+from daskrf.screens import libraryranking, searches, shortlist
+from daskrf.screens.libraryranking import LibraryRanking
 from daskrf.screens.passing import Passing
 from daskrf.sources import smiles as reading
 from daskrf.storage.hits import record_of
@@ -274,13 +275,13 @@ def test_looks_deeper_until_there_are_enough(
     made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depths = []
-    search = batch.SuggestJob.search
+    plan = LibraryRanking.plan
 
-    def told(self: Any, run: Any) -> Any:
+    def planned(self: Any, run: Any, spec: Any) -> Any:
         depths.append(self.k)
-        return search(self, run)
+        return plan(self, run, spec)
 
-    monkeypatch.setattr(batch.SuggestJob, "search", told)
+    monkeypatch.setattr(LibraryRanking, "plan", planned)
     options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "max_similarity": 0.18}
     suggest(made / "exact", made / "fp", tmp_path / "batch.csv", **options)
     picks = naive.batch(
@@ -571,7 +572,7 @@ def test_shards_score_and_the_last_command_chooses(
     rule: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is that of one process, and a shard that never came is made up for."""
-    monkeypatch.setattr(libraryscreen, "_LEAST_ROWS", 1)  # a partition a piece
+    monkeypatch.setattr(libraryranking, "_LEAST_ROWS", 1)  # a partition a piece
     options: dict[str, Any] = {"n": 15, "acquisition": rule, "where": "price < 60", "max_similarity": 0.6}
     whole = suggest(made / "exact", made / "fp", tmp_path / "whole.csv", **options).table
     paths = made / "exact", made / "fp", tmp_path / "shards.csv"

@@ -43,34 +43,34 @@ class SearchTables:
 def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
     """Return a space that is cut, from a file in `work` if an earlier run or another shard has left it."""
     path = work / "space-cut"
-    found = read_checkpoint(path, key)
-    if found is not None:
-        return _cut(space, spec, found.arrays, json.loads(found.metadata["text"]))
+    checkpoint = read_checkpoint(path, key)
+    if checkpoint is not None:
+        return _cut(space, spec, checkpoint.arrays, json.loads(checkpoint.metadata["text"]))
     progress.start("cut", n_cuts(space), "blocks")
     made = cut(space, spec, progress.advance)
     progress.finish()
     arrays = {"smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8), **_of_csr("own", made.own)}
     arrays |= {"edge": made.edge, "reach": made.reach, "sums": made.sums}
     for r, slots in enumerate(made.entries):
-        for s, own in enumerate(slots):
-            arrays |= {f"{r}/{s}/block": own.block, f"{r}/{s}/synthon": own.synthon}
-    meta = {"reaches": made.reaches, "refused": [[own.refused for own in slots] for slots in made.entries]}
+        for s, slot in enumerate(slots):
+            arrays |= {f"{r}/{s}/block": slot.block, f"{r}/{s}/synthon": slot.synthon}
+    meta = {"reaches": made.reaches, "refused": [[slot.refused for slot in slots] for slots in made.entries]}
     _leave(path, arrays, meta, key)
     return made
 
 
-def without_differing(found: CutSpace, progress: Progress) -> tuple[CutSpace, list[str]]:
+def without_differing(cut: CutSpace, progress: Progress) -> tuple[CutSpace, list[str]]:
     """Return a space without the reactions whose products differ from RDKit's, and these in words."""
-    progress.start("compare", len(found.entries), "reactions")
-    kept, refused = [], []
-    for r, own in enumerate(found.entries):
-        difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
-        kept.append([] if difference else own)
+    progress.start("compare", len(cut.entries), "reactions")
+    entries, refused = [], []
+    for r, slots in enumerate(cut.entries):
+        difference = compare(cut, r, COMPARED).difference if cut.sizes[r] else ""
+        entries.append([] if difference else slots)
         if difference:
-            refused.append(f"{found.space.reactions[r].name} ({difference})")
+            refused.append(f"{cut.space.reactions[r].name} ({difference})")
         progress.advance(1)
     progress.finish()
-    return _with_entries(found, kept), refused
+    return _with_entries(cut, entries), refused
 
 
 def left_out(cut: CutSpace) -> list[str]:
@@ -80,7 +80,7 @@ def left_out(cut: CutSpace) -> list[str]:
     if out:
         names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)
         notes.append(f"left out: {amount(len(out), 'reactions')} ({names}); `daskrf check-space` says why")
-    blocks = sum(len(ids) for slots in cut.entries for own in slots for ids in own.refused.values())
+    blocks = sum(len(ids) for slots in cut.entries for slot in slots for ids in slot.refused.values())
     if blocks:
         notes.append(
             f"left out: {amount(blocks, 'blocks')} without a synthon in their slot; `daskrf check-space` "
@@ -97,7 +97,7 @@ def no_products(space: Space, refused: Sequence[str]) -> InputError:
 
 
 def families_once(
-    found: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace]
+    cut: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace]
 ) -> tuple[CutSpace, list[Family]]:
     """Return a space after a check that leaves reactions out, and its families, from `work` or made.
 
@@ -107,9 +107,9 @@ def families_once(
     there = read_checkpoint(path, key)
     if there is not None:
         meta = json.loads(there.metadata["text"])
-        entries = [own if keep else [] for own, keep in zip(found.entries, meta["kept"], strict=True)]
-        return _with_entries(found, entries), _families(there.arrays, meta["families"], found.spec.n_columns)
-    checked = check(found)
+        entries = [slots if keep else [] for slots, keep in zip(cut.entries, meta["kept"], strict=True)]
+        return _with_entries(cut, entries), _families(there.arrays, meta["families"], cut.spec.n_columns)
+    checked = check(cut)
     made = families(checked)
     arrays: dict[str, npt.NDArray[Any]] = {}
     for f, family in enumerate(made):
@@ -118,15 +118,15 @@ def families_once(
             arrays |= _of_csr(f"{f}/{s}/counts", side.counts)
             arrays |= {f"{f}/{s}/{name}": getattr(side, name) for name in _OF_SIDE}
     meta = {
-        "kept": [bool(own) for own in checked.entries],
+        "kept": [bool(slots) for slots in checked.entries],
         "families": [[family.reactions, family.starts, family.shapes] for family in made],
     }
     _leave(path, arrays, meta, key)
     return checked, made
 
 
-def _with_entries(found: CutSpace, entries: list[list[Entries]]) -> CutSpace:
-    return replace(found, entries=entries)
+def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
+    return replace(cut, entries=entries)
 
 
 @functools.lru_cache(maxsize=1)
@@ -156,14 +156,14 @@ def _leave(path: PurePath, arrays: Arrays, meta: dict[str, Any], key: str) -> No
 
 
 def _of_csr(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
-    return {f"{name}/{part}": np.ascontiguousarray(getattr(matrix, part)) for part in _OF_CSR}
+    return {f"{name}/{array}": np.ascontiguousarray(getattr(matrix, array)) for array in _OF_CSR}
 
 
 _OF_CSR = ("data", "indices", "indptr")
 
 
 def _csr(name: str, arrays: Arrays, n_columns: int) -> sparse.csr_matrix:
-    data, indices, indptr = (arrays[f"{name}/{part}"] for part in _OF_CSR)
+    data, indices, indptr = (arrays[f"{name}/{array}"] for array in _OF_CSR)
     return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
 
 
@@ -191,13 +191,15 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
 
 
 def _families(arrays: Arrays, described: Sequence[Any], n_columns: int) -> list[Family]:
-    found = []
+    families = []
     for f, (reactions, starts, shapes) in enumerate(described):
         sides = []
         for s in range(len(shapes[0])):
             synthon, reach, edge, overlap, places = (arrays[f"{f}/{s}/{name}"] for name in _OF_SIDE)
             counts = _csr(f"{f}/{s}/counts", arrays, n_columns)
             sides.append(Side(synthon, reach, edge, overlap, counts, places))
-        own = tuple(reactions), tuple(starts), tuple(tuple(shape) for shape in shapes)
-        found.append(Family(*own, sides, arrays[f"{f}/groups"], arrays[f"{f}/views"]))
-    return found
+        ends = tuple(tuple(shape) for shape in shapes)
+        families.append(
+            Family(tuple(reactions), tuple(starts), ends, sides, arrays[f"{f}/groups"], arrays[f"{f}/views"])
+        )
+    return families

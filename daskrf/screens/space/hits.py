@@ -50,7 +50,7 @@ class Candidates:
         cls,
         cut: CutSpace,
         row: npt.NDArray[np.int64],
-        found: Scored,
+        scores: Scored,
         per_block: int | None,
         excluded: KnownStructures | None = None,
     ) -> Candidates:
@@ -61,26 +61,26 @@ class Candidates:
         cut : CutSpace
         row : int64 array
             Numbers of the products.
-        found : Scored
+        scores : Scored
             What the model says of them.
         per_block : int or None
             No more of a block.
         excluded : KnownStructures, optional
             Molecules to leave out.
         """
-        order = np.lexsort((row, -found.columns["score"]))
-        texts = np.array(found.smiles, object)[order]
-        kept = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
-        n_distinct = len(kept)
+        order = np.lexsort((row, -scores.columns["score"]))
+        texts = np.array(scores.smiles, object)[order]
+        order = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
+        n_distinct = len(order)
         if excluded is not None:
-            kept = kept[excluded.free([found.smiles[i] for i in kept.tolist()])]
-        n_free = len(kept)
+            order = order[excluded.free([scores.smiles[i] for i in order.tolist()])]
+        n_free = len(order)
         if per_block is not None:
-            blocks = [product.blocks for product in decoded(cut, row[kept].tolist())]
-            kept = kept[capped(blocks, per_block)]
-        columns = {name: values[kept] for name, values in found.columns.items()}
-        smiles = [found.smiles[i] for i in kept.tolist()]
-        return cls(cut, row[kept], smiles, columns, len(row) - n_distinct, n_distinct - n_free)
+            blocks = [product.blocks for product in decoded(cut, row[order].tolist())]
+            order = order[capped(blocks, per_block)]
+        columns = {name: values[order] for name, values in scores.columns.items()}
+        smiles = [scores.smiles[i] for i in order.tolist()]
+        return cls(cut, row[order], smiles, columns, len(row) - n_distinct, n_distinct - n_free)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -88,8 +88,7 @@ class Candidates:
     def best(self, k: int) -> Candidates:
         """Return the best k."""
         columns = {name: values[:k] for name, values in self.columns.items()}
-        found = self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded
-        return Candidates(self.cut, *found)
+        return Candidates(self.cut, self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded)
 
     def table(self, deviations: Scored | None) -> pa.Table:
         """Return the table of hits; `deviations` are their means and deviations, if scores have none."""
@@ -112,7 +111,7 @@ def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence
         "smiles": pa.array(smiles, pa.string()),
         "reaction": pa.array([names[p.reaction] for p in products], pa.string()),
     }
-    for slot in range(max((len(own) for own in cut.entries), default=2)):
+    for slot in range(max((len(slots) for slots in cut.entries), default=2)):
         blocks = [space.blocks[p.blocks[slot]] if slot < len(p.blocks) else None for p in products]
         table[f"block_{slot}"] = pa.array(blocks, pa.string())
     sums = np.array([cut.sums[list(p.synthons)].sum(axis=0) for p in products])
@@ -130,8 +129,8 @@ def capped(blocks: Sequence[tuple[int, ...]], most: int) -> list[int]:
     [0, 3]
     """
     seen, taken = Counter[int](), []
-    for i, own in enumerate(blocks):
-        if all(seen[block] < most for block in own):
-            seen.update(set(own))
+    for i, combination in enumerate(blocks):
+        if all(seen[block] < most for block in combination):
+            seen.update(set(combination))
             taken.append(i)
     return taken

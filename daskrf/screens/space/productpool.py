@@ -73,12 +73,12 @@ class Pool:
         """Return the products that may be hits, best first."""
         return Candidates.of(self.cut, self.row, self.scores, self.per_block, self.excluded)
 
-    def bar(self, k: int) -> float:
+    def last_score(self, k: int) -> float:
         """Return the score of the last of k hits; minus infinity if there are fewer."""
         score = self.hits().columns["score"]
         return float(score[k - 1]) if len(score) >= k else -math.inf
 
-    def climb(
+    def search_neighbours(
         self,
         k: int,
         wanted: Callable[[Integers], npt.NDArray[np.bool_]],
@@ -109,9 +109,9 @@ class Pool:
             self._tried.update(parents)
             new = neighbours(self.cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)
             new = np.setdiff1d(new[wanted(new)], self.row)
-            bar = self.bar(k)
+            last_score = self.last_score(k)
             n = self.add(new[np.lexsort((new, -rank(new)))][:_SCORED])
-            if not (self.scores.columns["score"][len(self.row) - n :] > bar).any():
+            if not (self.scores.columns["score"][len(self.row) - n :] > last_score).any():
                 self.settled = True
                 break
         return len(self.row) - before

@@ -78,8 +78,8 @@ class Scored:
         if not self.smiles:
             return self
         _, first, place = np.unique(self.columns["key"], return_index=True, return_inverse=True)
-        own = {name: v[first][place] if name in _NUMBERS else v for name, v in self.columns.items()}
-        return Scored(self.smiles, own)
+        first_of_each = {name: v[first][place] if name in _NUMBERS else v for name, v in self.columns.items()}
+        return Scored(self.smiles, first_of_each)
 
 
 @dataclass(frozen=True)
@@ -154,17 +154,18 @@ class ProductScores(Reduction):
             for start, stop in itertools.pairwise(rows.indptr.tolist())
         )
         digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
-        found: dict[str, Any] = {"key": np.frombuffer(digests, np.int64)}
-        total += Scored(smiles, found | self._predicted(model, rows, smiles))
+        keys: dict[str, Any] = {"key": np.frombuffer(digests, np.int64)}
+        total += Scored(smiles, keys | self._predicted(model, rows, smiles))
 
     def _predicted(self, model: Model, rows: Any, smiles: list[str]) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of numbers of some fingerprints."""
 
         def describe(numbers: npt.NDArray[np.int64]) -> pa.Table:
-            own = [smiles[n] for n in numbers.tolist()]
-            return pa.table({"smiles": own, "id": own, "line": numbers, "source": ["the space"] * len(own)})
+            chosen = [smiles[n] for n in numbers.tolist()]
+            n = len(chosen)
+            return pa.table({"smiles": chosen, "id": chosen, "line": numbers, "source": ["the space"] * n})
 
-        parts = []
+        blocks = []
         for block in feature_blocks(
             feature_map_of(model),
             np.arange(len(smiles)),
@@ -174,24 +175,24 @@ class ProductScores(Reduction):
             predicts=True,
             describe=describe,
         ):
-            found = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
+            prediction = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
             if self.draw is None:
-                value = found["mean"]
+                value = prediction["mean"]
             else:
                 function = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
                 value = np.asarray(drawn_values(function, block)).reshape(-1)
-            own = {name: np.asarray(v, np.float64) for name, v in found.items()}
-            parts.append({"score": self.rule(value, found.get("std")), "value": value, **own})
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            numbers_of = {name: np.asarray(v, np.float64) for name, v in prediction.items()}
+            blocks.append({"score": self.rule(value, prediction.get("std")), "value": value, **numbers_of})
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _joined(texts: Sequence[str]) -> list[str]:
     """Return the canonical SMILES of the products of some synthons."""
-    found = each("daskrf.spaces.synthons:joiner", (), texts)
-    for text, one in zip(texts, found, strict=True):
+    products = each("daskrf.spaces.synthons:joiner", (), texts)
+    for text, one in zip(texts, products, strict=True):
         if isinstance(one, Lost):
             raise InputError(f"RDKit {one.reason} on the synthons {text}.")
-    return list(map(str, found))
+    return list(map(str, products))
 
 
 def product_texts(cut: CutSpace, products: Sequence[Product]) -> list[str]:
@@ -228,5 +229,5 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
     root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
     tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")
     tree.make(client=run.client, progress=run.progress)
-    found: Scored = tree.result()
-    return found.alike()
+    result: Scored = tree.result()
+    return result.alike()

@@ -44,7 +44,7 @@ class Ranked:
     tops: list[TopK]
 
     def __iadd__(self, other: Ranked) -> Ranked:
-        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
+        self.tops = [top.combine(more) for top, more in zip(self.tops, other.tops, strict=True)]
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -174,9 +174,9 @@ class SpaceSearch(Reduction):
             # Each draw would need a basis of its own, which takes seconds.
             basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
             betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
-            searches = [Search(beta, own, basis) for beta, own in zip(betas, best, strict=True)]
+            searches = [Search(beta, heap, basis) for beta, heap in zip(betas, best, strict=True)]
             score_piece(block, family, tables.own, feature_map, limits, searches)
-        total.tops = [own.top() for own in best]
+        total.tops = [heap.top() for heap in best]
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
         return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in range(self.n_draws)])

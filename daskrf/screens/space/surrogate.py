@@ -51,7 +51,7 @@ _LEARNED = 0.75
 _ROWS, _TRIALS = 4000, 8  # of the search for a length scale
 _LEAST = 4.0  # times the spread of the better half below the median: scores are cut off there
 _BEST = 0.01  # of the products that measure: those that should be found
-_FOUND = 0.95
+_AMONG = 0.95
 _FLAT = 1e-12
 _RIDGES = (1.0, 3.0, 10.0)  # of a linear function
 _ITERATIONS = 200
@@ -80,19 +80,19 @@ class Ranking:
         cls, model: Model, target: Target, sign: float, seed: int | None, n_draws: int = 1
     ) -> Ranking:
         """Return the mean of a model that `ranks_itself`, or draws of it if there is a seed."""
-        gp, own = process_of(model.gp, target)
+        gp, place = process_of(model.gp, target)
         feature_map = feature_map_of(model)
         assert isinstance(gp, RandomFeatureGP)
         assert isinstance(feature_map, FourierFeatures)
         with ONE_BLAS_THREAD:  # the same on any number of processors
             if seed is None:
-                weights = gp.weights_[:, own]
+                weights = gp.weights_[:, place]
             elif n_draws == 1:
-                weights = gp.weights_of_draw(seed, own)[:, 0]
+                weights = gp.weights_of_draw(seed, place)[:, 0]
             else:
-                weights = gp.weights_of_draws(n_draws, seed, own)
-        deviation = math.sqrt(float(gp.signal_variance_[own]))
-        return cls(feature_map, sign * weights, sign * float(gp.mean_[own]), deviation)
+                weights = gp.weights_of_draws(n_draws, seed, place)
+        deviation = math.sqrt(float(gp.signal_variance_[place]))
+        return cls(feature_map, sign * weights, sign * float(gp.mean_[place]), deviation)
 
     def values(self, counts: sparse.csr_matrix) -> npt.NDArray[np.float64]:
         """Return the value of each row of counts."""
@@ -135,8 +135,8 @@ def in_metric(model: Model, target: Target) -> bool:
     """Return whether the kernel of a model has a learned metric: its labels depend on few directions."""
     gp, _ = process_of(model.gp, target)
     kernel: Kernel | None = getattr(gp, "kernel", None) or getattr(feature_map_of(model), "kernel", None)
-    parts = kernel.kernels if isinstance(kernel, Mean) else (kernel,)
-    return any(isinstance(part, MetricGaussian) for part in parts)
+    kernels = kernel.kernels if isinstance(kernel, Mean) else (kernel,)
+    return any(isinstance(each, MetricGaussian) for each in kernels)
 
 
 def learned(
@@ -169,16 +169,20 @@ def learned(
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         made = _learn(counts, score, n_components, spec, metric=metric)
-        own, state = made.ranking, dict[str, Any](words=made.words)
-        if isinstance(own, Linear):
-            return {"weights": own.weights, "columns": own.columns}, state
-        state |= {"map": own.feature_map.state(), "offset": own.offset, "deviation": own.deviation}
-        return {"weights": own.weights}, state
+        ranking, state = made.ranking, dict[str, Any](words=made.words)
+        if isinstance(ranking, Linear):
+            return {"weights": ranking.weights, "columns": ranking.columns}, state
+        state |= {
+            "map": ranking.feature_map.state(),
+            "offset": ranking.offset,
+            "deviation": ranking.deviation,
+        }
+        return {"weights": ranking.weights}, state
 
-    found = made_once(run.work / f"ranking-{key[:16]}", key, make)
-    meta, weights = found.metadata, found.arrays["weights"]
+    checkpoint = made_once(run.work / f"ranking-{key[:16]}", key, make)
+    meta, weights = checkpoint.metadata, checkpoint.arrays["weights"]
     if n_components is None:
-        return Rough(Linear(found.arrays["columns"], weights), meta["words"])
+        return Rough(Linear(checkpoint.arrays["columns"], weights), meta["words"])
     feature_map = from_state(meta["map"])
     assert isinstance(feature_map, FourierFeatures)
     return Rough(Ranking(feature_map, weights, meta["offset"], meta["deviation"]), meta["words"])
@@ -207,19 +211,22 @@ def _learn(
         if learned.rounds:
             feature_map, kernel = map_of(learned.kernel, n_components, 0), learned.kernel.words()
         else:
-            found = choose_length_scale(feature_map, counts[:n], y[:n], n_rows=_ROWS, n_trials=_TRIALS)
-            feature_map, kernel = found.feature_map, f"Gaussian kernel, length scale {found.length_scale:.3g}"
+            search = choose_length_scale(feature_map, counts[:n], y[:n], n_rows=_ROWS, n_trials=_TRIALS)
+            feature_map, kernel = (
+                search.feature_map,
+                f"Gaussian kernel, length scale {search.length_scale:.3g}",
+            )
         gp = RandomFeatureGP(feature_map).fit(counts[:n], y[:n])
         scale = math.sqrt(float(gp.signal_variance_[0]))
-        own = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
-        rough = own.values(counts[n:])
+        ranking = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
+        rough = ranking.values(counts[n:])
     what = (
         f"the rough ranking of {'all products' if spec == ROUGH_SPEC else 'the best of these'} is by "
         f"{n_components:,} Fourier features of {spec.name} "
         f"counts ({kernel}), which have learned the model's "
         f"scores of {amount(n, 'random products')}"
     )
-    return Rough(own, what + _agreement(rough, y[n:]))
+    return Rough(ranking, what + _agreement(rough, y[n:]))
 
 
 def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> Rough:
@@ -230,23 +237,23 @@ def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> 
     place = np.searchsorted(columns, counts[:n].indices).astype(np.int64)
     shape = n, max(1, len(columns))
     X = sparse.csr_matrix((counts[:n].data.astype(np.float64), place, counts[:n].indptr), shape=shape)
-    part, middle = max(1, 3 * n // 4), float(y[:n].mean())
+    n_fitted, middle = max(1, 3 * n // 4), float(y[:n].mean())
 
     def fitted(rows: int, ridge: float) -> npt.NDArray[np.float64]:
         centred = y[:rows] - middle
         return lsqr(X[:rows], centred, damp=math.sqrt(ridge), iter_lim=_ITERATIONS)[0][: len(columns)]
 
     def error(ridge: float) -> float:
-        found = X[part:, : len(columns)] @ fitted(part, ridge)
-        return float(np.square(y[part:n] - middle - found).sum())
+        predicted = X[n_fitted:, : len(columns)] @ fitted(n_fitted, ridge)
+        return float(np.square(y[n_fitted:n] - middle - predicted).sum())
 
     with ONE_BLAS_THREAD:
-        own = Linear(columns, fitted(n, min(_RIDGES, key=error)))
+        ranking = Linear(columns, fitted(n, min(_RIDGES, key=error)))
     what = (
         f"the rough ranking of all products is by a linear function of {LINEAR_SPEC.name} counts, which has "
         f"learned the model's scores of {amount(n, 'random products')}"
     )
-    return Rough(own, what + _agreement(own(counts[n:]), y[n:]))
+    return Rough(ranking, what + _agreement(ranking(counts[n:]), y[n:]))
 
 
 def _clipped(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -277,8 +284,8 @@ def _agreement(rough: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -
     best = np.argsort(-score, kind="stable")[:n_best]
     rank = np.empty(len(score), np.int64)
     rank[np.argsort(-rough, kind="stable")] = np.arange(1, len(score) + 1)
-    last = int(np.sort(rank[best])[math.ceil(_FOUND * n_best) - 1])
+    last = int(np.sort(rank[best])[math.ceil(_AMONG * n_best) - 1])
     return (
         f"; on {len(score):,} others it correlates {np.corrcoef(rough, score)[0, 1]:.3f} with them, and "
-        f"{_FOUND * 100:.0f} % of the best {n_best:,} of these are among its best {last:,}"
+        f"{_AMONG * 100:.0f} % of the best {n_best:,} of these are among its best {last:,}"
     )

@@ -1,0 +1,274 @@
+"""What molecules are ranked by: a rule on one target of a model, or on a weighted sum of targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.acquisition import Acquisition
+from daskrf.acquisition.requirement import Requirement, weighed
+from daskrf.errors import InputError, OptionError, printable
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.models.directions import maximizes
+from daskrf.models.models import Model, predictions_of, read_model
+from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
+from daskrf.molecules.filters import Limit, limits_of
+from daskrf.quantities import amount, listed
+from daskrf.screens.choosers import Believing, ByDraws, Chooser, Ranked
+from daskrf.screens.request import ScreenRequest, SuggestRequest
+from daskrf.screens.searches import Candidates, PassingSearch
+from daskrf.screens.shortlist import n_candidates
+
+SIGNS = ("<", "<=", ">", ">=")
+SCORES = ("mean", "std", "std_y", "acquisition")
+"""Columns of the candidates that the table of a batch repeats."""
+
+_MOST_SAMPLES = 100  # of Thompson sampling: each costs additions at every molecule
+_PER_SAMPLE = 8  # candidates of a posterior sample for each of its picks: samples often agree on the best
+_JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
+_JOINT_SOLVED = 1000  # the same, where each takes a solution by conjugate gradients
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many candidates are kept of each posterior sample or direction, and how many of these there are."""
+
+    k: int
+    n_draws: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """A rule that ranks molecules, with the model and the target that it ranks them by.
+
+    Attributes
+    ----------
+    path : Path
+        Of the model.
+    model : Model
+    target : int or WeightedSum
+    rule : Acquisition
+        With the direction, and the best label if it improves on that.
+    measured : Measured or None
+        The labels of the target: read for sums, and once the library is known.
+    requirements : tuple of Requirement
+        What other targets must be; scores are weighted by how probable it is.
+    notes : tuple of str
+        What was assumed.
+    """
+
+    path: PurePath
+    model: Model
+    target: Target
+    rule: Acquisition
+    measured: Measured | None = None
+    requirements: tuple[Requirement, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    columns: ClassVar[tuple[str, ...]] = SCORES
+
+    @classmethod
+    def of(cls, request: ScreenRequest, model: Model | None = None) -> Aim:
+        """Return what a request ranks by; the model is read if it is not given."""
+        if model is None:
+            # Tasks read the model themselves.
+            statistics = request.std == "candidates" or request.rule.needs_sample
+            model = read_model(request.model, statistics=statistics)
+        target = ranked_target(model, request.one_target)
+        up, notes = maximizes(model, target, request.maximize)
+        notes = (*notes, *model.scales_of(names_in(model, target)))
+        measured = None
+        if isinstance(target, WeightedSum):
+            measured = measured_of(model, request.model, target)
+            notes = (*notes, *words_of_sum(model, target, measured))
+        rule = best_of(model, target, measured, replace(request.rule, maximize=up))
+        return cls(path=request.model, model=model, target=target, rule=rule, measured=measured, notes=notes)
+
+    def with_requirements(self, texts: Sequence[str]) -> Self:
+        """Return the aim with what is required of other targets, as `--require` says it."""
+        return replace(self, requirements=tuple(_requirements(texts, self.model, self.target)))
+
+    @property
+    def process(self) -> tuple[Any, int]:
+        """The Gaussian process of the target, and the place of the target in it."""
+        return process_of(self.model.gp, self.target)
+
+    @property
+    def has_surrogate(self) -> bool:
+        """Whether the model can pre-rank a library, as a shortlist needs."""
+        return self.process[0].rough() is not None
+
+    @property
+    def target_name(self) -> str:
+        """The target in words."""
+        return self.model.name_of(self.target)
+
+    @property
+    def direction(self) -> str:
+        """ "maximize" or "minimize"; "each" where every target has its own."""
+        return "maximize" if self.rule.maximize else "minimize"
+
+    # What follows is asked by batches.
+
+    @property
+    def improved(self) -> str | list[str]:
+        """The target for a page, or all that are improved at once."""
+        return self.target_name
+
+    @property
+    def rule_name(self) -> str:
+        """The rule with its settings."""
+        return words_of_rule(self.rule)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What candidates depend on, beside the rule and the target."""
+        return {"require": list(map(str, self.requirements))} if self.requirements else {}
+
+    def stds_of_all(self, std: str) -> bool:
+        """Return whether all molecules get standard deviations: probabilities take them."""
+        return std == "all" or bool(self.requirements)
+
+    def shortlists(self, std: str) -> bool:
+        """Return whether only the best means get the standard deviations that they are ranked by."""
+        return self.rule.needs_std and not self.stds_of_all(std)
+
+    def chooses_one_by_one(self, request: SuggestRequest) -> bool:
+        """Return whether picks depend on those before them."""
+        return request.batch == "believer"
+
+    def depth(self, request: SuggestRequest) -> Depth:
+        """Return how many candidates to look for first."""
+        n, process = request.k, self.process[0]
+        if self.rule.needs_sample:
+            n_draws = min(n, process.most_draws() or _MOST_SAMPLES)
+            return Depth(_PER_SAMPLE * max(2, math.ceil(n / n_draws)), n_draws)
+        if request.batch == "believer":
+            solves = getattr(process, "solver_", "") == "cg"  # one for each candidate
+            return Depth(max(2 * n, min(n_candidates(n), _JOINT_SOLVED if solves else _JOINT)))
+        if self.shortlists(request.std):
+            return Depth(n_candidates(n))
+        return Depth(n * (4 if request.demands.different else 1) + n // 4 + 8)
+
+    def notes_on(self, depth: Depth, request: SuggestRequest) -> tuple[str, ...]:
+        """Return how posterior samples choose."""
+        if not self.rule.needs_sample:
+            return ()
+        n, n_draws = request.k, depth.n_draws
+        each = "one each" if n_draws == n else f"{-(-n // n_draws)} or fewer each"
+        return (f"the picks are the best molecules of {amount(n_draws, 'draws')} from the posterior, {each}",)
+
+    @property
+    def usual(self) -> float:
+        """The score of the mean of the process."""
+        process, place = self.process
+        return self.rule.sign * float(process.mean_[place])
+
+    @property
+    def search(self) -> Callable[..., PassingSearch]:
+        """What makes the search for candidates that pass."""
+        return partial(Candidates, requirements=self.requirements, usual=self.usual)
+
+    def weighed(self, score: npt.NDArray[np.float64], columns: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+        """Return the scores of candidates, weighted by the probability that they meet what is required."""
+        if not self.requirements:
+            return score
+        return weighed(self.rule, score, np.log(columns["meets"]), self.usual)
+
+    @property
+    def columns_of_sum(self) -> list[str]:
+        """The columns on each target of a sum."""
+        if not isinstance(self.target, WeightedSum):
+            return []
+        names = names_in(self.model, self.target)
+        pairs = [(f"{kind}_{name}", f"{kind} of {name}") for name in names for kind in ("mean", "std")]
+        return [other if plain in SCORES else plain for plain, other in pairs]  # "std_y" of a target "y"
+
+    def predicted(self, phi: Any, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
+        """Return means and standard deviations of candidates, of a sum also those of each target."""
+        columns: dict[str, Any] = dict(predictions_of(self.model, self.target, phi, diagonal, std=True))
+        if isinstance(self.target, WeightedSum):
+            each = (predictions_of(self.model, t, phi, diagonal, std=True) for t in self.target.targets)
+            values = [prediction[kind] for prediction in each for kind in ("mean", "std")]
+            columns |= zip(self.columns_of_sum, values, strict=True)
+        return columns
+
+    def more_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return further columns of candidates, from their means."""
+        return {}
+
+    def chooser(self, request: SuggestRequest, n_draws: int) -> Chooser:
+        """Return how the batch is chosen of the candidates."""
+        if self.rule.needs_sample and n_draws > 1:
+            return ByDraws()
+        if request.batch == "believer":
+            usual = self.usual if self.requirements else None
+            return Believing(self.model, self.target, self.rule, usual)
+        return Ranked(self.rule)
+
+    def notes_on_batch(self, table: pa.Table, depth: Depth) -> list[str]:
+        """Return how probably the batch meets what is required."""
+        if not self.requirements:
+            return []
+        return [
+            f"probability of {' and '.join(map(str, self.requirements))}: median "
+            f"{np.median(table['meets'].to_numpy()):.0%} in the batch"
+        ]
+
+
+def _requirements(texts: Sequence[str], model: Model, target: Target) -> Iterator[Requirement]:
+    """Yield what is required of targets other than the one that ranks."""
+    names = listed(model.targets, "'")
+    if texts and len(model.targets) < 2:
+        raise InputError(
+            f"--require asks for other targets than the one that ranks, and {names} is the only one of the "
+            "model; --where asks for properties and columns."
+        )
+    for limit in (limit for text in texts for limit in limits_of_targets(text, model, names)):
+        if not limit.column:
+            raise InputError(
+                f"'{limit.name}' is no target of the model, which has {names}; --where asks for properties "
+                "and columns."
+            )
+        if model.targets.index(limit.name) == target:
+            raise InputError(f"'{limit.name}' is the target that ranks, and cannot be required as well.")
+        if limit.sign not in SIGNS:
+            raise OptionError(f"A target is required to be above or below a number, not {limit}.")
+        yield Requirement(model.targets.index(limit.name), limit.name, limit.sign[0] == ">", limit.number)
+
+
+def limits_of_targets(text: str, model: Model, names: str) -> tuple[Limit, ...]:
+    """Return the comparisons in a text; `names` are the targets that a message lists."""
+    with suppress(OptionError):
+        comparisons = limits_of(text, model.targets)
+        limits = tuple(limit for limit in comparisons if isinstance(limit, Limit))
+        if limits == comparisons:
+            return limits
+    raise OptionError(
+        f"{printable(text)!r} cannot be read; write a target of the model ({names}), a sign and a number, "
+        f"such as '{model.targets[-1]} < 5', joined by 'and'."
+    )
+
+
+def words_of_rule(rule: Acquisition) -> str:
+    """Return a rule with its settings.
+
+    Examples
+    --------
+    >>> from daskrf.acquisition import acquisition_for
+    >>> words_of_rule(acquisition_for("ucb", kappa=0.5)), words_of_rule(acquisition_for("greedy"))
+    ('ucb (kappa 0.5)', 'greedy')
+    """
+    state = {name: value for name, value in rule.state().items() if name not in ("rule", "maximize")}
+    settings = ", ".join(f"{name} {value:g}" for name, value in state.items() if value is not None)
+    return f"{rule.name} ({settings})" if settings else rule.name

@@ -1,0 +1,396 @@
+"""The job of found: how much of the best of a library has been measured, by posterior samples."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from daskrf import seeds
+from daskrf.errors import InputError, printable
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.posterior import normal_of
+from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.processes.weightedsum import WeightedSum
+from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
+from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.pieces import Pieces
+from daskrf.models.models import Model
+from daskrf.models.modelsource import source_for
+from daskrf.models.rounds import rounds_of
+from daskrf.models.targets import Measured, measured_of
+from daskrf.molecules.structures import Level, canonical_smiles
+from daskrf.quantities import amount
+from daskrf.screens.aim import Aim
+from daskrf.screens.draws import drawn_function
+from daskrf.screens.exclusions import Exclusions, labelled_exclusions
+from daskrf.screens.labelledshare import Ratio, labelled_share
+from daskrf.screens.libraryranking import LibraryRanking, is_library_of, ranking_spec
+from daskrf.screens.passing import Passing
+from daskrf.screens.request import ScreenRequest
+from daskrf.screens.searches import Candidates, PassingHits
+from daskrf.sources.inputs import inputs_of
+from daskrf.sources.sources import Block
+from daskrf.tables import file_words
+
+_INTERVAL = (0.025, 0.975)
+_MANY_BETTER = 0.1  # times k: molecules better than the best label
+_PER_HIT = math.ceil(1 / LEAST_RATIO)  # times k values of each sample, as each may count for less than one
+_GRID = 256  # values at which it is known how many are better than the model expects
+_WIDE = 0.4  # an interval that needs a reason
+
+
+class Population(ABC):
+    """The molecules among which the best are counted: a library, or a space.
+
+    Attributes
+    ----------
+    ranking : LibraryRanking
+        Samples the values of the molecules without labels.
+    measured : Measured
+        The labels that count.
+    notes : tuple of str
+        What was assumed.
+    """
+
+    ranking: LibraryRanking
+    measured: Measured
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def open(self, run: Run, job: FoundJob) -> None:
+        """Open the library, or cut the space."""
+
+    @abstractmethod
+    def need(self) -> Need:
+        """Return what the search takes."""
+
+    @abstractmethod
+    def pieces(self, run: Run, job: FoundJob) -> Sequence[Pieces]:
+        """Return the pieces of the search."""
+
+    def sample(self, run: Run, job: FoundJob) -> PassingHits:
+        """Return the best values of each sample, once all pieces are made."""
+        values: PassingHits = self.ranking.tree.result()
+        return values
+
+    @abstractmethod
+    def n_molecules(self, values: PassingHits) -> int:
+        """Return the number of molecules."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[str, ...]:
+        """How files were read."""
+
+    def beyond(self, draw: int) -> Callable[[float], float]:
+        """Return a function that says how many molecules that were not sampled are better than a value."""
+        return lambda value: 0.0
+
+    def notes_on_sampling(self, k: int, below: float) -> list[str]:
+        """Return notes on what was not sampled, an expected share of the best k."""
+        return []
+
+
+@dataclass
+class LibraryPopulation(Population):
+    """The molecules of a library."""
+
+    ranking: LibraryRanking = field(init=False)
+    measured: Measured = field(init=False)
+    notes: tuple[str, ...] = ()
+
+    def open(self, run: Run, job: FoundJob) -> None:
+        aim = job.aim
+        features = source_for(run, aim.model, job.request.input)
+        job.check_k(sum(features.partition_rows))
+        by_rows = is_library_of(aim.model, features)
+        self.measured = measured_of(aim.model, aim.path, aim.target, features)
+        labelled = labelled_of(run, self.measured, job.exclude_by, by_rows=by_rows)
+        self.notes = labelled.notes
+        passing = Passing(features, excluded=labelled.molecules)
+        self.ranking = job.sampling(passing, job.n_kept, exclude_labelled=by_rows)
+
+    def need(self) -> Need:
+        return self.ranking.need()
+
+    def pieces(self, run: Run, job: FoundJob) -> list[Pieces]:
+        spec = job.spec_of(self.ranking)
+        run.agree(spec)
+        return [self.ranking.plan(run, spec)]
+
+    def n_molecules(self, values: PassingHits) -> int:
+        return values.n_scored
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return inputs_of(self.ranking.features)
+
+
+def labelled_of(run: Run, measured: Measured, level: Level, *, by_rows: bool) -> Exclusions:
+    """Return the labelled molecules, which are not sampled again.
+
+    Raises
+    ------
+    InputError
+        If they are not known.
+    """
+    labelled = labelled_exclusions(run, measured, level, by_rows=by_rows)
+    if not labelled.molecules:
+        raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
+    return labelled
+
+
+@dataclass
+class FoundJob(Job[Any]):
+    """The job of `found`: posterior samples of a population, and the share of their best with labels.
+
+    Attributes
+    ----------
+    request : ScreenRequest
+        `output` is the model, which is locked: nobody may add labels meanwhile.
+    n_asked : int
+        How many samples to draw; the model may have fewer.
+    exclude_by : {"structure", "parent", "tautomer", "skeleton"}
+        What counts as a labelled molecule.
+    population : Population
+    made : callable
+        Makes the report.
+    """
+
+    request: ScreenRequest
+    n_asked: int
+    exclude_by: Level
+    population: Population
+    made: Callable[..., Any]
+    output: PurePath = field(init=False)
+    aim: Aim = field(init=False)
+
+    name = "found"
+
+    def __post_init__(self) -> None:
+        self.output = self.request.output
+
+    @property
+    def k(self) -> int:
+        """How many molecules count as the best."""
+        return self.request.k
+
+    @property
+    def n_draws(self) -> int:
+        """How many samples are drawn."""
+        return min(self.n_asked, self.aim.process[0].most_draws() or self.n_asked)
+
+    @property
+    def n_kept(self) -> int:
+        """How many values of each sample are kept."""
+        return _PER_HIT * self.k
+
+    def plan(self, run: Run) -> None:
+        """Read the model, and leave out what has labels."""
+        self.aim = Aim.of(self.request)
+        self.population.open(run, self)
+
+    def check_k(self, n: int) -> None:
+        """Refuse to count the best of a library that are all of it."""
+        if self.k >= n:
+            raise InputError(
+                f"The library has {amount(n, 'molecules')}, so that the best {self.k:,} are all of them; "
+                "give a smaller -k (k)."
+            )
+
+    def sampling(self, passing: Passing, n_kept: int, *, exclude_labelled: bool = False) -> LibraryRanking:
+        """Return what samples the values of a library."""
+        process, place = self.aim.process
+        noise = math.sqrt(float(process.noise_variance_[place]))
+        return LibraryRanking(
+            aim=self.aim,
+            features=passing.source,
+            k=n_kept,
+            n_wanted=self.k,
+            std=self.request.std,
+            seed=self.request.seed,
+            exclude_labelled=exclude_labelled,
+            passing=passing,
+            shortlist=1.0,  # a surrogate does not know the samples
+            n_draws=self.n_draws,
+            name=self.name,
+            search=partial(SampledValues, noise=noise),
+        )
+
+    def spec_of(self, ranking: LibraryRanking) -> dict[str, Any]:
+        """Return what the sampled values depend on."""
+        assert ranking.passing is not None
+        spec = ranking_spec(
+            self.aim,
+            self.request,
+            k=self.k,
+            n_kept=ranking.n_kept,
+            shortlist=ranking.shortlist,
+            exclude_labelled=ranking.exclude_labelled,
+        )
+        library = {"library": ranking.features.spec_hash, "filters": ranking.passing.state}
+        return {**spec, **library, "draws": ranking.n_draws, "cut": ranking.shortlist}
+
+    def need(self) -> Need:
+        return self.population.need()
+
+    def pieces(self, run: Run) -> Sequence[Pieces]:
+        return self.population.pieces(run, self)
+
+    def finish(self, run: Run, made: int) -> Any:
+        """Count."""
+        population, sign = self.population, self.aim.rule.sign
+        values = population.sample(run, self)
+        features = population.ranking.features
+        self.check_k(population.n_molecules(values))
+        labels = sign * _values(population.measured)
+        tails = self._tails()
+        ratios = self._ratios(tails, np.concatenate([labels, *(top.score for top in values.tops)]))
+        counted = [
+            labelled_share(labels, top.score, self.k, population.beyond(d), ratios[d])
+            for d, top in enumerate(values.tops)
+        ]
+        shares, below, at = zip(*counted, strict=True)
+        low, high = np.quantile(shares, _INTERVAL)
+        best = float(labels.max())
+        better = [
+            int((top.score > best).sum()) + population.beyond(d)(best) for d, top in enumerate(values.tops)
+        ]
+        notes = (
+            *self.aim.notes,
+            *population.notes,
+            *_note_on_rejects(population.ranking),
+            *features.note_on_groups(),
+            *population.notes_on_sampling(self.k, float(np.mean(below))),
+            _words_of_tails(tails, float(np.median(at)), high - low, sign),
+            *_doubts(float(np.mean(better)), self.k),
+        )
+        return self.made(
+            k=self.k,
+            n_labelled=len(labels),
+            rows=population.n_molecules(values),
+            share=float(np.mean(shares)),
+            low=float(low),
+            high=float(high),
+            draws=tuple(shares),
+            target=self.aim.target_name,
+            direction=self.aim.direction,
+            seconds=run.seconds,
+            notes=tuple(dict.fromkeys(notes)),
+            inputs=population.inputs,
+        )
+
+    def _tails(self) -> TailCounts:
+        """Return labels that were predicted without being known; none if the process cannot tell."""
+        aim, nothing = self.aim, np.empty(0)
+        process, _ = aim.process
+        if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
+            return TailCounts(nothing, nothing, nothing, nothing, 0)
+        ends = np.cumsum([0, *(int(each["labels"]) for each in rounds_of(aim.model))])
+        (y,) = aim.model.arrays("labels")
+        assert not isinstance(aim.target, WeightedSum)
+        there = np.isfinite(y[:, aim.target])
+        first, *batches = [int(there[a:b].sum()) for a, b in itertools.pairwise(ends.tolist())]
+        if first + sum(batches) != process.n_rows_:
+            return TailCounts(nothing, nothing, nothing, nothing, 0)
+        return tail_counts(process, first, [n for n in batches if n], aim.rule.sign)
+
+    def _ratios(self, tails: TailCounts, values: npt.NDArray[np.float64]) -> list[Ratio]:
+        """Return what each molecule of each sample counts for, as functions of its value."""
+        grid = np.linspace(values.min(), values.max(), _GRID)
+        deviates = _normal_quantiles(self.n_draws, "found/discrepancy")
+        quantiles = ndtr(_normal_quantiles(self.n_draws, "found/ratio"))
+        ratios = (tails.ratio(grid, q, deviate) for q, deviate in zip(quantiles, deviates, strict=True))
+        return [_interpolated(grid, ratio) for ratio in ratios]
+
+
+def _note_on_rejects(ranking: LibraryRanking) -> tuple[str, ...]:
+    """Count the rows of files that are no molecules, with an example; a store has counted its own."""
+    n, first = 0, None
+    for rejects in ranking.rejects():
+        n += rejects.num_rows
+        first = rejects.slice(0, 1).to_pylist()[0] if first is None and rejects.num_rows else first
+    if first is None:
+        return ()
+    where = f"line {first['line']} of {file_words(first['source'])}: {printable(first['reason'], 80)}"
+    return (f"rejected: {amount(n, 'rows')}, which cannot be among the best ({where})",)
+
+
+def _values(measured: Measured) -> npt.NDArray[np.float64]:
+    """Return the label of each molecule; the mean where one has several."""
+    y = measured.values[np.isfinite(measured.values)]
+    if len(y) != len(measured.known):
+        return y
+    _, index = np.unique(canonical_smiles(measured.known), return_inverse=True)
+    return np.bincount(index, y) / np.bincount(index)
+
+
+def _doubts(better: float, k: int) -> list[str]:
+    """Return what speaks against the samples, if many of their molecules beat the best label."""
+    if better <= _MANY_BETTER * k:
+        return []
+    return [
+        f"in a draw, {better:,.0f} molecules without labels are better than the best label; if batches find "
+        "hardly any, the target has an end that the model does not know, and the estimate is too low"
+    ]
+
+
+def _words_of_tails(tails: TailCounts, at: float, width: float, sign: float) -> str:
+    """Return what is known of how many molecules are better than the last of the best k."""
+    wide = "; the interval is wide for that reason" if width > _WIDE else ""
+    if not len(tails.y):
+        return (
+            "nothing shows how right the model is about its best molecules, as it cannot leave out its "
+            f"labels: their number is taken to be uncertain{wide}"
+        )
+    seen, expected = int((tails.y >= at).sum()), float(ndtr((tails.mean - at) / tails.std).sum())
+    low, high = (float(tails.ratio([at], quantile, 0.0)[0]) for quantile in _INTERVAL)
+    which = "the first labels, left out one by one"
+    if tails.n_batches:
+        many = f"each of {tails.n_batches:,} batches" if tails.n_batches > 1 else "the batch"
+        which += f", and {many}, predicted from what was before it"
+    return (
+        f"{amount(seen, 'labels')} are as good as the last of the best ({sign * at:.4g}), where "
+        f"{expected:.1f} were expected ({which}): so other molecules are taken to be {low:.1f} to {high:.1f} "
+        f"times as many as the model says, and more doubtful where they are unlike these{wide}"
+    )
+
+
+def _interpolated(grid: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> Ratio:
+    """Return a function that is known on a grid."""
+    return lambda at: np.interp(at, grid, values)
+
+
+def _normal_quantiles(n: int, name: str) -> npt.NDArray[np.float64]:
+    """Return the quantiles of a standard normal distribution for n samples, in an order without meaning."""
+    order = np.argsort(seeds.words(0, name, n), kind="stable")
+    return np.asarray(ndtri((order + 0.5) / n))
+
+
+@dataclass(frozen=True)
+class SampledValues(Candidates):
+    """Samples new measurements of all rows: posterior samples, and noise that depends on row and sample."""
+
+    noise: float = 0.0
+
+    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        process, place = process_of(model.gp, self.target)
+        normal = np.empty((len(block.rows), self.n_draws))
+        for draw in range(self.n_draws):
+            normal[:, draw] = normal_of(seeds.words_at(self.seed, f"found/noise/{draw}", block.rows))
+        if not (isinstance(process, FeatureSpaceGP) and process.draws_take_rows):
+            return super().scores(model, block)[0].reshape(normal.shape) + self.noise * normal, {}
+        drawn = drawn_function(self.draw or "", self.model, self.model_hash, self.target, self.seed)
+        options = {"diagonal": block.diagonal, "rows": block.fingerprints}
+        return self.rule(process.values_of_draws(drawn, block.phi, normal, place, **options), None), {}

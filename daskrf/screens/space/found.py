@@ -1,0 +1,198 @@
+"""The products of a space among which the best are counted: random ones stand for those not sampled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from daskrf import seeds
+from daskrf.acquisition import acquisition_for
+from daskrf.errors import InputError
+from daskrf.jobs.job import Need, Run
+from daskrf.jobs.pieces import Pieces
+from daskrf.models.targets import Measured, measured_of
+from daskrf.molecules.structures import KnownStructures
+from daskrf.quantities import amount
+from daskrf.screens.aim import Aim
+from daskrf.screens.found import FoundJob, Population, labelled_of
+from daskrf.screens.libraryranking import LibraryRanking
+from daskrf.screens.passing import Passing
+from daskrf.screens.request import ScreenRequest
+from daskrf.screens.searches import PassingHits
+from daskrf.screens.space.bestproducts import listed_products
+from daskrf.screens.space.hits import Candidates as Products
+from daskrf.screens.space.productranking import (
+    BELOW,
+    DEEPEST,
+    MORE,
+    ProductRanking,
+    first_shortlist,
+)
+from daskrf.screens.space.surrogate import ranks_itself
+from daskrf.spaces.families import decoded
+from daskrf.spaces.limits import lies_within
+from daskrf.spaces.sampling import inside, random_numbers
+
+_ANYWHERE = 20_000  # random products of a space, for those that are ranked too low to be kept
+_BY_TAILS = 0.5  # of the best k, above which an estimate by tails of distributions is a rough one
+
+
+@dataclass
+class SpacePopulation(Population):
+    """The products of a space.
+
+    The best products by the surrogate, or by the mean, are sampled as those of a library. Of what is below
+    them, random products tell how many are better than a value: each by its own mean and standard deviation,
+    for as many products as it stands for.
+
+    Attributes
+    ----------
+    below : ScreenRequest
+        What the space is asked for, from `screen_below`: by ucb, so that products with large standard
+        deviations are sampled, too.
+    source : Path
+        The space.
+    products : ProductRanking
+        Finds the best products.
+    unsampled : Unsampled
+        Those that were not sampled.
+    """
+
+    below: ScreenRequest
+    source: PurePath
+    products: ProductRanking = field(init=False)
+    ranking: LibraryRanking = field(init=False)
+    measured: Measured = field(init=False)
+    unsampled: Unsampled = field(init=False)
+    notes: tuple[str, ...] = ()
+    n_sampled: int = 0
+
+    def open(self, run: Run, job: FoundJob) -> None:
+        """Cut the space."""
+        aim, below = job.aim, self.below
+        k = below.k
+        if ranks_itself(aim.model, aim.target):
+            below = replace(below, rule=acquisition_for("greedy"))
+            k = DEEPEST * first_shortlist(None, k) // MORE
+        products = ProductRanking(below, self.source, Aim.of(below, aim.model), k)
+        measured = measured_of(aim.model, aim.path, aim.target)
+        labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
+        self.measured, limited = _within(measured, products)
+        structures = (each.structures for each in labelled.molecules)
+        products.prepare(run, KnownStructures.union(structures, job.exclude_by))
+        self.products = products
+        self.notes = (*labelled.notes, *limited, *products.aim.notes)
+
+    def need(self) -> Need:
+        """What the screen takes; `sample` checks what the samples do."""
+        return self.products.need()
+
+    def pieces(self, run: Run, job: FoundJob) -> Sequence[Pieces]:
+        """Those of the screen."""
+        return self.products.pieces(run)
+
+    def n_molecules(self, values: PassingHits) -> int:
+        """All products."""
+        return self.products.n_distinct
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """A space is not a file of molecules."""
+        return ()
+
+    def sample(self, run: Run, job: FoundJob) -> PassingHits:
+        """List the best products, look below them, and sample their values."""
+        products = self.products
+        row, whole = products.ranked(run)
+        first = row[: products.first]
+        scores = products.predicted(run, decoded(products.cut, first.tolist()), std=True)
+        best = Products.of(products.cut, first, scores.alike(), None, products.excluded)
+        self.n_sampled = len(best)
+        self.unsampled = self._look_below(run, row, 1 - best.repeats / max(1, len(first)), whole=whole)
+        self.notes = (*self.notes, *products.notes)
+        table = best.table(None).select(["id", "smiles"])
+        features = listed_products(run, job.aim.model, table, "found")
+        self.ranking = job.sampling(Passing(features), max(1, self.n_sampled))
+        run.check(self.ranking.need())
+        values: PassingHits = self.ranking.run(run, job.spec_of(self.ranking))
+        return values
+
+    def _look_below(self, run: Run, row: npt.NDArray[np.int64], distinct: float, *, whole: bool) -> Unsampled:
+        """Return random products of each range of places below those sampled, and of those not kept."""
+        products, start = self.products, self.products.first
+        numbers, weights = [np.empty(0, np.int64)], [np.empty(0)]
+        while start < len(row):
+            stop = min(len(row), 2 * start)
+            chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
+            numbers.append(row[chosen])
+            weights.append(np.full(len(chosen), (stop - start) / len(chosen)))
+            start = stop
+        if not whole:
+            some = random_numbers(products.n_products, _ANYWHERE, 0, "found/anywhere")
+            numbers.append(some[~np.isin(some, row) & inside(products.cut, some, products.limits)])
+            weights.append(np.full(len(numbers[-1]), products.n_products / len(some)))
+        number, weight = np.concatenate(numbers), np.concatenate(weights)
+        scores = products.predicted(run, decoded(products.cut, number.tolist()), std=True)
+        free = products.excluded.free(scores.smiles)
+        if not free.any():
+            return Unsampled()
+        sign, columns = products.aim.rule.sign, scores.columns
+        return Unsampled(sign * columns["mean"][free], columns["std_y"][free], distinct * weight[free])
+
+    def beyond(self, draw: int) -> Callable[[float], float]:
+        return self.unsampled.better(draw)
+
+    def notes_on_sampling(self, k: int, below: float) -> list[str]:
+        products = self.products
+        by = "means" if products.ranks_itself else f"{products.aim.rule.name} in a rough ranking"
+        sampled = f"drawn were the best {amount(self.n_sampled, 'molecules')} without labels by {by}"
+        if not len(self.unsampled.mean):
+            return [f"{sampled}, which are all"]
+        rough = "; that is much, so that the estimate is a rough one" if below > _BY_TAILS else ""
+        return [
+            f"{sampled}; {len(self.unsampled.mean):,} random ones stand for all others, and count by their "
+            "own means and standard deviations, as normally distributed: an expected "
+            f"{below:.0%} of the best {k:,}{rough}"
+        ]
+
+
+def _within(measured: Measured, products: ProductRanking) -> tuple[Measured, tuple[str, ...]]:
+    """Return the labels of molecules that lie within the limits, and a note on how many these are."""
+    limits = products.limits
+    if not limits:
+        return measured, ()
+    outside = [not lies_within(text, limits) for text in measured.smiles]
+    values = measured.values.copy()
+    values[: len(outside)][np.array(outside, bool)] = math.nan
+    n = int(np.isfinite(values).sum())
+    if not n:
+        raise InputError("No labelled molecule lies within the limits, so that nothing has been found.")
+    n_labels = int(np.isfinite(measured.values).sum())
+    note = f"{n:,} of {amount(n_labels, 'labels')} lie within the limits, and count"
+    return replace(measured, values=values), (note,)
+
+
+@dataclass(frozen=True)
+class Unsampled:
+    """Random products, and for how many each stands; larger is better."""
+
+    mean: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    std: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    weight: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def better(self, draw: int) -> Callable[[float], float]:
+        """Return a function that says how many products are better than a value.
+
+        Weights are multiplied by exponential random numbers, as those of a Bayesian bootstrap (Rubin 1981),
+        for what others would have been drawn.
+        """
+        words = seeds.words(0, f"found/below/{draw}", len(self.mean))
+        uniform = (words >> np.uint64(11)) * 2.0**-53
+        weight = -self.weight * np.log1p(-uniform)
+        return lambda value: float(weight @ ndtr((self.mean - value) / self.std))

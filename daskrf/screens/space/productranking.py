@@ -1,0 +1,612 @@
+"""All products of a space ranked by a model, or by a surrogate first: they are never listed."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.acquisition import Acquisition, acquisition_for
+from daskrf.errors import InputError, OptionError
+from daskrf.files.backend import absolute
+from daskrf.gp.sums.shapes import SumsShape
+from daskrf.jobs.job import Need, Run
+from daskrf.jobs.memory import Making, MemoryNeed, need_of_products
+from daskrf.jobs.pieces import Done, Pieces, group_by_rows
+from daskrf.jobs.tree import Root, Tree
+from daskrf.models.models import Model, feature_map_of, need_of_model
+from daskrf.models.toolkits import check_toolkit
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.structures import KnownStructures
+from daskrf.quantities import amount
+from daskrf.screening import TopK
+from daskrf.screens.aim import Aim
+from daskrf.screens.draws import leave_draws
+from daskrf.screens.request import ScreenRequest
+from daskrf.screens.shortlist import n_candidates
+from daskrf.screens.space.cutspaces import cut_once, families_once, left_out, no_products, without_differing
+from daskrf.screens.space.hits import Candidates
+from daskrf.screens.space.missed import Missed
+from daskrf.screens.space.productpool import Pool
+from daskrf.screens.space.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
+from daskrf.screens.space.search import SpacePieces, SpaceSearch
+from daskrf.screens.space.surrogate import (
+    COMPONENTS,
+    LINEAR_SPEC,
+    ROUGH_SPEC,
+    SAMPLE,
+    Ranking,
+    in_metric,
+    learned,
+    ranks_itself,
+)
+from daskrf.sources.mapreference import MapReference
+from daskrf.spaces import CutSpace, Space, read_space
+from daskrf.spaces.families import Family, Product, decoded
+from daskrf.spaces.limits import SUMS, Range, ranges_of
+from daskrf.spaces.ranking import pieces_of
+from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
+from daskrf.spaces.sumranking import Linear, pieces_of_sums
+from daskrf.storage.model import made_once
+from daskrf.storage.stores.store import hash_of
+
+PIECES = "blocks of products"
+MORE = 4  # times k products are kept, since some are the same molecule
+_GROWTH = 4  # if too few, so many times as many
+_TRIES = 4
+_TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
+_CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
+_VERSION = 2  # of the tables of a space, and of the pieces that it is searched in
+_ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
+LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
+_MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it takes minutes, not hours
+_RECALL = 0.95  # of the best k, up to which a shortlist grows
+DEEPEST = 16  # times the shortlist are kept, to look below it
+_MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
+SIEVED = 100  # times the shortlist are kept by a linear function, for a better ranking
+_MOST_SIEVED = 2_000_000
+_AT_ONCE = 2**17  # of them are ranked at a time
+BELOW = 1000  # random products of each range of places below the shortlist
+
+
+@dataclass
+class ProductRanking:
+    """Ranks all products of a space by a model, or by a surrogate and the best of these by the model.
+
+    Attributes
+    ----------
+    request : ScreenRequest
+        What is asked of the space.
+    source : Path
+        The space.
+    aim : Aim
+    k : int
+        How many products to find.
+    n_draws : int
+        How many posterior samples are maximized, if the rule takes samples and the model ranks all products
+        itself.
+    limits : tuple of Range
+        What products must lie in.
+    shortlist : int or None
+        How many products a model ranks that cannot rank all.
+    excluded : KnownStructures
+        Molecules that are no hits.
+    ranks_itself : bool
+        Whether the model ranks all products.
+    """
+
+    request: ScreenRequest
+    source: PurePath
+    aim: Aim
+    k: int
+    n_draws: int = 1
+    limits: tuple[Range, ...] = field(init=False)
+    shortlist: int | None = field(init=False)
+    excluded: KnownStructures = field(default_factory=lambda: KnownStructures([]))
+    space: Space = field(init=False)
+    cut: CutSpace = field(init=False)
+    families: list[Family] = field(init=False)
+    notes: tuple[str, ...] = ()
+    ranks_itself: bool = field(init=False)
+    ranking: Ranking | Linear = field(init=False)
+    finer: Ranking = field(init=False)
+    tree: Tree = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the options, and read the space."""
+        check_toolkit(self.model)
+        self.limits = ranges_of(self.request.products.within)
+        self.shortlist = shortlist_of_space(self.request)
+        self.ranks_itself = ranks_itself(self.model, self.aim.target) is not None
+        self._check_options()
+        self.space = read_space(self.source)
+
+    @property
+    def model(self) -> Model:
+        """The model that ranks."""
+        return self.aim.model
+
+    @property
+    def rough(self) -> str | None:
+        """What ranks all products if the model cannot: "fourier", "linear", or None."""
+        return self.request.products.rough
+
+    @property
+    def components(self) -> int | None:
+        """Number of features of the surrogate, if it was given."""
+        return self.request.products.rough_components
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that products have."""
+        slots = [
+            len(self.space.slots_of(r)) for r, each in enumerate(self.space.reactions) if not each.refusal
+        ]
+        return ("reaction", *(f"block_{slot}" for slot in range(max(slots, default=0))))
+
+    def _check_options(self) -> None:
+        """Refuse options that a model which ranks all products has no use for, and a short shortlist."""
+        options = {
+            "--shortlist": self.shortlist,
+            "--rough": self.rough,
+            "--rough-components": self.components,
+        }
+        if self.rough == "linear" and self.components is not None:
+            raise OptionError("A linear ranking has no Fourier features; leave out --rough-components.")
+        for name, value in options.items():
+            if self.ranks_itself and value is not None:
+                raise OptionError(
+                    f"This model ranks all products of a space itself, without a shortlist; leave out {name}."
+                )
+        if self.shortlist is not None and self.shortlist < self.k:
+            raise OptionError(
+                f"A shortlist of {self.shortlist:,} products cannot hold {self.k:,} hits; take a longer one, "
+                "or leave out --shortlist."
+            )
+
+    def widen(self, k: int) -> None:
+        """Look for k products from now on."""
+        self.k = k
+
+    def prepare(self, run: Run, excluded: KnownStructures | None = None) -> None:
+        """Cut the space, and leave out reactions whose products do not compose; `excluded` are no hits."""
+        if excluded is not None:
+            self.excluded = excluded
+        of_model = ranks_itself(self.model, self.aim.target)
+        spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
+        key, refused = self._key(spec), list[str]()
+        whole = cut_once(self.space, spec, run.work, key, run.progress)
+
+        def check(cut: CutSpace) -> CutSpace:
+            composing, differing = without_differing(cut, run.progress)
+            refused.extend(differing)
+            return composing
+
+        self.cut, self.families = families_once(whole, run.work, key, check)
+        if not self.families:
+            raise no_products(self.space, refused)
+        self.notes = (*self.notes, *left_out(self.cut))
+
+    def _key(self, spec: FingerprintSpec) -> str:
+        """Return the hash of what the tables of the space depend on."""
+        return hash_of({"space": self.space.digest, "fingerprint": spec.state(), "version": _VERSION})
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the hits depend on, as shards must agree on it."""
+        request = self.request
+        within = " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
+        surrogate = {
+            "shortlist": self.shortlist,
+            "rough": self.rough,
+            "rough_components": self.components,
+        }
+        return {
+            "model": self.model.metadata["spec_hash"],
+            "acquisition": self.aim.rule.state(),
+            "k": self.k,
+            "std": request.std,
+            **({"candidates": self.n_kept} if self.ranks_itself and self.aim.rule.needs_std else {}),
+            "target": self.aim.target_name,
+            "seed": request.seed if self.aim.rule.needs_sample else None,
+            "within": within or None,
+            "per_block": request.products.per_block,
+            "exclude_labelled": request.exclude_labelled,
+            **({"exclude_by": request.exclude_by} if request.exclude_labelled else {}),
+            **({"draws": self.n_draws} if self.n_draws > 1 else {}),
+            **({} if self.ranks_itself else surrogate),
+            "library": self.space.digest,
+        }
+
+    def need(self) -> Need:
+        """Return what the search takes, or the scoring of products."""
+        size = self.n_components * self.n_draws
+        pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
+        rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
+        tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
+        tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
+        search = need_of_products(
+            rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws
+        )
+        scoring = self._need_of_scores()
+        return Need(search if search.total > scoring.total else scoring)
+
+    def _need_of_scores(self) -> MemoryNeed:
+        """Return the need of a task that scores products; see `daskrf.screens.space.productscores`."""
+        feature_map = feature_map_of(self.model)
+        spec = FingerprintSpec.from_state(self.model.metadata["fingerprint"])
+        making = Making(1, MOST_ROWS, one_bit=True, usual=spec.nonzeros)
+        if feature_map is not None:
+            shape, tables = SumsShape.of(feature_map), feature_map.table_bytes(spec.n_columns)
+            one_bit, n_components = self.model.gp.one_bit_, feature_map.n_components
+            making = Making(n_components, MOST_ROWS, one_bit, shape, tables=tables, usual=spec.nonzeros)
+        std = self.aim.rule.needs_std or self.request.std != "none"
+        return making.need(lambda making: need_of_model(self.model, making, 0, std=std))
+
+    @property
+    def linear(self) -> bool:
+        """Whether a linear function of counts ranks all products, because there are so many."""
+        if self.ranks_itself or self.rough is not None or self.components is not None:
+            return not self.ranks_itself and self.rough == "linear"
+        slots = (self.space.slots_of(r) for r in range(len(self.space.reactions)))
+        return sum(math.prod(map(len, each)) for each in slots) > _MOST_FOURIER
+
+    @property
+    def n_components(self) -> int:
+        """Number of features of the process that ranks all products."""
+        if self.ranks_itself:
+            return int(feature_map_of(self.model).n_components)
+        return self.components or COMPONENTS
+
+    @property
+    def first(self) -> int:
+        """How many products the model ranks at first, where it cannot rank all."""
+        return first_shortlist(self.shortlist, self.k)
+
+    @property
+    def n_kept(self) -> int:
+        """How many products are kept until all have been ranked."""
+        if self.ranks_itself:
+            n = n_candidates(self.k)
+            return (n if self.aim.rule.needs_std else MORE * self.k) + min(len(self.excluded), n)
+        if self.linear:
+            return max(2 * self.first, min(SIEVED * self.first, _MOST_SIEVED))
+        return self.n_ranked
+
+    @property
+    def n_ranked(self) -> int:
+        """How many products below the shortlist are looked at, and the shortlist."""
+        return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
+
+    @property
+    def n_products(self) -> int:
+        """Number of products, each way to make one."""
+        return sum(self.cut.sizes)
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of products; those of equal synthons are one."""
+        return sum(family.size for family in self.families)
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """Return the pieces of the search."""
+        run.agree(self.spec)
+        if self.ranks_itself:
+            seed = self.request.seed if self.aim.rule.needs_sample else None
+            self.ranking = Ranking.of_model(
+                self.model, self.aim.target, self.aim.rule.sign, seed, self.n_draws
+            )
+        elif self.n_products <= self.first:
+            return [Done(1, PIECES)]
+        else:
+            self._learn(run)
+        self.tree = self._tree(run, self.n_kept)
+        return [self.tree]
+
+    def _learn(self, run: Run) -> None:
+        """Have a Fourier process learn the model's scores of random products."""
+        numbers = random_numbers(
+            self.n_products, SAMPLE, 0, "space/learn", lambda n: inside(self.cut, n, self.limits)
+        )
+        if not len(numbers):
+            raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
+        products = decoded(self.cut, numbers.tolist())
+        scores = self.predicted(run, products)
+        counts = counts_of(self.cut, products)
+        spec = {**self.spec, "k": None}  # more hits take no other ranking
+        key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
+        n_components = None if self.linear else self.n_components
+        score = scores.columns["score"]
+        metric = in_metric(self.model, self.aim.target)
+        rough = learned(run, counts, score, n_components, key, metric=metric)
+        self.ranking = rough.ranking
+        self.notes = (*self.notes, rough.words)
+        run.progress.note(rough.words)
+        if self.linear:
+            finer_key = hash_of([key, COMPONENTS])
+            finer = learned(run, counts, score, COMPONENTS, finer_key, LINEAR_SPEC, metric=metric)
+            assert isinstance(finer.ranking, Ranking)
+            self.finer = finer.ranking
+            self.notes = (*self.notes, finer.words)
+            run.progress.note(finer.words)
+
+    def predicted(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
+        """Return what the model says of products; with `std`, means and deviations whatever the rule."""
+        rule: Acquisition = (
+            acquisition_for("greedy", maximize=self.aim.rule.maximize) if std else self.aim.rule
+        )
+        draw = None
+        if rule.needs_sample:
+            draw = leave_draws(self.model, self.aim.target, self.request.seed, run.work, 1)
+        scores = ProductScores(
+            model=absolute(self.aim.path),
+            model_hash=self.model.metadata["spec_hash"],
+            rule=rule,
+            target=self.aim.target,
+            seed=self.request.seed,
+            draw=draw,
+            std=std or rule.needs_std,
+        )
+        return scored(run, scores, self.model, product_texts(self.cut, products))
+
+    def _tree(self, run: Run, n_kept: int) -> Tree:
+        """Return the search for the best `n_kept` products."""
+        tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
+        key, folder = hash_of([self.spec, n_kept, _VERSION]), run.work / f"partials-{n_kept}"
+        if isinstance(self.ranking, Linear):
+            by_sums = SpaceSearch(tables, self._leave_weights(run), None, n_kept, self.limits)
+            pieces = pieces_of_sums(self.families)
+            sizes = [piece.size for piece in pieces]
+            root = Root(by_sums, SpacePieces(tables, None).of, folder, key)
+            return Tree([root], [(i,) for i in range(len(pieces))], sizes, PIECES)
+        feature_map = self.ranking.feature_map
+        reference = MapReference.of(feature_map.state()).carried(run.work)
+        n, size = self.n_draws, feature_map.n_components * self.n_draws
+        search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits, n)
+        pieces = pieces_of(self.families, size)
+        most = max(piece.size for piece in pieces)
+        groups = group_by_rows([(i, piece.size) for i, piece in enumerate(pieces)], most)
+        sizes = [sum(pieces[i].size for i in group) for group in groups]
+        chunk = SpacePieces(tables, size).of
+        root = Root(search, chunk, folder, key)
+        return Tree([root], groups, sizes, PIECES)
+
+    def _leave_weights(self, run: Run) -> str:
+        """Write the weights that rank to a file that every task finds; return the file."""
+        path = run.work / f"weights-{hash_of(self.spec)[:16]}"
+        columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
+        made_once(path, path.name, lambda: ({"weights": self.ranking.weights, **columns}, {}))
+        return absolute(path)
+
+    def best(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products, once all pieces are made.
+
+        Returns
+        -------
+        Candidates, bool, tuple of str
+            Those that the model has scored, at least k unless there are fewer; whether no other product is
+            left; and notes.
+        """
+        if self.n_draws > 1:
+            return self._best_of_draws(run)
+        if self.ranks_itself:
+            return self._best_of_all(run)
+        return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
+
+    def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products by the model, which ranks them itself, and whether these are all."""
+        n_kept, notes = self.n_kept, tuple[str, ...]()
+        for attempt in range(_TRIES):
+            if attempt:
+                n_kept *= _GROWTH
+                self.tree = self._tree(run, n_kept)
+                self.tree.make(client=run.client, progress=run.progress)
+            (top,) = self.tree.result().tops
+            scores = self.predicted(run, decoded(self.cut, top.row.tolist()))
+            highest = self._highest_of_others(top, scores.columns)
+            best, whole = self._candidates(top.row, scores), len(top) < n_kept
+            if whole:
+                break
+            enough = len(best) >= self.k
+            if enough and (self.aim.rule.needs_std or float(best.columns["score"][self.k - 1]) > highest):
+                break
+        else:
+            notes = (f"only the best {len(top):,} products were compared, as {_TIES}",)
+        if self.aim.rule.needs_std:
+            notes = (*notes, f"ranked among the {self.n_kept:,} best means")
+        return best, whole, notes
+
+    def _best_of_draws(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best k products of every draw, without an order, and whether no product is left."""
+        n_kept, notes = self.n_kept, tuple[str, ...]()
+        for attempt in range(_TRIES):
+            if attempt:
+                n_kept *= _GROWTH
+                self.tree = self._tree(run, n_kept)
+                self.tree.make(client=run.client, progress=run.progress)
+            tops = self.tree.result().tops
+            row = np.unique(np.concatenate([top.row for top in tops]))
+            scores = self.predicted(run, decoded(self.cut, row.tolist()))
+            first = np.searchsorted(row, tops[0].row)
+            self._highest_of_others(tops[0], {name: values[first] for name, values in scores.columns.items()})
+            texts = dict(zip(row.tolist(), scores.smiles, strict=True))
+            distinct = [sorted({texts[r] for r in top.row.tolist()}) for top in tops]
+            free = [int(self.excluded.free(names).sum()) for names in distinct]
+            full = [len(top) == n_kept for top in tops]
+            if all(n >= self.k or not more for n, more in zip(free, full, strict=True)):
+                break
+        else:
+            notes = (f"only the best {n_kept:,} products of each draw were compared, as {_TIES}",)
+        return Candidates.of(self.cut, row, scores, None, self.excluded), not any(full), notes
+
+    def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:
+        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded)
+
+    def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
+        """Return an upper bound on the score of products that were not kept.
+
+        Raises
+        ------
+        InputError
+            If means of products differ from those of their SMILES.
+        """
+        if not len(top):
+            return -math.inf
+        assert isinstance(self.ranking, Ranking)
+        searched = top.score + self.ranking.offset
+        error = float(np.abs(searched - self.aim.rule.sign * scores["value"]).max())
+        if not error <= _CLOSE * self.ranking.deviation:
+            raise InputError(
+                f"Means of products differ by {error:.2g} from those of their SMILES, so that their "
+                f"fingerprints do not compose; find the reaction by `daskrf check-space {self.source} "
+                "--sample 5000`, and leave it out."
+            )
+        return float(searched.min()) + 2 * error
+
+    def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
+        """Return the products that were kept, as they were ranked, and whether these are all."""
+        if not self.ranks_itself and self.n_products <= self.first:
+            numbers = np.arange(self.n_products, dtype=np.int64)
+            return numbers[inside(self.cut, numbers, self.limits)], True
+        row = self.tree.result().tops[0].row
+        return self._sieved(run, row), len(row) < self.n_kept
+
+    def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return all products of a small space, scored by the model."""
+        numbers, _ = self.ranked(run)
+        scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
+        return self._candidates(numbers, scores), True, ("the model has ranked every product",)
+
+    def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
+        (top,) = self.tree.result().tops
+        there = len(top) < self.n_kept
+        row = self._sieved(run, top.row)
+        pool = Pool(
+            cut=self.cut,
+            predicted=lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist())),
+            per_block=self.request.products.per_block,
+            excluded=self.excluded,
+        )
+        size, n_neighbours = 0, 0
+        while True:
+            size = min(len(row), 2 * size or self.first)
+            pool.add(row[:size])
+            if there and size == len(top):
+                return pool.hits(), True, ("the model has ranked every product",)
+            within = functools.partial(inside, self.cut, limits=self.limits)
+            n_neighbours += pool.search_neighbours(self.k, within, self._surrogate_values)
+            below = self._below(run, row, size, pool)
+            whole = there and len(row) == len(top)
+            missed = Missed.of(self.k, size, pool.last_score(self.k), below, whole=whole)
+            if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
+                hits = pool.hits()
+                n_near = int((~np.isin(hits.best(self.k).row, row[:size])).sum())
+                near = (
+                    f"besides, it has ranked {amount(n_neighbours, 'products')} that differ in one block "
+                    f"from the best so far: {n_near:,} of the hits are from these"
+                    f"{'' if pool.settled else '; the last of them were still better than some hits'}"
+                )
+                return hits, False, (str(missed), near, *self._deep(hits, top.row, whole=there))
+
+    def _surrogate_values(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the value of each product by the surrogate, or by the finer one of two."""
+        ranking = self.finer if self.linear else self.ranking
+        assert isinstance(ranking, Ranking)
+        values = np.empty(len(numbers))
+        for at, counts in counts_of_numbers(self.cut, self.families, numbers):
+            values[at] = ranking.values(counts)
+        return values
+
+    def _sieved(self, run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return products in the order of the finer ranking, the best of them, if a linear one found them."""
+        if not self.linear:
+            return row
+        digest = hash_of([self.spec, self._key(self.cut.spec), len(row), "sieved"])
+
+        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+            values = []
+            run.progress.start("rank", len(row), "products")
+            for start in range(0, len(row), _AT_ONCE):
+                values.append(self._surrogate_values(row[start : start + _AT_ONCE]))
+                run.progress.advance(len(values[-1]))
+            run.progress.finish()
+            return {"order": np.lexsort((row, -np.concatenate(values)))[: self.n_ranked]}, {}
+
+        return row[made_once(run.work / f"sieved-{digest[:16]}", digest, make).arrays["order"]]
+
+    def _deep(self, hits: Candidates, row: npt.NDArray[np.int64], *, whole: bool) -> tuple[str, ...]:
+        """Return how many hits were far down in a linear ranking, for what may lie below it."""
+        if not self.linear or whole:
+            return ()
+        half = len(row) // 2
+        n_deep = int(np.isin(hits.best(self.k).row, row[half:]).sum())
+        return (
+            f"the linear function kept its best {len(row):,} of all products, and {n_deep:,} of the hits are "
+            f"from the lower half of these: about as many or more may lie below, of which nothing is known",
+        )
+
+    def _below(
+        self, run: Run, row: npt.NDArray[np.int64], size: int, pool: Pool
+    ) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
+        """Yield ranges of places below the shortlist, and the scores of random products in each.
+
+        Products that the pool holds already are not lacking.
+        """
+        start = size
+        while start < len(row):
+            stop = min(len(row), 2 * start)
+            chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
+            products = decoded(self.cut, row[chosen].tolist())
+            scores = self.predicted(run, products)
+            free = self.excluded.free(scores.smiles) & ~np.isin(row[chosen], pool.row)
+            yield start, stop, np.where(free, scores.columns["score"], -np.inf)
+            start = stop
+
+    def counted(self, hits: Candidates, whole: bool) -> list[str]:
+        """Return notes on what products were counted, and left out."""
+        sizes = self.cut.sizes
+        notes = [
+            f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
+            "to make them counts; those of equal synthons were scored once"
+        ]
+        if hits.repeats:
+            notes.append(
+                f"left out: {amount(hits.repeats, 'products')} that are the same molecule as a better one"
+            )
+        if self.request.exclude_labelled:
+            notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}")
+        if len(hits) < self.k and whole:
+            notes.append(f"these are all: {amount(len(hits), 'molecules')}")
+        return notes
+
+
+def shortlist_of_space(request: ScreenRequest) -> int | None:
+    """Return how many products of a space the model is asked to rank.
+
+    Raises
+    ------
+    OptionError
+        If it is no whole number: of a library, it is a fraction.
+    """
+    shortlist = request.shortlist
+    if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
+        raise OptionError(
+            f"The shortlist of a space is a number of products, such as 50000, not {shortlist:g}."
+        )
+    return None if shortlist is None else int(shortlist)
+
+
+def first_shortlist(shortlist: int | None, k: int) -> int:
+    """Return how many products a model that cannot rank all is asked for first, to find k."""
+    return shortlist or max(LEAST_SHORTLIST, _ROUGHLY * k)
+
+
+def _bound(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else ""
