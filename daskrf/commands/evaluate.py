@@ -26,8 +26,8 @@ from daskrf.commands.fit import (
     Key,
     Paths,
     ProcessName,
-    job_of_fit,
     key_by_default,
+    training_of,
 )
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.features import FeatureMap
@@ -37,6 +37,7 @@ from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import need_of_gathering
 from daskrf.fitting.fitsahead import FitsAhead
 from daskrf.fitting.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
+from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
@@ -227,7 +228,7 @@ def evaluate(
     targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
     with _place(table_file, picture_file) as place:
-        own = job_of_fit(
+        training = training_of(
             source,
             labels,
             work_folder(place) / "model",
@@ -260,7 +261,7 @@ def evaluate(
         )
         job = _Evaluate(
             output=place,
-            fit=own,
+            training=training,
             table_file=table_file,
             picture=picture_file,
             n_folds=folds,
@@ -310,10 +311,10 @@ def _files(output: Paths | None, picture: Paths | None) -> tuple[PurePath | None
 
 @dataclass
 class _Evaluate(Job[EvaluationReport]):
-    """The job of an evaluation; `fit` is that of a fit to all labels, of which only the plan is made."""
+    """The job of an evaluation; `training` is what a fit to all labels is made from."""
 
     output: PurePath
-    fit: Any
+    training: Training
     table_file: PurePath | None
     picture: PurePath | None
     n_folds: int
@@ -336,26 +337,26 @@ class _Evaluate(Job[EvaluationReport]):
     def plan(self, run: Run) -> None:
         for path in filter(None, (self.table_file, self.picture)):
             refuse_others(path, run.work, overwrite=self.overwrite)
-        self.fit.plan(run)
+        self.training.plan(run)
         if self.split not in _SPLITS:
             self.order = self._order()
 
     def need(self) -> Need:
-        found: Need = self.fit.need()
-        if self.fit.exact is not None:
-            return found
-        making, n_labels = making_of(self.fit.features), len(self.fit.joined.row)
+        need = self.training.need()
+        if self.training.exact is not None:
+            return need
+        making, n_labels = making_of(self.training.features), len(self.training.joined.row)
         return Need(
             worker=need_of_gathering(making, n_labels),
             finish=need_of_solve(making, n_labels, n_sums=2 + self.n_folds),
         )
 
     def pieces(self, run: Run) -> list[Pieces]:
-        self.tree = self.fit.gathering()
+        self.tree = self.training.gathering()
         return [self.tree]
 
     def finish(self, run: Run, made: int) -> EvaluationReport:
-        joined, X = self.fit.joined, self.tree.result()
+        joined, X = self.training.joined, self.tree.result()
         molecules = self._molecules()
         folds, words = self._folds(X, molecules["smiles"].to_pylist())
         columns: dict[str, Any] = {name: molecules[name] for name in molecules.column_names}
@@ -381,9 +382,9 @@ class _Evaluate(Job[EvaluationReport]):
                 columns[_name(kind, name, joined.names)] = _column(values, there, len(joined.y), kind)
         table = pa.table(columns)
         if self.every_row:
-            rows = EveryLabel.of(
-                self.fit.labels, self.fit.reading, joined, self.fit.features.store, self.fit.id_column
-            )
+            training = self.training
+            path, store = as_path(training.labels), training.features.store
+            rows = EveryLabel.of(path, training.reading, joined, store, training.id_column)
             table = rows.table(table, [_name("fold", name, joined.names) for name in joined.names])
         report = EvaluationReport(
             targets=tuple(target.evaluation for target in targets),
@@ -395,8 +396,8 @@ class _Evaluate(Job[EvaluationReport]):
             table=table,
             output=self.table_file,
             picture=self.picture,
-            inputs=(self.fit.words,),
-            fingerprints=kinds_words(self.fit.features.store.spec["fingerprint"]),
+            inputs=(self.training.words,),
+            fingerprints=kinds_words(self.training.features.store.spec["fingerprint"]),
         )
         self._write(run, report, targets)
         run.progress.finish()
@@ -404,16 +405,18 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _write(self, run: Run, report: EvaluationReport, targets: Sequence[_Target]) -> None:
         """Write the table and the picture, if they are wanted."""
-        labels = self.fit.labels
+        labels = self.training.labels
         about = {
-            "target": list(self.fit.joined.names),
+            "target": list(self.training.joined.names),
             "source_kind": "labels",
             "source": given_words(labels) or as_path(labels).name,
-            "library": self.fit.joined.digest,
+            "library": self.training.joined.digest,
             "notes": [report.split],
         }
         if self.table_file is not None:
-            made = f"predictions of {amount(len(self.fit.joined.row), 'labels')}, each left out of the fit"
+            made = (
+                f"predictions of {amount(len(self.training.joined.row), 'labels')}, each left out of the fit"
+            )
             before = guarded(self.table_file, run.work, overwrite=self.overwrite)
             write_hits(
                 report.table, self.table_file, about | {"made": made}, kind="evaluation", before=before
@@ -429,14 +432,14 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""
-        source, rows = self.fit.features, self.fit.joined.row
+        source, rows = self.training.features, self.training.joined.row
         bounds, found = source.row_bounds, []
         for p in np.flatnonzero(np.diff(np.searchsorted(rows, bounds))):
             own = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
             found.append(source.describe(int(p), np.unique(own)).select(["row", "id", "smiles"]))
         table = pa.concat_tables(found)
         table = table.take(np.searchsorted(table["row"].to_numpy(), rows))
-        return table if (column := self.fit.id_column) is None else self._named(table, column)
+        return table if (column := self.training.id_column) is None else self._named(table, column)
 
     def _named(self, table: pa.Table, column: int) -> pa.Table:
         """Return the molecules of labels with IDs of their own; of several IDs the first."""
@@ -447,15 +450,15 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _column(self, column: str | int) -> tuple[npt.NDArray[np.int64], list[str]]:
         """Return the library row of each line of the labels, -1 if it has none, and the text of a column."""
-        given, texts = read_column(self.fit.labels, column, self.fit.reading)
-        store = self.fit.features.store
+        given, texts = read_column(self.training.labels, column, self.training.reading)
+        store = self.training.features.store
         return match_labels(given, store, range(store.n_partitions)).first_row[given.index], texts
 
     def _order(self) -> Array:
         """Return the number or date of the molecule of each label; the smallest, if it has several."""
         named = self.split if isinstance(self.split, int) or not self.split.isdigit() else int(self.split)
         row, texts = self._column(named)
-        rows = self.fit.joined.row
+        rows = self.training.joined.row
         known = np.flatnonzero(np.isin(row, rows))
         values = ordinals([texts[i] for i in known], self.split)
         distinct, place = np.unique(row[known], return_inverse=True)
@@ -493,7 +496,7 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _classes(self) -> npt.NDArray[np.intp] | None:
         """Return a number for the classes of each label, of all targets that are 0 and 1; none without."""
-        y = self.fit.joined.y
+        y = self.training.joined.y
         classes = [own for own in y.T if is_class(own[np.isfinite(own)])]
         if not classes:
             return None
@@ -520,23 +523,23 @@ class _Target:
     @cached_property
     def process(self) -> Process:
         """What is fitted to parts of the labels."""
-        fit = self.job.fit
-        if fit.exact is None:
+        training = self.job.training
+        if training.exact is None:
             return FeaturesHeldOut(
                 X=self.X,
                 y=self.y,
                 folder=self.folder,
-                feature_map=fit.features.feature_map,
-                options=fit.options,
-                learns_metric=learns_metric(fit.feature_map),
+                feature_map=training.features.feature_map,
+                options=training.options,
+                learns_metric=learns_metric(training.feature_map),
             )
         return ExactHeldOut(
             X=self.X,
             y=self.y,
             folder=self.folder,
             run=replace(self.run, progress=self.part),
-            gp=fit.exact,
-            columns=fit.kinds if fit.searches else None,
+            gp=training.exact,
+            columns=training.kinds if training.searches else None,
         )
 
     @cached_property
@@ -564,15 +567,15 @@ class _Target:
             f"{words} ({amount(n, 'folds')})" if len(kernels) > 1 else words for words, n in kernels.items()
         )
         in_fold = "mean and variances were found in each fold"
-        if self.job.fit.exact is None:
-            feature_map = self.job.fit.features.feature_map
+        if self.job.training.exact is None:
+            feature_map = self.job.training.features.feature_map
             n, filled = feature_map.n_components, feature_map.n_filled
             words = f"{features_words(n if filled is None else filled, n)} of {kernel}"
-            if learns_metric(self.job.fit.feature_map):
+            if learns_metric(self.job.training.feature_map):
                 return words, f"metric, {in_fold}"
-            return words, f"{self.job.fit.found_words}{in_fold}"
+            return words, f"{self.job.training.choice_words}{in_fold}"
         process = f"an exact process with {kernel}"
-        if not self.job.fit.searches:
+        if not self.job.training.searches:
             return process, f"the kernel was given; {in_fold}"
         assert isinstance(self.process, ExactHeldOut)
         if self.process.chooses_for(max(len(known) for known, _ in self.rows)):
@@ -582,7 +585,7 @@ class _Target:
     @cached_property
     def direction(self) -> Any:
         """Which values are good, if that is known."""
-        return self.job.fit.toward.get(self.name)
+        return self.job.training.directions.get(self.name)
 
     @cached_property
     def classes(self) -> bool:
@@ -624,7 +627,7 @@ class _Target:
     @cached_property
     def structures(self) -> Any:
         """The fingerprints without descriptors, which say nothing of similarity."""
-        n_columns = self.job.fit.n_structural
+        n_columns = self.job.training.fingerprint.n_structural
         return self.X if n_columns is None else column_slice(self.X, 0, n_columns)
 
     @cached_property
@@ -663,7 +666,7 @@ class _Target:
         found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
         predicted = sum(len(own) for _, own in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
-        notes = [*self.job.fit.cautions, *self.cautions]
+        notes = [*self.job.training.cautions, *self.cautions]
         if self.repeats:
             repeat = f"{amount(self.repeats, 'labels')} repeat{'s' if self.repeats == 1 else ''} a molecule"
             notes.append(f"{repeat}; in these figures each measurement counts")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from distributed import Client
 
@@ -15,7 +15,9 @@ from daskrf.commands.fingerprint import fingerprint
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path
-from daskrf.fitting.fitjob import FitAloneJob, FitJob, checkable, is_open
+from daskrf.fitting.fitjob import FitJob
+from daskrf.fitting.ownmolecules import OwnMolecules
+from daskrf.fitting.training import FitRequest, LibraryMolecules, Training, checkable, is_open
 from daskrf.gp import gp_for
 from daskrf.gp.choice.lengthscale import LengthScaleSearch
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
@@ -31,7 +33,6 @@ from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
 from daskrf.sources.given import Data
 from daskrf.sources.sources import (
-    FingerprintSource,
     check_map_for,
     open_source,
 )
@@ -57,24 +58,24 @@ def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
 
 def _values_to_drop(texts: Sequence[str]) -> list[float] | dict[str, list[float]]:
     """Return values for all targets, or some for each by name, from [NAME=]VALUE."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for text in texts:
         name, _, value = text.rpartition("=")
         try:
-            found.setdefault(name, []).append(float(value))
+            values.setdefault(name, []).append(float(value))
         except ValueError:
             raise ValueError(f"{value!r} is not a number.") from None
-    if "" in found and len(found) > 1:
+    if "" in values and len(values) > 1:
         raise ValueError("give values for all targets, or NAME=... for each.")
-    return found.get("", found)
+    return values.get("", values)
 
 
 def _directions(texts: Sequence[str]) -> str | dict[str, str]:
     """Return one direction for all targets, or one for each by name, from [NAME=]DIRECTION."""
-    found = _by_name(texts)
-    for text in [found] if isinstance(found, str) else found.values():
+    directions = _by_name(texts)
+    for text in [directions] if isinstance(directions, str) else directions.values():
         direction_of(text)  # refuses what is none
-    return found
+    return directions
 
 
 def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths, fold: int | None = None) -> None:
@@ -182,11 +183,11 @@ class FitReport(Shown):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
             bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
             evidence = self.log_marginal_likelihood[t]
-            found = "" if math.isnan(evidence) else f", log marginal likelihood {evidence:,.1f}{bound}"
+            fit = "" if math.isnan(evidence) else f", log marginal likelihood {evidence:,.1f}{bound}"
             lines.append(
                 f"  {name}{toward}: mean {self.mean[t]:.4g}, "
                 f"signal std {self.signal_variance[t] ** 0.5:.3g}, "
-                f"noise std {self.noise_variance[t] ** 0.5:.3g}{found}"
+                f"noise std {self.noise_variance[t] ** 0.5:.3g}{fit}"
             )
             lines += [f"    {self.solved[t]}"] if self.solved else []
             choice = self.choices[t] if self.choices and not self.was_there else None
@@ -362,7 +363,7 @@ def fit(
     if output is None:
         raise InputError("Give output, the directory of the model.")
     targets = [target] if isinstance(target, (str, int)) else target
-    job = job_of_fit(
+    training = training_of(
         source,
         labels,
         as_path(output),
@@ -398,10 +399,10 @@ def fit(
         cut=shard is not None or prepare,
         model_options=model_options,
     )
-    return run(job, client, progress, shard, prepare)
+    return run(FitJob(training, FitReport), client, progress, shard, prepare)
 
 
-def job_of_fit(
+def training_of(
     source: Paths,
     labels: Paths | None,
     output: PurePath,
@@ -420,15 +421,15 @@ def job_of_fit(
     cut: bool = False,
     fold: int | None = None,
     model_options: Mapping[str, Any],
-) -> FitJob:
-    """Return the job of a fit with the arguments of `fit`.
+) -> Training:
+    """Return what a fit with the arguments of `fit` is made from.
 
     `any_key` is whether labels may be joined by another key than that of `reading`, and `cut` whether the
     job is made in shards.
     """
     options = _checked(fixed, **model_options)
-    told = reading.replicate_std is not None or reading.replicate_sem is not None
-    if reading.replicates is not None and not told and fixed["noise_variance"] is None:
+    has_noise = reading.replicate_std is not None or reading.replicate_sem is not None
+    if reading.replicates is not None and not has_noise and fixed["noise_variance"] is None:
         raise OptionError(
             "--replicates needs --replicate-std, --replicate-sem or --noise-variance; add one of them."
         )
@@ -450,30 +451,29 @@ def job_of_fit(
         raise OptionError(
             "--fold goes with --map or --process features; an exact process needs no folding: leave it out."
         )
-    asked: dict[str, Any] = {
-        "reading": reading,
-        "output": output,
-        "fixed": fixed,
-        "options": options,
-        "made": FitReport,
-        "direction": direction,
-        "confirmed": confirm_direction,
-        "exact": exact,
-        "kernel": kernel,
-        "auto": process == "auto",
-        "feature_map": feature_map,
-        "fold": fold,
-        "client": client,
-    }
+    request = FitRequest(
+        output=output,
+        reading=reading,
+        any_key=any_key and labels is not None,
+        fixed=fixed,
+        options=options,
+        direction=direction,
+        confirmed=confirm_direction,
+        exact=exact,
+        kernel=kernel,
+        auto=process == "auto",
+        feature_map=feature_map,
+        fold=fold,
+        client=client,
+    )
     if labels is None:
-        unmade = cast(FingerprintSource, None)  # `plan` makes it
-        return FitAloneJob(features=unmade, labels=source, counted=spec, fingerprint=fingerprint, **asked)
+        return Training(request, source, OwnMolecules(source, spec, fingerprint))
     if is_open(feature_map) and kind_of(source) == "features":
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
     features = open_source(source, checkable(feature_map), raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return FitJob(features=features, labels=labels, any_key=any_key, **asked)
+    return Training(request, labels, LibraryMolecules(features))
 
 
 def key_by_default(labels: Paths | None, repeats: str) -> str:
@@ -520,8 +520,8 @@ def _quick(kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, proc
     return TanimotoMinMax()
 
 
-def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
-    """Return the options of a model: `fixed`, and those of `own` that are given, which only some models have.
+def _checked(fixed: dict[str, float | None], **more: Any) -> dict[str, Any]:
+    """Return the options of a model: `fixed`, and those of `more` that are set, which only some models have.
 
     Refuse values of `fixed` that the solve would refuse, before the pass over the library.
     """
@@ -530,4 +530,4 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
             what = "finite" if name == "mean" else "positive"
             flag = f"--{name.replace('_', '-')}"
             raise OptionError(f"{flag} must be {what}, not {value}; leave it out to have it fitted.")
-    return fixed | {name: value for name, value in own.items() if value is not None}
+    return fixed | {name: value for name, value in more.items() if value is not None}

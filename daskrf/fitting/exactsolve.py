@@ -144,14 +144,14 @@ class StoredProducts(KernelMatrix):
         name, vectors = type(terms).__name__, np.ascontiguousarray(terms.vectors)
         key = hash_of([self._rows_key, self.kernel.state(), name, hashlib.sha256(vectors.data).hexdigest()])
         path = self.folder / f"product-{self.number:04d}"
-        found = read_checkpoint(path, key)
-        if found is None:
+        checkpoint = read_checkpoint(path, key)
+        if checkpoint is None:
             blocks = path.with_name(f"{path.name}-blocks")
             total = self._by_workers(terms, blocks, key) if self.on_workers else super().total(terms)
             write_checkpoint(path, {"total": total}, {}, key)
             remove_quietly(blocks)
         else:
-            total = found.arrays["total"]
+            total = checkpoint.arrays["total"]
         each = (time.monotonic() - self.begun) / self.number
         self.run.progress.expect(each * max(1.0, self.usual - self.number), "solving")
         return total
@@ -173,12 +173,12 @@ class StoredProducts(KernelMatrix):
         name = f"daskrf-product-{hash_of([absolute(place), key])[:16]}"
         tasks = (Task(f"{name}-{i}", (blocks, pair)) for i, pair in enumerate(pairs) if pair not in done)
         submit(Blocks.leave, tasks, self.run.client, self.run.progress)
-        found = terms.zero(self.n_rows)
+        result = terms.zero(self.n_rows)
         for pair in pairs:
             for panels, total in zip(pair, blocks.read(pair), strict=True):
                 first = panels[0] * self.tile
-                terms.add(terms.rows_of(found, slice(first, first + terms.n_rows(total))), total)
-        return found
+                terms.add(terms.rows_of(result, slice(first, first + terms.n_rows(total))), total)
+        return result
 
     @functools.cached_property
     def _rows_key(self) -> str:
@@ -230,16 +230,18 @@ class Blocks:
 
     def read(self, pair: Pair) -> tuple[Single, Single]:
         """Return what a block adds to its rows and to its columns, as it was saved."""
-        found = needed_checkpoint(as_path(self.place) / self.name(pair), self.key).arrays
-        return found["left"], found["right"]
+        arrays = needed_checkpoint(as_path(self.place) / self.name(pair), self.key).arrays
+        return arrays["left"], arrays["right"]
 
 
 @functools.lru_cache(maxsize=1)
 def _opened(rows: str, key: str, kernel: Kernel, tile: int) -> KernelMatrix:
     """Return the kernel matrix of the rows in a file, read once per process."""
-    found = needed_checkpoint(as_path(rows), key)
-    parts = tuple(found.arrays[name] for name in ("data", "indices", "indptr"))
-    return KernelMatrix(kernel, sparse.csr_matrix(parts, shape=tuple(found.metadata["shape"])), tile=tile)
+    checkpoint = needed_checkpoint(as_path(rows), key)
+    parts = tuple(checkpoint.arrays[name] for name in ("data", "indices", "indptr"))
+    return KernelMatrix(
+        kernel, sparse.csr_matrix(parts, shape=tuple(checkpoint.metadata["shape"])), tile=tile
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -262,17 +264,17 @@ def kernel_choice(
     parts = (X.data, X.indices, X.indptr, y)
     digests = [hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() for values in parts]
     kernel = gp.kernel if gp.kernel.undecided else None
-    given = [kernel.state()] if kernel is not None else []
+    kernels = [kernel.state()] if kernel is not None else []
 
-    def told(words: str, seconds: float) -> None:
+    def expect(words: str, seconds: float) -> None:
         run.progress.expect(seconds, f"trying {words}")
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         options: dict[str, Any] = {"kernel": kernel, "random_state": gp.random_state}
-        choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_progress=told, **options)
+        choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_progress=expect, **options)
         return {}, {"choice": choice.state()}
 
-    key = hash_of([*digests, dict(columns), gp.random_state, *given])
+    key = hash_of([*digests, dict(columns), gp.random_state, *kernels])
     return KernelChoice.from_state(made_once(folder / "kernel", key, make).metadata["choice"])
 
 
@@ -319,7 +321,7 @@ class FitSeconds:
 
 def solve_exact(
     run: Run,
-    asked: ExactGP,
+    requested: ExactGP,
     targets: Sequence[Equations],
     *,
     columns: Mapping[str, tuple[int, int]] | None = None,
@@ -334,19 +336,19 @@ def solve_exact(
     fitted, choices, groups = [], [], dict[Any, list[int]]()
     run.progress.start("solve", 0, "")
     fits = [
-        FitSeconds.of(asked, len(each.y), chooses=columns is not None and each.start is None)
+        FitSeconds.of(requested, len(each.y), chooses=columns is not None and each.start is None)
         for each in targets
     ]
     solving = sum(each.solution for each in fits)
     for i, target in enumerate(targets):
         later = solving + sum(each.choice for each in fits[i + 1 :])
-        part = replace(run, progress=Within(run.progress, later))
-        gp: ExactGP = clone(asked)
+        within = replace(run, progress=Within(run.progress, later))
+        gp: ExactGP = clone(requested)
         gp.set_params(cache_bytes=_cache(gp, target.X))
         choice, start = None, target.start
         if columns is not None:
             if start is None:
-                choice = kernel_choice(part, gp, target.X, target.y, columns, target.folder)
+                choice = kernel_choice(within, gp, target.X, target.y, columns, target.folder)
             else:
                 choice = start.kernel_choice_
             gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
@@ -361,8 +363,8 @@ def solve_exact(
         for first in range(0, len(group), at_once):
             some = group[first : first + at_once]
             solving -= sum(fits[i].solution for i in some)
-            part = replace(run, progress=Within(run.progress, solving))
-            _solve(part, [fitted[i] for i in some], [targets[i] for i in some])
+            within = replace(run, progress=Within(run.progress, solving))
+            _solve(within, [fitted[i] for i in some], [targets[i] for i in some])
     for gp, choice in zip(fitted, choices, strict=True):
         gp.kernel_choice_ = choice
     return fitted
@@ -370,8 +372,8 @@ def solve_exact(
 
 def _variances(gp: ExactGP, choice: KernelChoice | None) -> dict[str, float]:
     """Return the variances that go with a chosen kernel, but for those that were given."""
-    found = {} if choice is None else choice.variances
-    return {name: value for name, value in found.items() if getattr(gp, name) is None}
+    chosen = {} if choice is None else choice.variances
+    return {name: value for name, value in chosen.items() if getattr(gp, name) is None}
 
 
 def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations]) -> None:

@@ -68,8 +68,8 @@ class HeldOutFit:
         """Return the predictions of a fitted process of one target."""
         mean, std = gp.predict(X, return_std=True)
         names = ("mean", "signal_variance", "noise_variance")
-        found = {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in names}
-        return cls(np.ravel(mean), np.ravel(std), found, kernel.words(), tuple(gp.cautions(0)))
+        hyperparameters = {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in names}
+        return cls(np.ravel(mean), np.ravel(std), hyperparameters, kernel.words(), tuple(gp.cautions(0)))
 
     @classmethod
     def from_saved(cls, saved: Saved) -> HeldOutFit:
@@ -105,7 +105,7 @@ class Process(ABC):
         """What predictions depend on beside the rows, as JSON values."""
 
     @abstractmethod
-    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+    def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
         """Return the predictions of some rows from others; `name` is that of files with unfinished work."""
 
     @abstractmethod
@@ -116,17 +116,17 @@ class Process(ABC):
         """Return the predictions of a fold."""
         return self.fitted(name, *folds.rows(fold))
 
-    def predicted(self, known: Rows, rows: Rows, name: str) -> HeldOutFit:
+    def predicted(self, training: Rows, rows: Rows, name: str) -> HeldOutFit:
         """Return the predictions of some rows from others, made once."""
-        return self._once(name, known, rows, lambda: self.fitted(name, known, rows))
+        return self._once(name, training, rows, lambda: self.fitted(name, training, rows))
 
     def fold(self, folds: Folds, fold: int) -> HeldOutFit:
         """Return the predictions of a fold, made once."""
         name = f"fold-{fold}"
         return self._once(name, *folds.rows(fold), lambda: self.fitted_to_fold(name, folds, fold))
 
-    def _once(self, name: str, known: Rows, rows: Rows, make: Callable[[], HeldOutFit]) -> HeldOutFit:
-        key = hash_of([self._key, _digest(known), _digest(rows)])
+    def _once(self, name: str, training: Rows, rows: Rows, make: Callable[[], HeldOutFit]) -> HeldOutFit:
+        key = hash_of([self._key, _digest(training), _digest(rows)])
         saved = made_once(self.folder / f"{name}-predicted", key, lambda: make().to_save())
         return HeldOutFit.from_saved(saved)
 
@@ -182,13 +182,13 @@ class ExactHeldOut(Process):
     def seconds(self, n_known: int) -> float:
         """A choice by all labels comes with the first fit, and is not part of it."""
         chooses = self.columns is not None and n_known <= FEW_LABELS
-        found = FitSeconds.of(self.gp, n_known, chooses=chooses)
-        return found.choice + found.solution
+        expected = FitSeconds.of(self.gp, n_known, chooses=chooses)
+        return expected.choice + expected.solution
 
-    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
-        process, columns = (self.gp, self.columns) if self.chooses_for(len(known)) else self.for_all
-        own = Equations(self.X[known], self.y[known], self.folder / name)
-        (gp,) = solve_exact(self.run, process, [own], columns=columns)
+    def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
+        process, columns = (self.gp, self.columns) if self.chooses_for(len(training)) else self.for_all
+        equations = Equations(self.X[training], self.y[training], self.folder / name)
+        (gp,) = solve_exact(self.run, process, [equations], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel)
 
 
@@ -208,22 +208,22 @@ class FeaturesHeldOut(Process):
 
     @property
     def spec(self) -> dict[str, Any]:
-        own = {"precision": self.precision, "learns_metric": self.learns_metric}
-        return {"map": self.feature_map.state(), **self.options, **own}
+        settings = {"precision": self.precision, "learns_metric": self.learns_metric}
+        return {"map": self.feature_map.state(), **self.options, **settings}
 
     def seconds(self, n_known: int) -> float:
         return float(n_known)
 
-    def fitted(self, name: str, known: Rows, rows: Rows) -> HeldOutFit:
+    def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
         if not self.learns_metric:
-            return self._fitted(self._sum(known), rows)
-        X, y, seed = self.X[known], self.y[known], self.feature_map.random_state
-        found = choose_metric(X, y, random_state=seed)
-        learned, options = with_kernel(self.feature_map, found.kernel).fit(X), dict(self.options)
+            return self._fitted(self._sum(training), rows)
+        X, y, seed = self.X[training], self.y[training], self.feature_map.random_state
+        choice = choose_metric(X, y, random_state=seed)
+        learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), dict(self.options)
         if options["noise_variance"] is None:
-            options["noise_variance"] = found.noise_variances([y])
-        own = replace(self, feature_map=learned, options=options, learns_metric=False)
-        return own.fitted(name, known, rows)
+            options["noise_variance"] = choice.noise_variances([y])
+        with_metric = replace(self, feature_map=learned, options=options, learns_metric=False)
+        return with_metric.fitted(name, training, rows)
 
     def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
         if self.learns_metric:

@@ -115,7 +115,7 @@ def gram(
     else:
         y_blocks = list(targets.to_delayed().ravel())
     parts = zip(phi.to_delayed().ravel(), y_blocks, strict=True)
-    return lazy(sums, [LabelledBlock(part, y, None) for part, y in parts])
+    return lazy(sums, [LabelledBlock(block, y, None) for block, y in parts])
 
 
 def _summation(

@@ -93,17 +93,19 @@ def _fitted(
     run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need] = Need
 ) -> FeatureMap:
     """Return the map, fitted in this run; the `need` of what follows is checked along with it."""
-    kept = np.array(store.kept_rows(), dtype=np.int64)
-    largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
+    rows_of = np.array(store.kept_rows(), dtype=np.int64)
+    largest, total, nonzeros = int(rows_of.max(initial=0)), int(rows_of.sum()), most_nonzeros(store)
     reading = need_of_map(largest, 0, nonzeros, compiled=False)
     run.check(need(), Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
     if not total:
         raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
     if feature_map.learns_from == "summary":
-        pieces = dict.fromkeys(np.flatnonzero(kept).tolist())
-        fitted = clone(feature_map).fit_summaries(_looked(run, feature_map, store, kept, pieces))
+        pieces = dict.fromkeys(np.flatnonzero(rows_of).tolist())
+        fitted = clone(feature_map).fit_summaries(_looked(run, feature_map, store, rows_of, pieces))
     else:
-        rows = sparse.vstack(_looked(run, feature_map, store, kept, _sample(feature_map, kept)), format="csr")
+        rows = sparse.vstack(
+            _looked(run, feature_map, store, rows_of, _sample(feature_map, rows_of)), format="csr"
+        )
         with ONE_BLAS_THREAD:
             fitted = clone(feature_map).fit(rows)
     run.progress.finish()
@@ -211,11 +213,11 @@ def need_of_learning(
     return replace(need_of(feature_map), smaller={what: (number, 64, lambda n: need_of(with_number(n)))})
 
 
-def _sample(feature_map: FeatureMap, kept: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+def _sample(feature_map: FeatureMap, rows_of: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
     """Return the positions of the sampled rows within each partition that has some."""
-    total = int(kept.sum())
+    total = int(rows_of.sum())
     wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "random_state", 0))
-    bounds = np.concatenate([[0], np.cumsum(kept)])
+    bounds = np.concatenate([[0], np.cumsum(rows_of)])
     cuts = np.searchsorted(wanted, bounds)
     return {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
 
@@ -250,12 +252,12 @@ def _looked(
     run: Run,
     feature_map: FeatureMap,
     store: FingerprintStore,
-    kept: npt.NDArray[np.int64],
+    rows_of: npt.NDArray[np.int64],
     pieces: Mapping[int, npt.NDArray[np.int64] | None],
 ) -> list[Any]:
     """Examine all `pieces` by groups of partitions, and return the result for each, in order."""
     look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
-    sizes = [(p, int(kept[p])) for p in pieces]
+    sizes = [(p, int(rows_of[p])) for p in pieces]
     total = sum(size for _, size in sizes)
     groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, run.client))
     run.progress.start("map", total, "rows")
@@ -264,13 +266,13 @@ def _looked(
         Task(
             f"daskrf-map-{name}-{group[0]}",
             ({p: pieces[p] for p in group},),
-            sum(int(kept[p]) for p in group),
+            sum(int(rows_of[p]) for p in group),
         )
         for group in groups
     )
-    found: dict[int, Any] = {}
-    submit(look, tasks, run.client, run.progress, lambda _, result: found.update(result))
-    return [found[p] for p in sorted(found)]
+    results: dict[int, Any] = {}
+    submit(look, tasks, run.client, run.progress, lambda _, result: results.update(result))
+    return [results[p] for p in sorted(results)]
 
 
 @dataclass(frozen=True)
@@ -283,11 +285,11 @@ class _Look:
 
     def __call__(self, pieces: dict[int, npt.NDArray[np.int64] | None]) -> dict[int, Any]:
         """Return the chosen rows of each partition, or a summary of all rows if none are chosen."""
-        store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
+        store, results = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:
             for p, chosen in pieces.items():
                 check_stop()
                 rows = store.read_fingerprints(p)
-                found[p] = self.map.feature_map.summarize(rows) if chosen is None else rows[chosen]
+                results[p] = self.map.feature_map.summarize(rows) if chosen is None else rows[chosen]
                 del rows  # before the next partition is read
-        return found
+        return results

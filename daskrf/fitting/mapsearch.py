@@ -60,19 +60,19 @@ Search = LengthScaleSearch | MapChoice | MetricChoice
 
 def found_map(
     run: Run,
-    asked: FeatureMap | AutoMap,
+    requested: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
-    known: Mapping[str, Any] | None = None,
+    earlier: Mapping[str, Any] | None = None,
 ) -> tuple[FeatureMap, Search, dict[str, Any]]:
     """Return the map that the labels determine, what was tried, and what a model says of it.
 
     Parameters
     ----------
     run : Run
-    asked : FeatureMap or AutoMap
+    requested : FeatureMap or AutoMap
         A map whose length scale or metric is "auto", or what asks for any map.
     store : FingerprintStore
     joined : JoinedLabels
@@ -80,60 +80,60 @@ def found_map(
         Those of the process.
     used : callable
         Returns the map to use on the fingerprints of the store in place of one; see `map_for`.
-    known : mapping, optional
+    earlier : mapping, optional
         What an earlier model says of its search; it counts if it was the same one.
     """
-    given = asked.spec if isinstance(asked, AutoMap) else asked.state()
-    as_used = used(asked.stand_in if isinstance(asked, AutoMap) else stand_in(asked)).state()
-    key = hash_of([store.spec_hash, joined.digest, given, as_used, dict(options)])
+    state = requested.spec if isinstance(requested, AutoMap) else requested.state()
+    as_used = used(requested.stand_in if isinstance(requested, AutoMap) else stand_in(requested)).state()
+    key = hash_of([store.spec_hash, joined.digest, state, as_used, dict(options)])
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {"search": {"key": key, **_searched(run, asked, store, joined, options, used).state()}}
+        return {}, {"search": {"key": key, **_searched(run, requested, store, joined, options, used).state()}}
 
-    if known is None or known["key"] != key:
-        known = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
-    if isinstance(asked, AutoMap):
-        choice = MapChoice.from_state(known)
-        return choice.feature_map, choice, dict(known)
-    if learns_metric(asked):
-        found = MetricChoice.from_state(known)
-        return with_kernel(asked, found.kernel), found, dict(known)
-    search = LengthScaleSearch.from_state(known, asked)
-    return search.feature_map, search, dict(known)
+    if earlier is None or earlier["key"] != key:
+        earlier = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
+    if isinstance(requested, AutoMap):
+        choice = MapChoice.from_state(earlier)
+        return choice.feature_map, choice, dict(earlier)
+    if learns_metric(requested):
+        metric = MetricChoice.from_state(earlier)
+        return with_kernel(requested, metric.kernel), metric, dict(earlier)
+    search = LengthScaleSearch.from_state(earlier, requested)
+    return search.feature_map, search, dict(earlier)
 
 
 def _searched(
     run: Run,
-    asked: FeatureMap | AutoMap,
+    requested: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
 ) -> Search:
     """Search a map, its length scale or its metric on a sample of the labels."""
-    seed = int(getattr(asked, "random_state", 0))
+    seed = int(getattr(requested, "random_state", 0))
     X, y = labelled_sample(run, store, joined, _LABELS, seed)
 
-    def told(words: str) -> None:
+    def on_trial(words: str) -> None:
         run.progress.start(f"try {words}", 1, "maps")
 
-    given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told, "used": used}
-    if isinstance(asked, AutoMap):
-        return choose_map([each for each in asked.candidates if _serves(each, used)], X, y, **given)
-    if learns_metric(asked):
-        folded = used(stand_in(asked))
-        if type(folded) is not type(asked):
+    how: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": on_trial, "used": used}
+    if isinstance(requested, AutoMap):
+        return choose_map([each for each in requested.candidates if _serves(each, used)], X, y, **how)
+    if learns_metric(requested):
+        folded = used(stand_in(requested))
+        if type(folded) is not type(requested):
             raise InputError(
                 "A metric is learned from unfolded fingerprints without descriptors; leave out --fold and "
                 "--kind descriptors."
             )
         run.check(Need(here=peak("metric", {"distances and gradients": metric_bytes(len(y))})))
-        return choose_metric(X, y, random_state=seed, on_trial=told)
+        return choose_metric(X, y, random_state=seed, on_trial=on_trial)
     if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
         usual = usual_length_scale(X, seed)
-        return LengthScaleSearch(with_length_scale(asked, usual), usual)
-    smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
-    return choose_length_scale(smaller, X, y, n_rows=_LABELS, **given)
+        return LengthScaleSearch(with_length_scale(requested, usual), usual)
+    smaller = resized(requested, min(requested.n_components, _FEATURES), seed)
+    return choose_length_scale(smaller, X, y, n_rows=_LABELS, **how)
 
 
 def _serves(feature_map: FeatureMap, used: Callable[[FeatureMap], FeatureMap]) -> bool:
@@ -157,24 +157,24 @@ def labelled_sample(
     order = np.argsort(seeds.words(seed, "fit/sample", len(joined.row)), kind="stable")
     chosen = np.sort(order[:size])
     rows, place = np.unique(joined.row[chosen], return_inverse=True)
-    kept, nonzeros = planned_rows(store), most_nonzeros(store)
-    reading = need_of_map(max(kept, default=0), 0, nonzeros, compiled=False)
-    run.check(Need(worker=reading, here=need_of_map(max(kept, default=0), len(chosen), nonzeros)))
+    n_kept, nonzeros = planned_rows(store), most_nonzeros(store)
+    reading = need_of_map(max(n_kept, default=0), 0, nonzeros, compiled=False)
+    run.check(Need(worker=reading, here=need_of_map(max(n_kept, default=0), len(chosen), nonzeros)))
     cuts = np.searchsorted(rows, store.row_bounds)
     pieces = {int(p): rows[cuts[p] : cuts[p + 1]] for p in np.flatnonzero(np.diff(cuts))}
-    total = sum(kept[p] for p in pieces)
-    groups = group_by_rows([(p, kept[p]) for p in pieces], rows_of_task(total, _READ_SECONDS, run.client))
+    total = sum(n_kept[p] for p in pieces)
+    groups = group_by_rows([(p, n_kept[p]) for p in pieces], rows_of_task(total, _READ_SECONDS, run.client))
     run.progress.start("sample", total, "rows")
     read = _Read(absolute(store.path), store.spec_hash)
     name = f"daskrf-sample-{uuid.uuid4().hex}"  # two runs may read the same library at once
     tasks = (
-        Task(f"{name}-{group[0]}", ({p: pieces[p] for p in group},), sum(kept[p] for p in group))
+        Task(f"{name}-{group[0]}", ({p: pieces[p] for p in group},), sum(n_kept[p] for p in group))
         for group in groups
     )
-    found: dict[int, Any] = {}
-    submit(read, tasks, run.client, run.progress, lambda _, result: found.update(result))
+    fingerprints: dict[int, Any] = {}
+    submit(read, tasks, run.client, run.progress, lambda _, result: fingerprints.update(result))
     run.progress.finish()
-    X = sparse.vstack([found[p] for p in sorted(found)], format="csr")[place]
+    X = sparse.vstack([fingerprints[p] for p in sorted(fingerprints)], format="csr")[place]
     return X, joined.y[chosen]
 
 
@@ -187,9 +187,9 @@ class _Read:
 
     def __call__(self, pieces: dict[int, npt.NDArray[np.int64]]) -> dict[int, Any]:
         """Return the fingerprints of the given rows of the library, by partition."""
-        store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
+        store, fingerprints = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:
             for p, rows in pieces.items():
                 check_stop()
-                found[p] = store.read_fingerprints(p)[positions(row_numbers(store, p), rows)]
-        return found
+                fingerprints[p] = store.read_fingerprints(p)[positions(row_numbers(store, p), rows)]
+        return fingerprints

@@ -89,18 +89,18 @@ class FeatureSums:
 
     features: FeatureSource | FingerprintSource
     targets: tuple[int, ...]
-    given: LabelFiles
+    files: LabelFiles
     spec: dict[str, Any]
 
     @functools.cached_property
     def cut(self) -> Cut:
         """How the sums are cut."""
-        return grouped(self.features, self.given.joined)
+        return grouped(self.features, self.files.joined)
 
     @property
     def precision(self) -> Precision:
         """Precision in which the sums are made first; see `solve`."""
-        return precision_for(self.features.feature_map, len(self.given.joined.row))
+        return precision_for(self.features.feature_map, len(self.files.joined.row))
 
     @property
     def held(self) -> bool:
@@ -139,19 +139,21 @@ class FeatureSums:
 
     def _counted(self, tree: Tree) -> Statistics:
         """Return the sums of a tree; refuse sums over other rows."""
-        found = cast(Statistics, tree.result())
-        if found.n != (n := len(self.given.joined.row)):
-            folder = self.given.folder.parent
-            raise StoreError(f"The sums in {folder} are of {found.n} rows, not {n}; delete it and fit again.")
-        return found
+        statistics = cast(Statistics, tree.result())
+        if statistics.n != (n := len(self.files.joined.row)):
+            folder = self.files.folder.parent
+            raise StoreError(
+                f"The sums in {folder} are of {statistics.n} rows, not {n}; delete it and fit again."
+            )
+        return statistics
 
     def tree(self, precision: Precision) -> Tree:
         """Return the tree of the sums, after leaving labels and map in files for all tasks."""
-        self.given.keep()
-        feature_map, y, folder = self.features.feature_map, self.given.joined.y, self.given.folder.parent
+        self.files.keep()
+        feature_map, y, folder = self.features.feature_map, self.files.joined.y, self.files.folder.parent
         source = self.features.carried(folder)
         digest, key, strips = map_key(feature_map.state()), hash_of([self.spec, precision]), self.cut.columns
-        labels = absolute(self.given.folder)
+        labels = absolute(self.files.folder)
         chunk = Labelled(source, labels, hash_of(self.spec), digest, self.held).of
         vectors = Summation.of_map(
             feature_map,
@@ -177,7 +179,7 @@ class ExactSolve:
     """The equations of an exact process for all targets, once the fingerprints are in one place."""
 
     features: FeatureSource | FingerprintSource
-    given: LabelFiles
+    files: LabelFiles
     spec: dict[str, Any]
     exact: ExactGP
     columns: Mapping[str, tuple[int, int]] | None
@@ -187,44 +189,44 @@ class ExactSolve:
     @functools.cached_property
     def cut(self) -> Cut:
         """How the fingerprints are gathered."""
-        return grouped(self.features, self.given.joined)
+        return grouped(self.features, self.files.joined)
 
     def tree(self, precision: Precision) -> Tree:
         """Return the tree that gathers the fingerprints of all labels."""
-        self.given.keep()
-        folder, key = self.given.folder.parent, hash_of(self.spec)
-        chunk = Labelled(self.features, absolute(self.given.folder), key, "", held=False).of
+        self.files.keep()
+        folder, key = self.files.folder.parent, hash_of(self.spec)
+        chunk = Labelled(self.features, absolute(self.files.folder), key, "", held=False).of
         rows = Fingerprints(self.features.store.n_columns)
         return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, PARTS)
 
     def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
         """Return the process, or one for each of several targets, from an earlier one if there is one."""
-        joined = self.given.joined
-        known: Any = () if earlier is None else processes_of(earlier)
-        X: Any = None if known else self.tree(self.precision).result()
+        joined = self.files.joined
+        processes: Any = () if earlier is None else processes_of(earlier)
+        X: Any = None if processes else self.tree(self.precision).result()
         rows: dict[bytes, Any] = {}  # one object for targets of the same rows, which are solved together
         targets = []
         for t, (_, y) in enumerate(values_of_targets(joined)):
-            start, there = known[t] if known else None, np.isfinite(joined.y[:, t])
+            start, there = processes[t] if processes else None, np.isfinite(joined.y[:, t])
             if start is None and there.tobytes() not in rows:
                 rows[there.tobytes()] = X[there]
-            own = rows[there.tobytes()] if start is None else start.X_train_
-            targets.append(Equations(own, y, run.work / f"target-{t}", start))
+            X_of = rows[there.tobytes()] if start is None else start.X_train_
+            targets.append(Equations(X_of, y, run.work / f"target-{t}", start))
         solved = solve_exact(run, self.exact, targets, columns=self.columns)
         return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
 
 
 def disk_of_sums(path: PurePath, sums: Iterable[FeatureSums | ExactSolve]) -> Disk:
     """Return the disk space that the partial sums take."""
-    leaves, largest, kept = 0, 0, 0
-    for own in sums:
-        if isinstance(own, ExactSolve):
+    leaves, largest, held = 0, 0, 0
+    for each in sums:
+        if isinstance(each, ExactSolve):
             continue
-        shape = SumsShape.of(own.features.feature_map)
-        sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=own.features.bits, shape=shape)
-        bits = own.held * sum(own.cut.rows) * -(-own.features.feature_map.n_components // 8)
-        leaves, largest, kept = leaves + sizes[0] + bits, max(largest, sizes[1]), kept + sizes[2] + bits
-    return Disk(path, "the partial sums", leaves, largest + kept)
+        shape = SumsShape.of(each.features.feature_map)
+        sizes = size_of_sums(each.cut.columns, each.cut.rows, one_bit=each.features.bits, shape=shape)
+        bits = each.held * sum(each.cut.rows) * -(-each.features.feature_map.n_components // 8)
+        leaves, largest, held = leaves + sizes[0] + bits, max(largest, sizes[1]), held + sizes[2] + bits
+    return Disk(path, "the partial sums", leaves, largest + held)
 
 
 def values_of_targets(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:

@@ -115,9 +115,9 @@ class Labelled:
         bounds = self.source.row_bounds
         for p in self.partitions:
             low, high = np.searchsorted(rows, bounds[p : p + 2])
-            own = np.asarray(rows[low:high])
-            for block in self.source.blocks(p, np.unique(own)):
-                yield from of_labels(block, own, int(low))
+            labelled = np.asarray(rows[low:high])
+            for block in self.source.blocks(p, np.unique(labelled)):
+                yield from of_labels(block, labelled, int(low))
                 del block  # before the next one is made
 
 
@@ -133,8 +133,8 @@ def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator
     which = np.repeat(np.arange(len(times)), times)
     labels = first + np.arange(len(which)) + np.repeat(starts - np.cumsum(times) + times, times)
     for start in range(0, len(which), len(times)):
-        own = slice(start, start + len(times))
-        yield replace(block.where(which[own]), rows=labels[own])
+        some = slice(start, start + len(times))
+        yield replace(block.where(which[some]), rows=labels[some])
 
 
 def held_bits(path: PurePath, key: str, make: Callable[[], Iterable[Block]]) -> Block:

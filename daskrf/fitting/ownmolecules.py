@@ -1,0 +1,84 @@
+"""Molecules that labels bring themselves, by their SMILES: they become a library of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+import pyarrow as pa
+
+from daskrf.errors import InputError
+from daskrf.files.backend import as_path, backend
+from daskrf.fitting.costs import need_of_labels
+from daskrf.fitting.training import FitRequest, Molecules, TrainingRows, checkable
+from daskrf.gp import gp_for
+from daskrf.jobs.job import Need, Run
+from daskrf.molecules import FingerprintSpec
+from daskrf.quantities import amount
+from daskrf.sources.sources import open_source
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import write_parquet
+from daskrf.tables.columns import smiles_column
+from daskrf.tables.measurements import label_table, read_labels
+from daskrf.tables.scanning import survey
+from daskrf.tables.values.names import find_id, position_of
+
+
+@dataclass(frozen=True)
+class OwnMolecules(Molecules):
+    """The molecules of a file of labels.
+
+    Attributes
+    ----------
+    labels : path
+    spec : FingerprintSpec or None
+        Their fingerprints; None: the default.
+    fingerprint : callable
+        The command that makes them.
+    """
+
+    labels: str | os.PathLike[str]
+    spec: FingerprintSpec | None
+    fingerprint: Callable[..., Any]
+
+    def open(self, run: Run, request: FitRequest) -> TrainingRows:
+        """Fingerprint the molecules in the folder of unfinished work."""
+        path, column = as_path(self.labels), request.reading.key_column
+        head = label_table(path, request.reading.key)
+        names = head.names
+        position = None if column is None else position_of(path, column, names, len(names))
+        smiles = smiles_column(path, head, position)
+        reading = replace(request.reading, key_column=smiles)
+        id_column = find_id(names, head.values, (smiles,), head.title) if names else None
+        run.check(Need(here=need_of_labels(survey(path, head.table)[2])))
+        keys = read_labels(path, reading).keys
+        table, folder = run.work / "molecules.parquet", run.work / "molecules"
+        backend(run.work).make(run.work)
+        with backend(table).writing(table) as staged:
+            write_parquet(pa.table({"smiles": keys}), staged)
+        report = self.fingerprint(table, folder, spec=self.spec, accept_rejects=True, client=request.client)
+        note = ""
+        if report.rejected:
+            first = next(_rejects(folder))
+            unusable = (
+                f"{report.rejected:,} of the {amount(report.rows, 'molecules')} cannot be used, such as "
+                f"{first['text']!r} ({first['reason']})"
+            )
+            if 2 * report.rejected > report.rows:
+                raise InputError(f"{path}: {unusable}; name the column of the SMILES with --key-column")
+            note = f"{unusable}, and their labels are left out"
+        feature_map, raw = checkable(request.feature_map), request.exact is not None
+        features = open_source(folder, feature_map, raw=raw, fold=request.fold)
+        if request.exact is None:
+            gp_for(features.feature_map, **request.options)
+        return TrainingRows(features, reading, id_column, note)
+
+
+def _rejects(folder: PurePath) -> Iterator[dict[str, Any]]:
+    """Yield the rejected rows of a store."""
+    store = FingerprintStore.open(folder)
+    for partition in range(store.n_partitions):
+        yield from store.read_rejects(partition).to_pylist()
