@@ -52,7 +52,8 @@ esac
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("tested", [0, 1])
 def test_the_check_run_makes_the_two_commands_of_the_readme(tested, tmp_path):
-    """The first one first of all and the second one last, whatever they are; it fails where they do."""
+    """The first one first of all, the second one before the thorough tests; it fails where they do."""
+    thorough = [] if tested else ["pytest -n 3 -m thorough"]
     repository, tools, log = tmp_path / "repository", tmp_path / "tools", tmp_path / "log"
     tools.mkdir()
     slurm = ("slurmctld", "slurmd", "sbatch", "munged")
@@ -82,7 +83,7 @@ def test_the_check_run_makes_the_two_commands_of_the_readme(tested, tmp_path):
     venv, *ran = log.read_text().splitlines()
     assert venv.startswith("python -m venv ")
     assert ran[:2] == ["pip install .", "daskrf quickstart --other"]
-    assert ran[-2:] == ["pip install .[all]", "pytest -x"]
+    assert ran[-2 - len(thorough) :] == ["pip install .[all]", "pytest -x", *thorough]
     assert {"ruff check", "mypy "} < set(ran)
 
 

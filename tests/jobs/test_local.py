@@ -85,7 +85,7 @@ def test_options_are_checked_before_the_pass(
     given: dict[str, Any], made: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     with (
-        patch("daskrf.fitting.fitjob.labels_of", lambda *_, **__: pytest.fail("labels were read")),
+        patch("daskrf.fitting.training.labels_of", lambda *_, **__: pytest.fail("labels were read")),
         pytest.raises(InputError, match=f"{next(iter(given))} must be"),
     ):
         fit(made / "phi", inputs[1], tmp_path / "model", **given)

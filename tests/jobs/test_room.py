@@ -45,8 +45,8 @@ def test_libraries_are_measured_before_anything_is_read(
         monkeypatch.setattr(name, read)
 
     monkeypatch.setattr(memory, "_resident", measured)
-    for name in ("fit.labels_of", "screen.read_model", "predict.read_model"):
-        reading(f"daskrf.commands.{name}")
+    for name in ("fitting.training.labels_of", "screens.aim.read_model", "commands.predict.read_model"):
+        reading(f"daskrf.{name}")
     model = tmp_path / "model"
     fit(store, inputs[1], model, feature_map=FEATURES)
     has_read[0] = False
