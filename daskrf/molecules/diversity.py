@@ -81,8 +81,8 @@ class Diversity:
         self._alike = alike
         self._similar = None if max_similarity is None else Similarities(smiles)
         self._most_similar = max_similarity
-        own = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
-        self._groups = [*own, *((_table(values), n, CAPPED) for values, n in caps)]
+        groups = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
+        self._groups = [*groups, *((_table(values), n, CAPPED) for values, n in caps)]
         self._times: Counter[tuple[int, str]] = Counter()
 
     @property
@@ -102,10 +102,10 @@ class Diversity:
         if self._similar is not None and self._most_similar is not None:
             self._leave(self._similar.to(pick) > self._most_similar, SIMILAR)
         for number, (values, most, reason) in enumerate(self._groups):
-            for own in set(values[pick].tolist()) - {""}:
-                self._times[number, own] += 1
-                if self._times[number, own] == most:
-                    self._leave((values == own).any(axis=1), reason)
+            for value in set(values[pick].tolist()) - {""}:
+                self._times[number, value] += 1
+                if self._times[number, value] == most:
+                    self._leave((values == value).any(axis=1), reason)
         return True
 
     def _leave(self, which: npt.NDArray[np.bool_], reason: int) -> None:
@@ -127,5 +127,5 @@ def scaffolds(smiles: Sequence[str]) -> npt.NDArray[np.str_]:
     >>> scaffolds(["CCO", "Cc1ccccc1"]).tolist()
     ['', 'c1ccccc1']
     """
-    found = each("daskrf.molecules.properties:scaffolder", (), list(smiles))
-    return np.array(["" if isinstance(name, Lost) else name for name in found], dtype=np.str_)
+    results = each("daskrf.molecules.properties:scaffolder", (), list(smiles))
+    return np.array(["" if isinstance(name, Lost) else name for name in results], dtype=np.str_)

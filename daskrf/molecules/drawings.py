@@ -38,8 +38,8 @@ def drawings(smiles: Sequence[str], width: int = WIDTH, height: int = HEIGHT) ->
     >>> ethanol[:4], nothing
     ('<svg', '')
     """
-    found = each("daskrf.molecules.drawings:drawer", (width, height), smiles)
-    return ["" if isinstance(svg, Lost) else svg for svg in found]
+    results = each("daskrf.molecules.drawings:drawer", (width, height), smiles)
+    return ["" if isinstance(svg, Lost) else svg for svg in results]
 
 
 def drawer(width: int, height: int) -> Callable[[str], str]:

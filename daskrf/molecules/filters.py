@@ -172,9 +172,9 @@ class Filters:
         for name in catalogs:
             if name not in ALERTS:
                 raise OptionError(f"There is no catalog of alerts {name!r}; take one of {', '.join(ALERTS)}.")
-        given = (*patterns, *unwanted)
-        for pattern, found in zip(given, each(_PATTERNS, (), given), strict=True):
-            if found is not True:
+        queries = (*patterns, *unwanted)
+        for pattern, readable in zip(queries, each(_PATTERNS, (), queries), strict=True):
+            if readable is not True:
                 raise OptionError(f"RDKit cannot read the SMARTS {pattern!r}; correct it.")
         limits = tuple(limit for text in _several(where) for limit in limits_of(text, columns))
         return cls(limits, patterns, unwanted, tuple(dict.fromkeys(catalogs)))
@@ -222,8 +222,8 @@ class Filters:
         """
         if not self.computed:
             return [-1] * len(smiles)
-        found = each("daskrf.molecules.properties:tester", (self.computed,), list(smiles))
-        return [-2 if isinstance(value, Lost) else int(value) for value in found]
+        results = each("daskrf.molecules.properties:tester", (self.computed,), list(smiles))
+        return [-2 if isinstance(value, Lost) else int(value) for value in results]
 
 
 def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...]:
@@ -244,13 +244,13 @@ def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...
     >>> print(*limits_of("Supplier in ('Enamine', 'WuXi') and 'Price, USD' < 90", columns), sep="; ")
     Supplier in ("Enamine", "WuXi"); Price, USD < 90
     """
-    reader, found = _Reader(text, columns), list[Comparison]()
+    reader, comparisons = _Reader(text, columns), list[Comparison]()
     while True:
-        found += reader.comparisons()
+        comparisons += reader.comparisons()
         if reader.take(_JOIN) is None:
             if reader.at < len(text):
                 raise reader.refusal()
-            return tuple(found)
+            return tuple(comparisons)
 
 
 @dataclass(frozen=True)
@@ -279,17 +279,17 @@ class _Reader:
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Return what matches here, behind blanks, and go on behind it."""
         self._skip_blanks()
-        found = pattern.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match
 
     def comparisons(self) -> list[Comparison]:
         """Return what the next part of the text says: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
         self._skip_blanks()
         self.start = self.at
         operands, signs = [self._operand()], list[str]()
-        if found := self.take(_LIST):
-            return [self._chosen(operands[0], self._listed(found[2]), wanted=not found[1])]
+        if match := self.take(_LIST):
+            return [self._chosen(operands[0], self._listed(match[2]), wanted=not match[1])]
         while sign := self.take(_SIGN):
             signs.append(sign[0])
             operands.append(self._operand())
@@ -300,7 +300,7 @@ class _Reader:
         middle = len(operands) == 2 or (len(operands) == 3 and numbers[1] is None)
         if not middle or len(names) != 1:
             raise self.refusal()
-        name, column = _known(names[0], self.columns)
+        name, column = _resolved(names[0], self.columns)
         limits: list[Comparison] = []
         for left, mark, right in zip(numbers, signs, numbers[1:], strict=False):
             if right is not None:
@@ -312,22 +312,22 @@ class _Reader:
     def refusal(self, why: str = _USUAL) -> OptionError:
         """Return an error about the part of the text that is being read."""
         rest = re.compile(r"[,;&]|\band\b", re.IGNORECASE).search(self.text, self.at)
-        part = self.text[self.start : rest.start() if rest else len(self.text)].strip()
-        whole = "" if part == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
-        return OptionError(f"The condition {printable(part, _SHOWN)!r}{whole} cannot be read; {why}.")
+        excerpt = self.text[self.start : rest.start() if rest else len(self.text)].strip()
+        whole = "" if excerpt == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
+        return OptionError(f"The condition {printable(excerpt, _SHOWN)!r}{whole} cannot be read; {why}.")
 
     def _compared_with_text(self, operands: list[_Operand], sign: str) -> Choice:
         """Return the comparison of a column with a text, whichever comes first."""
-        known = [_is_known(operand.text, self.columns) for operand in operands]
-        name, other = operands if known[0] or not known[1] else operands[::-1]
-        if all(known) and not other.quoted:
+        recognized = [_is_known(operand.text, self.columns) for operand in operands]
+        name, other = operands if recognized[0] or not recognized[1] else operands[::-1]
+        if all(recognized) and not other.quoted:
             raise self.refusal(f"write a number or a text in quotes, such as '{name.text} {sign} \"A\"'")
         if sign not in (*_EQUAL, _UNEQUAL):
             raise self.refusal(f"write a number behind the sign, since {other.text!r} is none")
         return self._chosen(name, [other], wanted=sign != _UNEQUAL)
 
     def _chosen(self, operand: _Operand, values: list[_Operand], *, wanted: bool) -> Choice:
-        name, column = _known(operand.text, self.columns)
+        name, column = _resolved(operand.text, self.columns)
         numbers = [value.number for value in values]
         if None not in numbers:
             return Choice(name, tuple(number for number in numbers if number is not None), wanted, column)
@@ -351,29 +351,29 @@ class _Reader:
         return _Operand(" ".join(words))
 
     def _quoted(self) -> _Operand:
-        mark, found = self.text[self.at], ""
+        mark, text = self.text[self.at], ""
         while (end := self.text.find(mark, self.at + 1)) >= 0:
-            found += self.text[self.at + 1 : end]
+            text += self.text[self.at + 1 : end]
             self.at = end
             if self.text[end + 1 : end + 2] != mark:
                 self.at += 1
-                return _Operand(found.strip(), quoted=True)
-            found, self.at = found + mark, end + 1
+                return _Operand(text.strip(), quoted=True)
+            text, self.at = text + mark, end + 1
         raise self.refusal(f"close the quote {mark}")
 
     def _listed(self, bracket: str) -> list[_Operand]:
         """Return the values of a list, whose bracket has been read."""
-        found: list[_Operand] = []
+        values: list[_Operand] = []
         while True:
             self._skip_blanks()
             quoted = self.text[self.at : self.at + 1] in (*_QUOTES,)
             item = self._quoted() if quoted else _Operand(str(self.take(_ITEM)[0]).strip())  # type: ignore[index]
-            found += [item] if item.text or quoted else []
+            values += [item] if item.text or quoted else []
             self._skip_blanks()
             mark = self.text[self.at : self.at + 1]
             self.at += 1
-            if mark == _CLOSED_BY[bracket] and found:
-                return found
+            if mark == _CLOSED_BY[bracket] and values:
+                return values
             if mark != ",":
                 self.at = min(self.at, len(self.text))
                 raise self.refusal('write a list such as \'supplier in ("A", "B")\'')
@@ -388,25 +388,25 @@ class _Reader:
 
 def _is_known(name: str, columns: Collection[str]) -> bool:
     try:
-        _known(name, columns)
+        _resolved(name, columns)
     except OptionError:
         return False
     return True
 
 
-def _known(name: str, columns: Collection[str]) -> tuple[str, bool]:
+def _resolved(name: str, columns: Collection[str]) -> tuple[str, bool]:
     """Return the column or property with this name, and whether it is a column."""
     plain = _plain(name)
     for column in columns:
         if name == column or plain == _plain(column):
             return column, True
-    for known, others in PROPERTIES.items():
-        if plain in map(_plain, (known, *others)):
-            return known, False
-    kept = f" (columns that the library keeps: {listed(list(columns))})" if columns else ""
+    for property_name, others in PROPERTIES.items():
+        if plain in map(_plain, (property_name, *others)):
+            return property_name, False
+    columns_note = f" (columns that the library keeps: {listed(list(columns))})" if columns else ""
     raise OptionError(
         f"{name!r} is neither a column that the library keeps nor a property; properties are "
-        f"{', '.join(PROPERTIES)}{kept}."
+        f"{', '.join(PROPERTIES)}{columns_note}."
     )
 
 

@@ -114,9 +114,9 @@ def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any
     task = pickle.dumps((maker, arguments))
     helper: _Helper | None = None
     try:
-        while part := run.part():
+        while batch := run.next_batch():
             helper = helper or _borrow()
-            answer = helper.ask(task, part)
+            answer = helper.ask(task, batch)
             if isinstance(answer, _Death):
                 helper.end()
                 helper = None
@@ -152,7 +152,7 @@ class _Run:
         self._settled: dict[int, str] = {}
         self._starts = 0
 
-    def part(self) -> list[str]:
+    def next_batch(self) -> list[str]:
         """Return the next texts: those before the next one that has killed a helper, or that one alone."""
         while self.at in self._settled:
             self.take([Lost(self._settled[self.at])])
@@ -198,9 +198,9 @@ def _put(shared: int, data: bytes) -> bytes:
     return _WORD.pack(len(data))
 
 
-def _get(shared: int, said: bytes) -> Any:
+def _get(shared: int, message: bytes) -> Any:
     """Return the request or the answer that a pipe message announces."""
-    (size,) = _WORD.unpack(said)
+    (size,) = _WORD.unpack(message)
     return pickle.loads(os.pread(shared, size, _WORD.size))
 
 
@@ -253,10 +253,10 @@ class _Helper:
         except BrokenPipeError:
             return self._death(silent=False)
         silent = self._wait()
-        said = os.read(self._output, _WORD.size)
-        if not said:
+        message = os.read(self._output, _WORD.size)
+        if not message:
             return self._death(silent)
-        answer: list[Any] = _get(self._shared, said)
+        answer: list[Any] = _get(self._shared, message)
         return answer
 
     def _begun(self) -> int:
@@ -324,12 +324,12 @@ def _borrow() -> _Helper:
     """Return a helper: an idle one, or a new one if all are in use by other threads."""
     while True:
         with _lock:
-            found = _idle.pop() if _idle else None
-        if found is None:
+            helper = _idle.pop() if _idle else None
+        if helper is None:
             return _Helper()
-        if found.usable:
-            return found
-        found.end()
+        if helper.usable:
+            return helper
+        helper.end()
 
 
 def end_idle() -> None:
@@ -375,8 +375,8 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     os.dup2(2, 1)  # output printed by a library is not an answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limited, remembered = False, _Answers()
-    while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):
-        task, texts = _get(shared, said)
+    while select.select([0], [], [], idle)[0] and (message := os.read(0, _WORD.size)):
+        task, texts = _get(shared, message)
         function = _function(task)
         if not limited:
             _limit_memory(memory)
@@ -415,29 +415,29 @@ class _Answers:
     """Answers that were given before, by the function and the text: up to `_REMEMBERED` bytes of them."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, dict[str, Any]] = {}
+        self._results: dict[bytes, dict[str, Any]] = {}
         self._size = 0
 
     def of(self, task: bytes) -> dict[str, Any]:
         """Return the answers of one function."""
-        return self._known.get(task, {})
+        return self._results.get(task, {})
 
     def keep(self, task: bytes, texts: list[str], answer: list[Any], size: int) -> None:
         """Remember an answer of so many bytes, and forget all others where there is no room for it."""
         size += sum(map(len, texts[: len(answer)]))
         if self._size + size > _REMEMBERED:
-            self._known.clear()
+            self._results.clear()
             self._size = 0
         if size > _REMEMBERED:
             return
         self._size += size
-        self._known.setdefault(task, {}).update(
+        self._results.setdefault(task, {}).update(
             (text, one) for text, one in zip(texts, answer, strict=False) if not isinstance(one, Lost)
         )
 
 
 def _answer(
-    function: Callable[[str], Any], known: dict[str, Any], texts: list[str], seconds: float, shared: int
+    function: Callable[[str], Any], cached: dict[str, Any], texts: list[str], seconds: float, shared: int
 ) -> list[Any]:
     answer: list[Any] = []
     start, size = time.monotonic(), 0
@@ -447,7 +447,7 @@ def _answer(
         os.pwrite(shared, _WORD.pack(k), 0)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer.append(known[text] if text in known else function(text))
+            answer.append(cached[text] if text in cached else function(text))
             size += sys.getsizeof(answer[-1])
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)  # the state of the process can no longer be trusted

@@ -29,8 +29,8 @@ def mol_blocks(smiles: Sequence[str]) -> list[str]:
     >>> ethanol.splitlines()[2].split()[:2], nothing.splitlines()[2].split()[:2]
     (['3', '2'], ['0', '0'])
     """
-    found = each("daskrf.molecules.molblocks:mol_writer", (), smiles)
-    return [f"  daskrf\n{_NO_STRUCTURE}" if isinstance(block, Lost) else block for block in found]
+    blocks = each("daskrf.molecules.molblocks:mol_writer", (), smiles)
+    return [f"  daskrf\n{_NO_STRUCTURE}" if isinstance(block, Lost) else block for block in blocks]
 
 
 def mol_writer() -> Callable[[str], str]:

@@ -27,9 +27,9 @@ def note_on_radicals(smiles: Sequence[str], what: str) -> str:
     >>> note_on_radicals(["C[CH2]", "c1cc[nH]c1", "[CH3][CH3]"], "of the labelled molecules")
     "1 molecule of the labelled molecules has unpaired electrons (radicals), such as 'C[CH2]'"
     """
-    asked = [text for text in smiles if _MAY_BE.search(text)]
-    found = each("daskrf.molecules.counts.counter:radical_finder", (), asked)
-    radicals = [text for text, one in zip(asked, found, strict=True) if one is True]
+    suspects = [text for text in smiles if _MAY_BE.search(text)]
+    results = each("daskrf.molecules.counts.counter:radical_finder", (), suspects)
+    radicals = [text for text, one in zip(suspects, results, strict=True) if one is True]
     if not radicals:
         return ""
     has = "has" if len(radicals) == 1 else "have"

@@ -111,17 +111,17 @@ def _without_counterions(molecule: Chem.Mol, charges: rdMolStandardize.Uncharger
     places = Chem.GetMolFrags(molecule)
     if len(places) < 2:
         return molecule
-    known = _counterions()
+    counterions = _counterions()
     aside = [
-        not any(atom.GetAtomicNum() == _CARBON for atom in part.GetAtoms())
-        or Chem.MolToSmiles(_plain(charges.uncharge(part))) in known
-        for part in Chem.GetMolFrags(molecule, asMols=True)
+        not any(atom.GetAtomicNum() == _CARBON for atom in fragment.GetAtoms())
+        or Chem.MolToSmiles(_plain(charges.uncharge(fragment))) in counterions
+        for fragment in Chem.GetMolFrags(molecule, asMols=True)
     ]
     if all(aside) or not any(aside):
         return molecule
     left = Chem.RWMol(molecule)
     left.BeginBatchEdit()
-    for atom in (atom for part, out in zip(places, aside, strict=True) if out for atom in part):
+    for atom in (atom for atoms, out in zip(places, aside, strict=True) if out for atom in atoms):
         left.RemoveAtom(atom)
     left.CommitBatchEdit()
     return left.GetMol()
@@ -170,8 +170,8 @@ def tautomerizer(plain: bool) -> Callable[[str], str]:
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             return text
-        found = written(tautomers.Canonicalize(_plain(molecule) if plain else molecule))
-        again = Chem.MolFromSmiles(found)
-        return found if again is None else canonical(again)
+        smiles = written(tautomers.Canonicalize(_plain(molecule) if plain else molecule))
+        again = Chem.MolFromSmiles(smiles)
+        return smiles if again is None else canonical(again)
 
     return tautomer

@@ -58,9 +58,9 @@ def canonical(molecule: Chem.Mol) -> str:
     meant, fewer = _mixtures(molecule, groups), {tuple(range(len(groups)))}
     while fewer:  # without one group more, as long as the same is meant
         enough = [[groups[at] for at in places] for places in sorted(fewer)]
-        one_less = {some for own in fewer if own for some in itertools.combinations(own, len(own) - 1)}
-        fewer = {own for own in one_less if _mixtures(molecule, [groups[at] for at in own]) == meant}
-    return min(_named(molecule, own) for own in enough)
+        one_less = {c for subset in fewer if subset for c in itertools.combinations(subset, len(subset) - 1)}
+        fewer = {subset for subset in one_less if _mixtures(molecule, [groups[at] for at in subset]) == meant}
+    return min(_named(molecule, subset) for subset in enough)
 
 
 def _named(molecule: Chem.Mol, groups: list[_Group]) -> str:
@@ -88,14 +88,14 @@ def _of_first_isomer(molecule: Chem.Mol, groups: list[_Group]) -> str:
     Symmetry and centres that depend on each other leave several ways.
     """
     isomers = [_placed(_with(molecule, [], turn)) for turn in _turns(groups)]
-    text = min(own for own, _ in isomers)
+    text = min(smiles for smiles, _ in isomers)
     first = Chem.MolFromSmiles(text)
     meant = _mixtures(molecule, groups)
     alike = first.GetSubstructMatches(first, uniquify=False, useChirality=True, maxMatches=_MOST_WAYS)
     instead = [_instead(atom) for atom in first.GetAtoms()]
     ways: set[str] = set()
-    for own, place in isomers:
-        if own != text:
+    for smiles, place in isomers:
+        if smiles != text:
             continue
         for match in alike or [range(first.GetNumAtoms())]:
             placed = [(kind, [match[place[atom]] for atom in atoms]) for kind, atoms in groups]
@@ -167,7 +167,7 @@ def _mixtures(molecule: Chem.Mol, groups: list[_Group]) -> set[frozenset[str]]:
     either = [group for group in groups if group[0] == Chem.StereoGroupType.STEREO_OR]
     racemic = [group for group in groups if group[0] == Chem.StereoGroupType.STEREO_AND]
     return {
-        frozenset(_steady(_with(molecule, [], [*unknown, *own])) for own in _turns(racemic))
+        frozenset(_steady(_with(molecule, [], [*unknown, *turn])) for turn in _turns(racemic))
         for unknown in _turns(either)
     }
 
@@ -198,10 +198,10 @@ def _groups(molecule: Chem.Mol) -> list[_Group]:
 
 def _with(molecule: Chem.Mol, groups: list[_Group], turn: Sequence[int] = ()) -> Chem.Mol:
     """Return a molecule with these groups only, some centres turned over."""
-    own = Chem.RWMol(molecule)
+    edited = Chem.RWMol(molecule)
     for atom in turn:
-        own.GetAtomWithIdx(atom).InvertChirality()
+        edited.GetAtomWithIdx(atom).InvertChirality()
     if turn:  # or centres of a ring would be written as they were
-        Chem.AssignStereochemistry(own, cleanIt=True, force=True)
-    own.SetStereoGroups([Chem.CreateStereoGroup(kind, own, atoms) for kind, atoms in groups])
-    return own.GetMol()
+        Chem.AssignStereochemistry(edited, cleanIt=True, force=True)
+    edited.SetStereoGroups([Chem.CreateStereoGroup(kind, edited, atoms) for kind, atoms in groups])
+    return edited.GetMol()

@@ -73,12 +73,12 @@ def bounding(rows: Single, rank: int) -> Single:
 
     Products of such rows are at least those of the rows, whatever the rounding.
     """
-    found = np.empty((len(rows), rank + 1), np.float32)
-    found[:, :rank] = rows[:, :rank]
+    bounds = np.empty((len(rows), rank + 1), np.float32)
+    bounds[:, :rank] = rows[:, :rank]
     rest: Single = np.einsum("ij,ij->i", rows[:, rank:], rows[:, rank:])
-    kept: Single = np.einsum("ij,ij->i", rows[:, :rank], rows[:, :rank])
-    found[:, rank] = np.sqrt(rest + SLACK * (rest + kept))
-    return found
+    leading: Single = np.einsum("ij,ij->i", rows[:, :rank], rows[:, :rank])
+    bounds[:, rank] = np.sqrt(rest + SLACK * (rest + leading))
+    return bounds
 
 
 def _roots(gram: Array) -> tuple[Array, Array]:

@@ -63,12 +63,12 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     """
     space, entries = cut.space, cut.entries[reaction]
     random = seeds.generator(seed, "space", reaction)
-    drawn = [own.block[random.integers(len(own.block), size=n)].tolist() for own in entries]
+    drawn = [slot.block[random.integers(len(slot.block), size=n)].tolist() for slot in entries]
     combinations = list(zip(*drawn, strict=True))
     synthons: list[tuple[int, ...]] = []
     of: list[int] = []
     for place, blocks in enumerate(combinations):
-        several = itertools.product(*(own.of_block(b) for own, b in zip(entries, blocks, strict=True)))
+        several = itertools.product(*(slot.of_block(b) for slot, b in zip(entries, blocks, strict=True)))
         synthons += several
         of += [place] * (len(synthons) - len(of))
     chosen = np.array(synthons, np.int32)
@@ -81,9 +81,9 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     texts = [" ".join(space.smiles[block] for block in blocks) for blocks in combinations]
     maker = "daskrf.spaces.synthons:Reactor"
     made = in_helpers(maker, (space.reactions[reaction],), texts, lambda reason: [reason])
-    for text, own, rdkit in zip(texts, joined, made, strict=True):
-        if own != set(rdkit):
-            only, more = _words(set(rdkit) - own), _words(own - set(rdkit))
+    for text, ours, rdkit in zip(texts, joined, made, strict=True):
+        if ours != set(rdkit):
+            only, more = _words(set(rdkit) - ours), _words(ours - set(rdkit))
             what = f"of {text} RDKit makes {only}, and joined synthons make {more}"
             return Comparison(n, len(smiles), what)
     return Comparison(n, len(smiles), _different(cut, chosen, smiles))

@@ -22,7 +22,7 @@ from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
-_PART = 2048  # texts that a helper gets at a time
+_BATCH = 2048  # texts that a helper gets at a time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
 _LARGE = 2**22  # of numbers: a table of so many is made faster than a few of them are sorted
@@ -79,7 +79,7 @@ class CutSpace:
     spec : FingerprintSpec
     smiles : list of str
         Of each distinct synthon.
-    own : csr_matrix of int64
+    inner : csr_matrix of int64
         Counts of the environments of each synthon that end before its cuts.
     edge : int64 array
         What environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
@@ -96,7 +96,7 @@ class CutSpace:
     space: Space
     spec: FingerprintSpec
     smiles: list[str]
-    own: sparse.csr_matrix
+    inner: sparse.csr_matrix
     edge: Integers
     reaches: list[Reach]
     reach: npt.NDArray[np.int32]
@@ -139,7 +139,7 @@ class CutSpace:
         csr_matrix
             The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
         """
-        return summed(self.own, list(synthons.T), self.overlaps(synthons))
+        return summed(self.inner, list(synthons.T), self.overlaps(synthons))
 
     def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
@@ -165,17 +165,18 @@ class CutSpace:
         classes = self.reach[synthons[shown]].tolist()
         for slot in range(synthons.shape[1]):
             views: dict[tuple[int, ...], int] = {}
-            view = np.array([views.setdefault(self.view(slot, own), len(views)) for own in classes], np.int64)
+            view = np.array([views.setdefault(self.view(slot, row), len(views)) for row in classes], np.int64)
             seen.append(view[of])
             first, place = _distinct(self._edge_number[synthons[:, slot]] * len(views) + seen[-1])
             firsts.append(first)
             places.append(place)
         joined, sources = _covering(places, firsts)
-        found = in_helpers(
+        counts = in_helpers(
             "daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[np.array(joined, int)])
         )
         tables = (
-            _counts_matrix([found[j][slot] for j in source], self.spec) for slot, source in enumerate(sources)
+            _counts_matrix([counts[j][slot] for j in source], self.spec)
+            for slot, source in enumerate(sources)
         )
         return list(map(Overlap, tables, places, seen))
 
@@ -189,13 +190,13 @@ class CutSpace:
             The position of each synthon's reach in `reaches`, by slot.
         """
         every = [self.reaches[c] for c in classes]
-        found = []
+        views = []
         for number in every[slot].cuts:
             partner = next(r for s, r in enumerate(every) if s != slot and number in r.cuts)
             if partner.shared:
                 return tuple(classes)
-            found.append(partner.seen[partner.cuts.index(number)])
-        return tuple(found)
+            views.append(partner.seen[partner.cuts.index(number)])
+        return tuple(views)
 
     def _texts(self, synthons: npt.NDArray[np.integer]) -> list[str]:
         return [" ".join(self.smiles[synthon] for synthon in row) for row in synthons.tolist()]
@@ -219,7 +220,9 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
     """
     check_spec(spec)
     table = _Table(spec)
-    made = {half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _asked(space).items()}
+    made = {
+        half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _blocks_to_cut(space).items()
+    }
     entries = [
         [_entries(made[half], space.slots[r, slot]) for slot, half in enumerate(reaction.halves)]
         for r, reaction in enumerate(space.reactions)
@@ -228,7 +231,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         space=space,
         spec=spec,
         smiles=list(table.number),
-        own=_counts_matrix(table.own, spec),
+        inner=_counts_matrix(table.inner, spec),
         edge=np.array(table.edge, np.int64),
         reaches=list(table.reaches),
         reach=np.array(table.reach, np.int32),
@@ -239,16 +242,16 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
 
 def n_cuts(space: Space) -> int:
     """Return how many blocks are to be cut; one counts for each way in which it is cut."""
-    return sum(map(len, _asked(space).values()))
+    return sum(map(len, _blocks_to_cut(space).values()))
 
 
-def _asked(space: Space) -> dict[Half, list[int]]:
+def _blocks_to_cut(space: Space) -> dict[Half, list[int]]:
     """Return the blocks to cut in each way."""
-    found: dict[Half, set[int]] = {}
+    blocks_of: dict[Half, set[int]] = {}
     for r, reaction in enumerate(space.reactions):
         for slot, half in enumerate(reaction.halves):
-            found.setdefault(half, set()).update(space.slots[r, slot].tolist())
-    return {half: sorted(blocks) for half, blocks in found.items()}
+            blocks_of.setdefault(half, set()).update(space.slots[r, slot].tolist())
+    return {half: sorted(blocks) for half, blocks in blocks_of.items()}
 
 
 class _Table:
@@ -256,7 +259,7 @@ class _Table:
 
     def __init__(self, spec: FingerprintSpec) -> None:
         self.spec, self.number = spec, dict[str, int]()
-        self.own, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
+        self.inner, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
         self.reaches, self.reach = dict[Reach, int](), list[int]()
 
     def cut(
@@ -265,16 +268,16 @@ class _Table:
         """Return the synthons of each block, or why it has none."""
         texts = [smiles[block] for block in blocks]
         maker = "Cutter" if half.smarts else "Opener"
-        found = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
+        results = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
         return {
-            block: own if isinstance(own, str) else [self._take(synthon) for synthon in own]
-            for block, own in zip(blocks, found, strict=True)
+            block: result if isinstance(result, str) else [self._take(synthon) for synthon in result]
+            for block, result in zip(blocks, results, strict=True)
         }
 
     def _take(self, synthon: Synthon) -> int:
-        number = self.number.setdefault(synthon.smiles, len(self.own))
-        if number == len(self.own):
-            self.own.append(synthon.own)
+        number = self.number.setdefault(synthon.smiles, len(self.inner))
+        if number == len(self.inner):
+            self.inner.append(synthon.inner)
             self.edge.append(synthon.edge)
             self.reach.append(self.reaches.setdefault(synthon.reach, len(self.reaches)))
             self.sums.append(synthon.sums)
@@ -282,14 +285,14 @@ class _Table:
 
 
 def summed(
-    own: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
+    inner: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
 ) -> sparse.csr_matrix:
     """Return the counts of products: of their synthons, and of environments over the cuts.
 
     Parameters
     ----------
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     synthons : list of integer arrays of shape (n,)
         Of each slot.
     overlaps : list of Overlap
@@ -304,7 +307,7 @@ def summed(
         # What a synthon adds is summed once, however many of the products have it.
         number = _distinct(slot.astype(np.int64))[1]
         first, place = _distinct(number * (int(view.max(initial=0)) + 1) + view)
-        terms.append(own[slot[first]] + counts[row[first]])
+        terms.append(inner[slot[first]] + counts[row[first]])
         places.append(place)
     if sum(int(term.data.max(initial=0)) for term in terms) <= MAX_COUNT:
         terms = [term.astype(np.uint16) for term in terms]  # a quarter of the bytes
@@ -360,10 +363,10 @@ def _entries(made: Mapping[int, list[int] | str], blocks: npt.NDArray[np.int32])
     refused: dict[str, list[int]] = {}
     pairs = []
     for block in blocks.tolist():
-        if isinstance(own := made[block], str):
-            refused.setdefault(own, []).append(block)
+        if isinstance(result := made[block], str):
+            refused.setdefault(result, []).append(block)
         else:
-            pairs += [(block, synthon) for synthon in own]
+            pairs += [(block, synthon) for synthon in result]
     columns = np.array(pairs, np.int32).reshape(-1, 2)
     return Entries(columns[:, 0].copy(), columns[:, 1].copy(), refused)
 
@@ -381,8 +384,8 @@ def _counts_matrix(rows: Sequence[Mapping[int, int]], spec: FingerprintSpec) -> 
     return matrix
 
 
-def _chained(parts: Iterable[Iterable[int]]) -> Iterable[int]:
-    return (one for part in parts for one in part)
+def _chained(groups: Iterable[Iterable[int]]) -> Iterable[int]:
+    return (one for group in groups for one in group)
 
 
 def in_helpers(
@@ -408,15 +411,15 @@ def in_helpers(
     InputError
         If RDKit fails on a text.
     """
-    parts = [texts[start : start + _PART] for start in range(0, len(texts), _PART)]
-    found: list[Any] = []
+    batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
+    results: list[Any] = []
     with ThreadPoolExecutor(processors()) as pool:
-        for answers in pool.map(lambda part: each(maker, arguments, part), parts):
-            found += answers
+        for answers in pool.map(lambda batch: each(maker, arguments, batch), batches):
+            results += answers
             tell(len(answers))
-    for i, one in enumerate(found):
+    for i, one in enumerate(results):
         if isinstance(one, Lost):
             if lost is None:
                 raise InputError(f"RDKit {one.reason} on {texts[i]}.")
-            found[i] = lost(f"RDKit {one.reason}")
-    return found
+            results[i] = lost(f"RDKit {one.reason}")
+    return results

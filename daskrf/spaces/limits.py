@@ -63,7 +63,7 @@ def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Rang
     >>> ranges_of({"weight": (None, 450)})
     ((1, -inf, 450.0),)
     """
-    found = []
+    ranges = []
     for name, bounds in (within or {}).items():
         if name not in SUMS:
             raise InputError(f"There is no limit on {name!r}; limits are on {', '.join(SUMS)}.")
@@ -74,8 +74,8 @@ def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Rang
         )
         if not low <= high:
             raise InputError(f"The range of {name} from {low:g} to {high:g} holds nothing.")
-        found.append((SUMS.index(name), low, high))
-    return tuple(sorted(found))
+        ranges.append((SUMS.index(name), low, high))
+    return tuple(sorted(ranges))
 
 
 def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
@@ -91,15 +91,15 @@ def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float
     >>> ranges_of_texts(["weight=:450", "rings=1:4"])
     {'weight': (None, 450.0), 'rings': (1.0, 4.0)}
     """
-    found: dict[str, tuple[float | None, float | None]] = {}
+    ranges: dict[str, tuple[float | None, float | None]] = {}
     for text in texts:
         name, _, bounds = text.partition("=")
         low, mark, high = bounds.partition(":")
         try:
-            found_range = float(low) if low else None, float(high) if high else None
+            limits = float(low) if low else None, float(high) if high else None
         except ValueError:
             mark = ""
-        if not mark or name in found:
+        if not mark or name in ranges:
             raise ValueError(f"{text!r} is not NAME=LOW:HIGH, such as weight=:450, with each name once.")
-        found[name] = found_range
-    return found
+        ranges[name] = limits
+    return ranges

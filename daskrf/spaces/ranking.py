@@ -108,8 +108,8 @@ def waves(feature_map: FourierFeatures, counts: sparse.csr_matrix) -> Complex:
     Examples
     --------
     >>> from daskrf import RandomFourierFeatures
-    >>> found = waves(RandomFourierFeatures(n_components=4).fit(np.eye(2)), sparse.csr_matrix([[0, 0]]))
-    >>> found.round(3).tolist()
+    >>> result = waves(RandomFourierFeatures(n_components=4).fit(np.eye(2)), sparse.csr_matrix([[0, 0]]))
+    >>> result.round(3).tolist()
     [[(1+0j), (1+0j)]]
     """
     n_pairs = feature_map.n_components // 2
@@ -128,15 +128,15 @@ def amplitudes(weights: npt.NDArray[np.float64]) -> Complex:
 def pieces_of(families: Sequence[Family], n_components: int) -> list[Piece]:
     """Cut the products of families into pieces, whose size depends on nothing but the number of features."""
     side = max(LEAST_ROWS, int(math.sqrt(PIECE_FLOP / (2 * n_components))))
-    found = []
+    pieces = []
     for number, family in enumerate(families):
         lead = leading(family)
-        ranges = [_parts(size, LEADING if slot == lead else side) for slot, size in enumerate(family.shape)]
-        found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
-    return found
+        ranges = [_ranges(size, LEADING if slot == lead else side) for slot, size in enumerate(family.shape)]
+        pieces += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
+    return pieces
 
 
-def _parts(size: int, most: int) -> list[tuple[int, int]]:
+def _ranges(size: int, most: int) -> list[tuple[int, int]]:
     """Cut a range into equal parts of at most `most`."""
     bounds = np.linspace(0, size, -(-size // most) + 1).astype(int).tolist()
     return list(itertools.pairwise(bounds))
@@ -150,7 +150,7 @@ def leading(family: Family) -> int | None:
 def score_piece(
     piece: Piece,
     family: Family,
-    own: sparse.csr_matrix,
+    inner: sparse.csr_matrix,
     feature_map: FourierFeatures,
     limits: Sequence[Limit],
     searches: Sequence[Search],
@@ -162,27 +162,29 @@ def score_piece(
     piece : Piece
     family : Family
         That of the piece.
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     feature_map : FourierFeatures
     limits : sequence of Limit
         Products outside of them are left out.
     searches : sequence of Search
     """
-    parts = [
-        _Part.of(side, rows, own, feature_map) for side, rows in zip(family.sides, piece.bounds, strict=True)
+    blocks = [
+        _Block.of(side, rows, inner, feature_map)
+        for side, rows in zip(family.sides, piece.bounds, strict=True)
     ]
     lead = leading(family)
-    left, right = (slot for slot in range(len(parts)) if slot != lead)
+    left, right = (slot for slot in range(len(blocks)) if slot != lead)
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
-        rows = [part.rows_of(c) for part, c in zip(parts, classes, strict=True)]
+        rows = [block.rows_of(c) for block, c in zip(blocks, classes, strict=True)]
         if not all(stop > start for start, stop in rows):
             continue
-        factors = [part.factor(*r, v) for part, r, v in zip(parts, rows, views, strict=True)]
+        factors = [block.factor(*r, v) for block, r, v in zip(blocks, rows, views, strict=True)]
         b = np.ascontiguousarray(factors[right]).view(np.float32)
-        offsets = [part.start + start for part, (start, _) in zip(parts, rows, strict=True)]
+        offsets = [block.start + start for block, (start, _) in zip(blocks, rows, strict=True)]
         sums = [
-            [_of_rows(limit.values, part, r) for part, r in zip(parts, rows, strict=True)] for limit in limits
+            [_of_rows(limit.values, block, r) for block, r in zip(blocks, rows, strict=True)]
+            for limit in limits
         ]
         for beta, best, basis in searches:
             few_b = None if basis is None else basis.right(b)
@@ -202,14 +204,14 @@ def score_piece(
                     few=few,
                     bounds=bounds,
                     best=best,
-                    first=[first[slot] for slot in range(len(parts))],
+                    first=[first[slot] for slot in range(len(blocks))],
                     left=left,
                     right=right,
                 )
 
 
 def balanced_basis(
-    family: Family, own: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
+    family: Family, inner: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
 ) -> BalancedBasis | None:
     """Return the basis for bounds of all products of a family, or None if it is too small for them to pay.
 
@@ -231,7 +233,7 @@ def balanced_basis(
             few = _HEADS if slot == lead else _ROWS * n_columns
             some = np.unique(np.linspace(start, stop - 1, few).astype(int))
             factors.append(
-                _factors(side, some, waves(feature_map, own[side.synthon[some]]), view, feature_map)
+                _factors(side, some, waves(feature_map, inner[side.synthon[some]]), view, feature_map)
             )
         heads = beta[None] if lead is None else factors[lead] * beta
         for i, head in enumerate(heads):
@@ -248,7 +250,7 @@ def _turned(factors: Complex, head: Complex) -> Single:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Block:
     """Some rows of a side, with the waves of their own counts."""
 
     side: Side
@@ -259,10 +261,10 @@ class _Part:
 
     @classmethod
     def of(
-        cls, side: Side, rows: tuple[int, int], own: sparse.csr_matrix, feature_map: FourierFeatures
-    ) -> _Part:
+        cls, side: Side, rows: tuple[int, int], inner: sparse.csr_matrix, feature_map: FourierFeatures
+    ) -> _Block:
         start, stop = rows
-        return cls(side, start, stop, waves(feature_map, own[side.synthon[start:stop]]), feature_map)
+        return cls(side, start, stop, waves(feature_map, inner[side.synthon[start:stop]]), feature_map)
 
     def rows_of(self, reach: int) -> tuple[int, int]:
         """Return the range of rows, within the part, that have a reach."""
@@ -276,19 +278,21 @@ class _Part:
 
 
 def _factors(
-    side: Side, rows: npt.NDArray[np.int64], own: Complex, view: int, feature_map: FourierFeatures
+    side: Side, rows: npt.NDArray[np.int64], inner: Complex, view: int, feature_map: FourierFeatures
 ) -> Complex:
     """Return the waves of rows of a side in a view, from those of their own counts."""
     distinct, place = np.unique(side.edge[rows], return_inverse=True)
     over = waves(feature_map, side.counts[side.overlap[distinct, view]])
-    found = over[place]
-    found *= own
-    return found
+    factors = over[place]
+    factors *= inner
+    return factors
 
 
-def _of_rows(values: npt.NDArray[np.float64], part: _Part, rows: tuple[int, int]) -> npt.NDArray[np.float64]:
+def _of_rows(
+    values: npt.NDArray[np.float64], block: _Block, rows: tuple[int, int]
+) -> npt.NDArray[np.float64]:
     start, stop = rows
-    return values[part.side.synthon[part.start + start : part.start + stop]]
+    return values[block.side.synthon[block.start + start : block.start + stop]]
 
 
 class _Bounds(NamedTuple):
@@ -385,11 +389,11 @@ def _rows_of(
 
 def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
     """Return the products of some pairs of rows; each depends on nothing but its rows."""
-    found = np.empty(len(at), np.float32)
+    scores = np.empty(len(at), np.float32)
     for start in range(0, len(at), _ONE_BY_ONE):
         i, j = divmod(at[start : start + _ONE_BY_ONE], len(b))
-        np.einsum("ij,ij->i", a[i], b[j], out=found[start : start + _ONE_BY_ONE])
-    return found
+        np.einsum("ij,ij->i", a[i], b[j], out=scores[start : start + _ONE_BY_ONE])
+    return scores
 
 
 def _rows_at(

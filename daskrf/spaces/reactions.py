@@ -28,7 +28,7 @@ class Half:
         Whether the template names hydrogen atoms, so that blocks need theirs.
     cuts : tuple of int
         The numbers of the new bonds, which are the isotopes of the dummy atoms.
-    given : tuple of (int, int), default ()
+    donated : tuple of (int, int), default ()
         Atoms that the block gives to the ring of another slot: the number of each in `smarts`, and that of
         the new bond which what the block keeps is bound to it by, or 0.
     """
@@ -36,7 +36,7 @@ class Half:
     smarts: str
     hydrogens: bool
     cuts: tuple[int, ...]
-    given: tuple[tuple[int, int], ...] = ()
+    donated: tuple[tuple[int, int], ...] = ()
 
 
 class _Cut(NamedTuple):
@@ -91,9 +91,9 @@ class Reaction:
     def rdkit(self) -> rdChemReactions.ChemicalReaction:
         """RDKit's reaction."""
         with rdBase.BlockLogs():
-            found = rdChemReactions.ReactionFromSmarts(self.smarts)
-            found.Initialize()
-        return found
+            reaction = rdChemReactions.ReactionFromSmarts(self.smarts)
+            reaction.Initialize()
+        return reaction
 
     @cached_property
     def slots(self) -> list[Chem.Mol]:
@@ -119,12 +119,14 @@ class Reaction:
             return "an atom number stands in two slots"
         if -1 in owners.values():
             return "a part of the product is bound to no slot"
-        for slot, given in enumerate(self._given):
+        for slot, donated in enumerate(self._donated):
             if slot not in self._homes.values():
                 return f"the product has no atom of slot {slot}"
-            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in given):
+            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in donated):
                 return f"slot {slot} gives an atom of any element to a ring"
-            if {owners[atom] for atom in given} - {owners[atom] for atom in given if atom in self._bearing}:
+            if {owners[atom] for atom in donated} - {
+                owners[atom] for atom in donated if atom in self._bearing
+            }:
                 return f"slot {slot} gives atoms to a ring; number the atom it keeps that these are bound to"
         links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
         if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
@@ -166,13 +168,13 @@ class Reaction:
             for ring in rings:
                 if any(owners[atom] >= 0 for atom in ring):
                     owners |= dict.fromkeys(ring, self._owner(ring, owners))
-            found = {}
+            added = {}
             for atom in (atom for atom, owner in owners.items() if owner < 0):
                 if owned := [owners[n] for n in self._touched[atom] if owners[n] >= 0]:
-                    found[atom] = min(owned)
-            if not found:
+                    added[atom] = min(owned)
+            if not added:
                 return owners
-            owners |= found
+            owners |= added
 
     def _owner(self, ring: set[int], owners: Mapping[int, int]) -> int:
         """Return the slot that a ring belongs to, of those that its atoms have so far.
@@ -196,7 +198,7 @@ class Reaction:
         return [{n.GetIdx() for n in atom.GetNeighbors()} for atom in self._product.GetAtoms()]
 
     @cached_property
-    def _given(self) -> list[list[int]]:
+    def _donated(self) -> list[list[int]]:
         """For each slot, its atoms that belong to the ring of another."""
         homes, owners = self._homes, self._owners
         return [[a for a, home in homes.items() if home == s != owners[a]] for s in range(len(self.slots))]
@@ -210,16 +212,18 @@ class Reaction:
             if owners[ends[0]] != owners[ends[1]]:
                 single = bond.GetBondType() == Chem.BondType.SINGLE
                 cuts.append(_Cut(((ends[0], owners[ends[0]]), (ends[1], owners[ends[1]])), single))
-        for slot, given in enumerate(self._given):
-            if slot not in owners.values() and len(given) == 1:  # the block keeps what is bound to this atom
-                cuts += [_Cut(((given[0], owners[given[0]]), (None, slot)), True)]
+        for slot, donated in enumerate(self._donated):
+            if (
+                slot not in owners.values() and len(donated) == 1
+            ):  # the block keeps what is bound to this atom
+                cuts += [_Cut(((donated[0], owners[donated[0]]), (None, slot)), True)]
         return cuts
 
     @cached_property
     def _bearing(self) -> dict[int, int]:
         """Atoms that a block gives and that what it keeps is bound to, and the number of that cut."""
         ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
-        ends += [(own[::-1], number) for own, number in ends]
+        ends += [(pair[::-1], number) for pair, number in ends]
         return {
             atom: number
             for ((atom, _), (_, slot)), number in ends
@@ -229,7 +233,9 @@ class Reaction:
     @property
     def _sets_stereo(self) -> bool:
         """Whether the product's template has stereochemistry that a cut or a given atom would change."""
-        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(*self._given)
+        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(
+            *self._donated
+        )
         atoms = [self._product.GetAtomWithIdx(atom) for atom in touched]
         bonds = [bond for atom in atoms for bond in atom.GetBonds()]
         return any(atom.GetChiralTag() for atom in atoms) or any(bond.GetBondDir() for bond in bonds)
@@ -237,23 +243,23 @@ class Reaction:
     def _half(self, slot: int) -> Half:
         """Return the part of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
-        given = {atom: self._bearing.get(atom, 0) for atom in self._given[slot]}
+        donated = {atom: self._bearing.get(atom, 0) for atom in self._donated[slot]}
         edited.BeginBatchEdit()
         for number, cut in enumerate(self._cuts, 1):
             for (here, owner), (there, _) in (cut.ends, cut.ends[::-1]):
                 if owner == slot:
                     cuts.append(number)
-                    if here is not None and there not in given:
+                    if here is not None and there not in donated:
                         dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
                         edited.AddBond(here, dummy, Chem.BondType.SINGLE)
-        for atom in given:
+        for atom in donated:
             edited.ReplaceAtom(atom, _any_element(self._product.GetAtomWithIdx(atom)))
         for bond in self._product.GetBonds():
             ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            if set(ends) <= given.keys():
+            if set(ends) <= donated.keys():
                 edited.RemoveBond(*ends)
         for atom, owner in owners.items():
-            if owner != slot and atom not in given:
+            if owner != slot and atom not in donated:
                 edited.RemoveAtom(atom)
         edited.CommitBatchEdit()
         block, order = Chem.Mol(self.slots[slot]), dict[int, int]()
@@ -269,7 +275,7 @@ class Reaction:
         )
         smarts = f"({Chem.MolToSmarts(block)})>>({Chem.MolToSmarts(left)})"
         behind = [
-            (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in given.items()
+            (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in donated.items()
         ]
         return Half(smarts, self.hydrogens[slot], tuple(cuts), tuple(sorted(behind)))
 
@@ -278,8 +284,8 @@ def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
     """Return the atoms of each ring system of a template: rings that share atoms are one system."""
     systems: list[set[int]] = []
     for ring in map(set, Chem.GetSSSR(Chem.Mol(molecule))):
-        apart = [own for own in systems if own.isdisjoint(ring)]
-        systems = [*apart, ring.union(*(own for own in systems if own not in apart))]
+        apart = [system for system in systems if system.isdisjoint(ring)]
+        systems = [*apart, ring.union(*(system for system in systems if system not in apart))]
     return systems
 
 

@@ -61,10 +61,10 @@ def read_reagents(folder: PurePath) -> Space:
     for slot, name in enumerate(files):
         reagents = _reagents(folder / name)
         digest.update(repr(reagents).encode())
-        own = [number.setdefault(reagent, len(number)) for reagent in reagents]
-        if repeats := len(own) - len(set(own)):
+        positions = [number.setdefault(reagent, len(number)) for reagent in reagents]
+        if repeats := len(positions) - len(set(positions)):
             raise InputError(f"{folder / name} repeats {amount(repeats, 'reagents')}.")
-        slots[0, slot] = np.sort(np.array(own, np.int32))
+        slots[0, slot] = np.sort(np.array(positions, np.int32))
     blocks, smiles = [block for block, _ in number], [text for _, text in number]
     if shared := [block for block, times in Counter(blocks).items() if times > 1]:
         raise InputError(
@@ -76,12 +76,12 @@ def read_reagents(folder: PurePath) -> Space:
 def _reagents(path: PurePath) -> list[tuple[str, str]]:
     """Return ID and SMILES of each reagent; those without an ID get the name of the file and their line."""
     library, stem = scan_files(lay_out([path])), path.name.partition(".")[0]
-    found = []
+    reagents = []
     for p in range(len(library.partitions)):
         for batch in read_partition(library, p):
             for reject in batch.rejects:
                 raise InputError(f"Line {reject.line} of {path} cannot be used: {reject.reason}.")
             rows = zip(batch.id, batch.smiles, batch.row.tolist(), batch.line.tolist(), strict=True)
             for name, smiles, row, line in rows:
-                found.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
-    return found
+                reagents.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
+    return reagents

@@ -16,7 +16,7 @@ from daskrf.spaces.ranking import ROUNDING
 
 Integers = npt.NDArray[np.int64]
 
-_PART = 2**14  # products whose counts are held at a time
+_BATCH = 2**14  # products whose counts are held at a time
 _FEW = 2**20  # numbers that are all put in random order
 _TRIES = 30  # times as many numbers are drawn where few are wanted
 
@@ -55,16 +55,16 @@ def random_numbers(
     if total <= max(2 * n, _FEW):
         order = np.argsort(seeds.words(seed, name, total), kind="stable").astype(np.int64)
         return (order if wanted is None else order[wanted(order)])[:n]
-    found = np.empty(0, np.int64)
+    chosen = np.empty(0, np.int64)
     most = np.uint64((2**64 // total) * total - 1)  # words above would make small numbers more likely
     size = 2 * n + 64
-    for part in range(_TRIES):
-        words = seeds.words(seed, name, size, start=part * size)
+    for attempt in range(_TRIES):
+        words = seeds.words(seed, name, size, start=attempt * size)
         numbers = (words[words <= most] % np.uint64(total)).astype(np.int64)
-        found = _distinct(np.concatenate([found, numbers if wanted is None else numbers[wanted(numbers)]]))
-        if len(found) >= n:
+        chosen = _distinct(np.concatenate([chosen, numbers if wanted is None else numbers[wanted(numbers)]]))
+        if len(chosen) >= n:
             break
-    return found[:n]
+    return chosen[:n]
 
 
 def places_by_reaction(
@@ -100,28 +100,28 @@ def counts_of_numbers(
         for side, synthon in zip(family.sides, synthons, strict=True):
             order = np.argsort(side.synthon)
             rows.append(order[np.searchsorted(side.synthon[order], synthon)])
-        for start in range(0, len(at), _PART):
-            part = slice(start, start + _PART)
-            yield at[part], family.fingerprints(cut.own, [row[part] for row in rows])
+        for start in range(0, len(at), _BATCH):
+            batch = slice(start, start + _BATCH)
+            yield at[batch], family.fingerprints(cut.inner, [row[batch] for row in rows])
 
 
 def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
     """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
-    found = np.zeros((len(numbers), cut.sums.shape[1]))
+    sums = np.zeros((len(numbers), cut.sums.shape[1]))
     for _, at, synthons in by_reaction(cut, numbers):
         for synthon in synthons:
-            found[at] += cut.sums[synthon]
-    return found
+            sums[at] += cut.sums[synthon]
+    return sums
 
 
 def inside(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
     """Return which products lie in all limits, as a search leaves out the others."""
-    found = np.ones(len(numbers), bool)
+    mask = np.ones(len(numbers), bool)
     if limits:
         sums = product_sums(cut, numbers)
         for column, low, high in limits:
-            found &= (sums[:, column] >= low - ROUNDING) & (sums[:, column] <= high + ROUNDING)
-    return found
+            mask &= (sums[:, column] >= low - ROUNDING) & (sums[:, column] <= high + ROUNDING)
+    return mask
 
 
 def counts_of(cut: CutSpace, products: Sequence[Product]) -> sparse.csr_matrix:

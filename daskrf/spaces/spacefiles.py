@@ -27,12 +27,12 @@ def space_among(source: Any) -> PurePath | None:
         If it is several paths, one of them a space.
     """
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
-    found = [
+    spaces = [
         as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
     ]
-    if found and len(paths) > 1:
-        raise InputError(f"{found[0]} is a space; screen one space at a time, and nothing else with it.")
-    return found[0] if found else None
+    if spaces and len(paths) > 1:
+        raise InputError(f"{spaces[0]} is a space; screen one space at a time, and nothing else with it.")
+    return spaces[0] if spaces else None
 
 
 def is_space(path: str | os.PathLike[str]) -> bool:

@@ -100,19 +100,19 @@ def read_tables(folder: PurePath) -> Space:
     """
     digest = hashlib.sha256()
     reactions, blocks, slots = (_find(folder, name) for name in _TABLES)
-    found: dict[str, Reaction] = {}
+    by_name: dict[str, Reaction] = {}
     for name, reactants, product in _rows(reactions, ("reaction", "reactants", "product"), digest):
-        if name in found:
+        if name in by_name:
             raise InputError(f"{reactions} has reaction {name} twice; give each a name of its own.")
-        found[name] = Reaction(name, f"{reactants}>>{product}")
+        by_name[name] = Reaction(name, f"{reactants}>>{product}")
     number: dict[str, int] = {}
     smiles: list[str] = []
     for block, text in _rows(blocks, ("block", "smiles"), digest):
         if number.setdefault(block, len(smiles)) < len(smiles):
             raise InputError(f"{blocks} has block {block} twice; give each an ID of its own.")
         smiles.append(text)
-    places = _places(slots, found, number, digest)
-    return Space(tuple(found.values()), list(number), smiles, places, digest.hexdigest(), folder)
+    places = _places(slots, by_name, number, digest)
+    return Space(tuple(by_name.values()), list(number), smiles, places, digest.hexdigest(), folder)
 
 
 def _places(
@@ -120,32 +120,32 @@ def _places(
 ) -> dict[tuple[int, int], npt.NDArray[np.int32]]:
     """Return the blocks of each slot."""
     names = {name: r for r, name in enumerate(reactions)}
-    found: dict[tuple[int, int], list[int]] = {
+    slots: dict[tuple[int, int], list[int]] = {
         (names[name], slot): [] for name, reaction in reactions.items() for slot in range(len(reaction.slots))
     }
     for name, slot, block in _rows(path, ("reaction", "slot", "block"), digest):
         key = names.get(name, -1), int(slot) if slot.isdecimal() else -1
-        if key not in found or block not in blocks:
-            what = f"block {block}" if key in found else f"slot {slot} of reaction {name}"
+        if key not in slots or block not in blocks:
+            what = f"block {block}" if key in slots else f"slot {slot} of reaction {name}"
             raise InputError(f"{path} names {what}, which the other tables do not have.")
-        found[key].append(blocks[block])
-    for (reaction, number), members in found.items():
+        slots[key].append(blocks[block])
+    for (reaction, number), members in slots.items():
         place = f"slot {number} of reaction {list(reactions)[reaction]}"
         if not members:
             raise InputError(f"{path} has no blocks for {place}; leave the reaction out.")
         if repeats := len(members) - len(set(members)):
             raise InputError(f"{path} repeats {amount(repeats, 'blocks')} in {place}.")
-    return {key: np.sort(np.array(members, np.int32)) for key, members in found.items()}
+    return {key: np.sort(np.array(members, np.int32)) for key, members in slots.items()}
 
 
 def _find(folder: PurePath, name: str) -> PurePath:
     with file_errors("read", folder):
         there = backend(folder).names(folder)
-    found = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in there]
-    if len(found) != 1:
-        what = f"{' and '.join(found)}; keep one" if found else f"no {name}.csv or {name}.tsv"
+    files = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in there]
+    if len(files) != 1:
+        what = f"{' and '.join(files)}; keep one" if files else f"no {name}.csv or {name}.tsv"
         raise InputError(f"{folder} is no space: it has {what}.")
-    return folder / found[0]
+    return folder / files[0]
 
 
 def _rows(path: PurePath, columns: tuple[str, ...], digest: hashlib._Hash) -> Iterator[list[str]]:

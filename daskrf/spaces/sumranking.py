@@ -41,22 +41,22 @@ class Linear:
 
         Examples
         --------
-        >>> own = Linear(np.array([1, 5]), np.array([10.0, 1.0]))
-        >>> own(sparse.csr_matrix([[3, 2, 0, 0, 0, 4], [0, 0, 1, 0, 0, 0]])).tolist()
+        >>> function = Linear(np.array([1, 5]), np.array([10.0, 1.0]))
+        >>> function(sparse.csr_matrix([[3, 2, 0, 0, 0, 4], [0, 0, 1, 0, 0, 0]])).tolist()
         [24.0, 0.0]
         """
         if not len(self.columns):
             return np.zeros(counts.shape[0])
         place = np.minimum(np.searchsorted(self.columns, counts.indices), len(self.columns) - 1)
-        known = self.columns[place] == counts.indices
-        values = np.where(known, self.weights[place], 0.0) * counts.data
+        mask = self.columns[place] == counts.indices
+        values = np.where(mask, self.weights[place], 0.0) * counts.data
         row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         return np.bincount(row, weights=values, minlength=counts.shape[0]).astype(np.float64)
 
 
 def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
     """Cut products into pieces: all pairs of a family, or triples of some synthons of the smallest slot."""
-    found = []
+    pieces = []
     for number, family in enumerate(families):
         lead = leading(family)
         ranges = [
@@ -65,14 +65,14 @@ def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
             else [(0, size)]
             for slot, size in enumerate(family.shape)
         ]
-        found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
-    return found
+        pieces += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
+    return pieces
 
 
 def best_sums(
     piece: Piece,
     family: Family,
-    own: sparse.csr_matrix,
+    inner: sparse.csr_matrix,
     function: Linear,
     limits: Sequence[Limit],
     best: Best,
@@ -84,8 +84,8 @@ def best_sums(
     piece : Piece
         Of `pieces_of_sums`.
     family : Family
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     function : Linear
         Larger is better.
     limits : sequence of Limit
@@ -94,7 +94,7 @@ def best_sums(
     """
     lead = leading(family)
     left, right = (slot for slot in range(len(family.shape)) if slot != lead)
-    value = [function(own[side.synthon]) for side in family.sides]
+    value = [function(inner[side.synthon]) for side in family.sides]
     over = [function(side.counts) for side in family.sides]
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
         every = [
@@ -136,11 +136,17 @@ class _Slot:
         """Return the synthons by their share of the first limit, each part by descending score."""
         n_bins = min(_BINS, len(self.rows)) if self.shares else 1
         order = np.argsort(self.shares[0], kind="stable") if self.shares else np.arange(len(self.rows))
-        found = []
-        for part in np.array_split(order, n_bins):
-            own = part[np.argsort(-self.score[part], kind="stable")]
-            found.append(_Slot(self.rows[own], self.score[own], [share[own] for share in self.shares]))
-        return found
+        bins = []
+        for group in np.array_split(order, n_bins):
+            descending = group[np.argsort(-self.score[group], kind="stable")]
+            bins.append(
+                _Slot(
+                    self.rows[descending],
+                    self.score[descending],
+                    [share[descending] for share in self.shares],
+                )
+            )
+        return bins
 
 
 @dataclass(frozen=True)
@@ -177,9 +183,9 @@ class _Pairs:
     def _ends(self, least: float) -> Integers:
         """Return for each row of a how many pairs reach a score."""
         first = int(np.searchsorted(-self.a.score, float(self.b.score[0]) - least, side="right"))
-        found = np.zeros(len(self.a.rows), np.int64)
-        found[:first] = np.searchsorted(-self.b.score, self.a.score[:first] - least, side="right")
-        return found
+        counts = np.zeros(len(self.a.rows), np.int64)
+        counts[:first] = np.searchsorted(-self.b.score, self.a.score[:first] - least, side="right")
+        return counts
 
     def _band(self, stop: Integers, low: float) -> Integers:
         """Return the ends of the next band: about `AT_ONCE` pairs, at least one."""
@@ -187,12 +193,12 @@ class _Pairs:
         ends = np.maximum(self._ends(low), stop)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            found = np.maximum(self._ends(middle), stop)
-            size = int((found - stop).sum())
+            ends_here = np.maximum(self._ends(middle), stop)
+            size = int((ends_here - stop).sum())
             if size > AT_ONCE:
-                low, ends = middle, found
+                low, ends = middle, ends_here
             elif size:
-                return found
+                return ends_here
             else:
                 high = middle
         # Very many are equal: some of them, row by row.
@@ -220,7 +226,7 @@ class _Pairs:
     def _may_lie_within(self) -> bool:
         """Return whether sums of the parts can lie in all limits."""
         for number, limit in enumerate(self.limits):
-            parts = [part.shares[number] for part in (self.a, self.b, self.head) if part is not None]
+            parts = [slot.shares[number] for slot in (self.a, self.b, self.head) if slot is not None]
             if sum(float(p.min()) for p in parts) > limit.high + ROUNDING:
                 return False
             if sum(float(p.max()) for p in parts) < limit.low - ROUNDING:

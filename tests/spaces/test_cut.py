@@ -153,11 +153,11 @@ def test_fingerprints_of_a_family_are_those_of_its_synthons(
     )
     monkeypatch.setattr(cutting, "_ROWS", 7)  # in many parts, by numbers that are sorted
     monkeypatch.setattr(cutting, "_LARGE", -(10**6))
-    found = family.fingerprints(whole.own, rows)
+    found = family.fingerprints(whole.inner, rows)
     assert found.dtype == np.uint16
     assert (found != expected).nnz == 0
     monkeypatch.setattr(cutting, "MAX_COUNT", 3)
-    clipped = family.fingerprints(whole.own, rows)
+    clipped = family.fingerprints(whole.inner, rows)
     assert clipped.dtype == np.uint16
     assert expected.data.max() > 3
     np.testing.assert_array_equal(clipped.data, np.minimum(expected.data, 3))

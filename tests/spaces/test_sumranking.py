@@ -46,7 +46,7 @@ def searched(made: Any, function: Linear, k: int, ranges: list[tuple[int, float,
     top = TopK(k)
     for piece in pieces_of_sums(own):
         best = Chosen(own[piece.family], top)
-        best_sums(piece, own[piece.family], space.own, function, limits, best)
+        best_sums(piece, own[piece.family], space.inner, function, limits, best)
         top = best.top()
     return top
 
@@ -112,6 +112,6 @@ def test_few_products_are_looked_at(made: Any) -> None:
     for piece in pieces_of_sums(own):
         best = Counted(own[piece.family], top)
         best._least = -np.inf if not len(top) else best.least
-        best_sums(piece, own[piece.family], made[0].own, function, [], best)
+        best_sums(piece, own[piece.family], made[0].inner, function, [], best)
         top = best.top()
     assert shown < len(numbers)

@@ -74,7 +74,7 @@ def refusal_of_text(text: str, fragments: str) -> str:
 
 
 def _heavy_atoms(smiles: str) -> int:
-    return sum(1 for found in _ATOM.finditer(smiles) if found[1])
+    return sum(1 for match in _ATOM.finditer(smiles) if match[1])
 
 
 def refusal_of_size(heavy_atoms: int) -> str:

@@ -88,7 +88,7 @@ def largest_fragment(molecule: Chem.Mol) -> Chem.Mol:
 
 
 def _largest(fragments: tuple[Chem.Mol, ...]) -> Chem.Mol:
-    return max(fragments, key=lambda part: (part.GetNumHeavyAtoms(), part.GetNumAtoms()))
+    return max(fragments, key=lambda fragment: (fragment.GetNumHeavyAtoms(), fragment.GetNumAtoms()))
 
 
 def _unfit(molecule: Chem.Mol, kinds: list[str]) -> str:
@@ -325,8 +325,8 @@ def _mol_message(block: str) -> str:
     with capture() as log:
         Chem.MolFromMolBlock(block, sanitize=False)
     lines = [re.sub(r"^\[[\d:]+\]", "", line).strip() for line in log.messages.splitlines()[:9]]
-    told = [line for line in lines if line and set(line) != {"*"} and not line.endswith(_TITLES)]
-    return " ".join(told[0].split())[:200] if told else "it is damaged"
+    messages = [line for line in lines if line and set(line) != {"*"} and not line.endswith(_TITLES)]
+    return " ".join(messages[0].split())[:200] if messages else "it is damaged"
 
 
 def explain(smiles: str) -> str:
@@ -385,8 +385,8 @@ def _syntax_message(smiles: str) -> str:
         Chem.MolFromSmiles(smiles, sanitize=False)
     text = log.messages
     for ending in (f" while parsing: {smiles}", f" for input: '{smiles}'"):
-        head, found, tail = text.partition(ending)
-        if found:
+        head, separator, tail = text.partition(ending)
+        if separator:
             message = head.rsplit("SMILES Parse Error: ", 1)[-1].rsplit("] ", 1)[-1]
             position = re.match(
                 r"\s*\[[\d:]+\] SMILES Parse Error: check for mistakes around position (\d+)", tail

@@ -107,8 +107,8 @@ def described(molecule: Chem.Mol, width: int) -> bytes:
         molecule.GetNumHeavyAtoms(),
         Chem.GetFormalCharge(molecule),
     )
-    entry, found = struct.Struct("<Ii" if width == 4 else "<Qi"), []
-    for column, (value, own) in enumerate(zip(values, DESCRIPTORS, strict=True)):
-        count = round(min(max((value - own.lowest) / own.unit, 0.0), MAX_COUNT))
-        found += [entry.pack(column, count)] if count else []
-    return b"".join(found)
+    entry, entries = struct.Struct("<Ii" if width == 4 else "<Qi"), []
+    for column, (value, descriptor) in enumerate(zip(values, DESCRIPTORS, strict=True)):
+        count = round(min(max((value - descriptor.lowest) / descriptor.unit, 0.0), MAX_COUNT))
+        entries += [entry.pack(column, count)] if count else []
+    return b"".join(entries)

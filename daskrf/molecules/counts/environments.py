@@ -55,10 +55,10 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     block = Fingerprinter(spec, fragments)([smiles])
     if block.rejects:
         raise InputError(f"{smiles[:80]!r} is not a molecule: {block.rejects[0][1]}")
-    (found,) = each("daskrf.molecules.counts.environments:finder", (spec, fragments), [smiles])
-    if isinstance(found, Lost):
-        raise InputError(f"the atoms of {smiles[:80]!r} cannot be told apart: RDKit {found.reason}")
-    n_atoms, kinds = found
+    (result,) = each("daskrf.molecules.counts.environments:finder", (spec, fragments), [smiles])
+    if isinstance(result, Lost):
+        raise InputError(f"the atoms of {smiles[:80]!r} cannot be told apart: RDKit {result.reason}")
+    n_atoms, kinds = result
     whole = block.fingerprints
     counts = np.zeros((1 + n_atoms, whole.nnz), np.int64)
     for number, (kind, occurrences) in enumerate(zip(spec.kinds, kinds, strict=True)):
@@ -96,7 +96,7 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
 
     def find(text: str) -> tuple[int, list[list[Occurrence]]]:
         molecule = _molecule(text, fragments)
-        found = []
+        features = []
         for kind in spec.kinds:
             output = rdFingerprintGenerator.AdditionalOutput()
             output.AllocateBitInfoMap()
@@ -111,8 +111,8 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
             places = _occurrences(kind.family, molecule, output)
             if numbers is not None:
                 places = [(feature, tuple(numbers[atom] for atom in atoms)) for feature, atoms in places]
-            found.append(places)
-        return molecule.GetNumAtoms(), found
+            features.append(places)
+        return molecule.GetNumAtoms(), features
 
     return find
 
@@ -178,7 +178,7 @@ def painter(fragments: str, weights: list[float], width: int, height: int) -> Ca
         for atom, weight in zip(molecule.GetAtoms(), weights, strict=True):
             share = abs(weight) / largest
             full = (0.12, 0.37, 0.66) if weight > 0 else (0.85, 0.45, 0.10)
-            colours[atom.GetIdx()] = tuple(1 - 0.75 * share * (1 - part) for part in full)
+            colours[atom.GetIdx()] = tuple(1 - 0.75 * share * (1 - channel) for channel in full)
             radii[atom.GetIdx()] = 0.2 + 0.25 * share
             if share >= 0.1:
                 atom.SetProp("atomNote", f"{weight:+.2g}")

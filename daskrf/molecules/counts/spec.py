@@ -107,27 +107,27 @@ class FingerprintSpec:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        given = sorted(self._given_kinds(), key=lambda text: text == DESCRIPTORS)
-        if len(given) == 1:
-            self._take(*_parsed(given[0], self.radius, self.features))
+        requested = sorted(self._requested_kinds(), key=lambda text: text == DESCRIPTORS)
+        if len(requested) == 1:
+            self._take(*_parsed(requested[0], self.radius, self.features))
             self._check_kind()
             return
-        own = {text for text in given if text.partition(":")[0] == "morgan"} or set(given)
+        affected = {text for text in requested if text.partition(":")[0] == "morgan"} or set(requested)
         kinds = [
             dataclasses.replace(
                 self,
                 kind=text,
-                radius=self.radius if text in own else cast(int, None),
-                features=text in own and self.features,
+                radius=self.radius if text in affected else cast(int, None),
+                features=text in affected and self.features,
             )
-            for text in given
+            for text in requested
         ]
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
             raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
         self._take(names, None, False)  # each name holds its own radius and features
 
-    def _given_kinds(self) -> list[str]:
+    def _requested_kinds(self) -> list[str]:
         """Return the names of the kinds as they were given, or those of the default."""
         if self.kind is None:
             return [*DEFAULT_KINDS] if self.radius is None and not self.features else ["morgan"]
@@ -219,7 +219,7 @@ class FingerprintSpec:
         if isinstance(self.kind, str):
             return dataclasses.asdict(self)
         columns = zip(self.kinds, self.columns.values(), strict=True)
-        return {"kinds": [{**kind.state(), "columns": list(own)} for kind, own in columns]}
+        return {"kinds": [{**kind.state(), "columns": list(span)} for kind, span in columns]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> FingerprintSpec:
@@ -228,7 +228,7 @@ class FingerprintSpec:
             return cls._of(state)
         if not state["kinds"]:
             raise InputError("there are no kinds of fingerprints.")
-        kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
+        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in state["kinds"]]
         names = [kind.name for kind in kinds]
         spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)
         if spec.state() != state:

@@ -40,8 +40,8 @@ class Toolkit:
     @classmethod
     def here(cls, spec: FingerprintSpec) -> Toolkit:
         """Return that of this process."""
-        found = {kind.name: _digest(kind) for kind in spec.kinds}
-        return cls(rdkit_version(), found if all(found.values()) else {})
+        digests = {kind.name: _digest(kind) for kind in spec.kinds}
+        return cls(rdkit_version(), digests if all(digests.values()) else {})
 
     @classmethod
     def from_state(cls, state: Any) -> Toolkit:
@@ -53,7 +53,10 @@ class Toolkit:
 
     def state(self) -> dict[str, str]:
         """Return it as a dict of texts."""
-        return {"rdkit": self.rdkit, "counts": " ".join(f"{name}={own}" for name, own in self.counts.items())}
+        return {
+            "rdkit": self.rdkit,
+            "counts": " ".join(f"{name}={digest}" for name, digest in self.counts.items()),
+        }
 
     def differing(self, other: Toolkit) -> list[str] | None:
         """Return the kinds that another one counts differently; None if that is not known."""
@@ -70,8 +73,8 @@ def _digest(kind: FingerprintSpec) -> str:
         return ""
     X = block.fingerprints
     arrays = (block.kept, X.indptr, X.indices, X.data)
-    found = hashlib.sha256(b"".join(np.asarray(array, "<i8").tobytes() for array in arrays))
-    return found.hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(np.asarray(array, "<i8").tobytes() for array in arrays))
+    return digest.hexdigest()[:16]
 
 
 @functools.cache

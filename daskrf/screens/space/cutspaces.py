@@ -49,7 +49,10 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
     progress.start("cut", n_cuts(space), "blocks")
     made = cut(space, spec, progress.advance)
     progress.finish()
-    arrays = {"smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8), **_of_csr("own", made.own)}
+    arrays = {
+        "smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8),
+        **_of_csr("own", made.inner),
+    }
     arrays |= {"edge": made.edge, "reach": made.reach, "sums": made.sums}
     for r, slots in enumerate(made.entries):
         for s, own in enumerate(slots):
@@ -181,7 +184,7 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
         space=space,
         spec=spec,
         smiles=smiles,
-        own=_csr("own", arrays, spec.n_columns),
+        inner=_csr("own", arrays, spec.n_columns),
         edge=arrays["edge"],
         reaches=reaches,
         reach=arrays["reach"],
