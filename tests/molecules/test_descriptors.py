@@ -95,8 +95,8 @@ def naive(smiles: str) -> list[int]:
         sum(atom.GetFormalCharge() for atom in m.GetAtoms()),
     ]
     return [
-        min(max(round((value - own.lowest) / own.unit), 0), 65_535)
-        for value, own in zip(values, DESCRIPTORS, strict=True)
+        min(max(round((value - descriptor.lowest) / descriptor.unit), 0), 65_535)
+        for value, descriptor in zip(values, DESCRIPTORS, strict=True)
     ]
 
 

@@ -56,8 +56,8 @@ def test_atoms_of_radius_0_add_up() -> None:
     """Each feature is one atom: so what all atoms lose together is all there is."""
     spec = FingerprintSpec("morgan", radius=0, size=64)
     for smiles in SMILES:
-        found = without_atoms(smiles, spec, "keep").toarray().astype(int)
-        assert ((found[0] - found[1:]).sum(axis=0) == found[0]).all()
+        rows = without_atoms(smiles, spec, "keep").toarray().astype(int)
+        assert ((rows[0] - rows[1:]).sum(axis=0) == rows[0]).all()
 
 
 def test_pairs_and_torsions_lose_what_counting_says() -> None:

@@ -137,15 +137,15 @@ def test_properties_are_those_of_rdkit() -> None:
 
 
 def test_similarity_and_scaffolds() -> None:
-    found = Similarities(SMILES)
+    similarities = Similarities(SMILES)
     for i in (0, 7):
         expected = [naive.similarity(SMILES[i], other) for other in SMILES]
-        np.testing.assert_allclose(found.to(i), expected)
+        np.testing.assert_allclose(similarities.to(i), expected)
     similarity, index = nearest(SMILES[:5], SMILES[20:])
     for i in range(5):
-        own = [naive.similarity(SMILES[i], other) for other in SMILES[20:]]
-        assert similarity[i] == pytest.approx(max(own))
-        assert own[index[i]] == pytest.approx(max(own))
+        expected = [naive.similarity(SMILES[i], other) for other in SMILES[20:]]
+        assert similarity[i] == pytest.approx(max(expected))
+        assert expected[index[i]] == pytest.approx(max(expected))
     assert scaffolds(SMILES).tolist() == list(map(naive.scaffold, SMILES))
 
 

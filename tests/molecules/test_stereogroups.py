@@ -62,20 +62,20 @@ def shuffled(smiles: str, seed: int) -> str:
 
     RDKit writes the SMILES, and this function the groups, since RDKit turns them over again as it writes.
     """
-    own, molecule = random.Random(seed), Chem.MolFromSmiles(smiles)
+    random_state, molecule = random.Random(seed), Chem.MolFromSmiles(smiles)
     groups = []
     for group in molecule.GetStereoGroups():
         sign = {"STEREO_AND": "&", "STEREO_OR": "o", "STEREO_ABSOLUTE": "a"}[group.GetGroupType().name]
         atoms = [atom.GetIdx() for atom in group.GetAtoms()]
         groups.append((sign, atoms))
-        if sign != "a" and own.random() < 0.5:
+        if sign != "a" and random_state.random() < 0.5:
             for atom in atoms:
                 molecule.GetAtomWithIdx(atom).InvertChirality()
     bare = Chem.RWMol(molecule)
     bare.SetStereoGroups([])
     Chem.AssignStereochemistry(bare, cleanIt=True, force=True)
     order = list(range(bare.GetNumAtoms()))
-    own.shuffle(order)
+    random_state.shuffle(order)
     mixed = Chem.RenumberAtoms(bare.GetMol(), order)
     text: str = Chem.MolToSmiles(mixed, canonical=False)
     written = [order[atom] for atom in mixed.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]]
@@ -131,7 +131,7 @@ def test_names_are_equal_where_the_same_isomers_are_meant(
     groups: dict[str, list[str]] = {}
     for centre, mark in zip(centres, marks, strict=False):
         groups.setdefault(mark, []).append(str(centre))
-    extension = ",".join(f"{mark}:{','.join(own)}" for mark, own in groups.items() if mark)
+    extension = ",".join(f"{mark}:{','.join(members)}" for mark, members in groups.items() if mark)
     marked = f"{text} |{extension}|"
     one, other = canonical_smiles([clean_smiles(marked), clean_smiles(shuffled(marked, seed))])
     assert one == other
@@ -239,10 +239,10 @@ def test_blocks_with_groups_are_not_specified_in_products_and_counted(tmp_path: 
     space = read_space(path)
     assert canonical_smiles(space.smiles) == canonical_smiles(["CC(F)[1*]", "C[C@H](Cl)[1*]", "O[1*]"])
     assert space.blocks == ["a", "b", "c"]
-    said = str(daskrf.check_space(path))
-    assert "1 blocks with enhanced" not in said
-    assert "1 block with enhanced stereo groups" in said
-    assert "products have the marked centres not specified" in said
+    report = str(daskrf.check_space(path))
+    assert "1 blocks with enhanced" not in report
+    assert "1 block with enhanced stereo groups" in report
+    assert "products have the marked centres not specified" in report
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_each_combination_of_synthons_has_its_lowest_number(whole: CutSpace) -> 
         synthons = np.column_stack(
             [side.synthon[row] for side, row in zip(family.sides, rows.T, strict=True)]
         )
-        found = {tuple(s): n for s, n in zip(synthons.tolist(), numbers.tolist(), strict=True) if n >= 0}
-        assert found == first
+        numbered = {tuple(s): n for s, n in zip(synthons.tolist(), numbers.tolist(), strict=True) if n >= 0}
+        assert numbered == first
         assert family.size == len(first)
 
 

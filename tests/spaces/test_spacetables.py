@@ -30,11 +30,11 @@ def test_commas_other_columns_and_gzip_are_the_same(folder):
         rows = [f"{i}," + line.replace("\t", ",") for i, line in enumerate(path.read_text().splitlines())]
         path.unlink()
         (folder / f"{name}.csv.gz").write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
-    found = read_space(folder)
-    assert found.smiles == expected.smiles
-    assert found.reactions == expected.reactions
-    assert all((found.slots[key] == own).all() for key, own in expected.slots.items())
-    assert found.digest != expected.digest
+    space = read_space(folder)
+    assert space.smiles == expected.smiles
+    assert space.reactions == expected.reactions
+    assert all((space.slots[key] == blocks).all() for key, blocks in expected.slots.items())
+    assert space.digest != expected.digest
 
 
 def test_a_space_is_known_by_its_reactions(folder, tmp_path):
