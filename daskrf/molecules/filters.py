@@ -26,7 +26,7 @@ PROPERTIES = {
     "charge": (),
     "fraction sp3": ("fsp3",),
 }
-"""What RDKit computes of a molecule, by name, and other names of it."""
+"""Properties that RDKit computes, by name, with their other names."""
 
 ALERTS = ("pains", "brenk", "nih", "zinc")
 
@@ -51,7 +51,7 @@ _JOIN = re.compile(r"[,;]|&&?|and(?=\s|$)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s<>=!,;&]+|!(?!=)")
 _LIST = re.compile(r"(not\s+)?in\s*([(\[])", re.IGNORECASE)
 _ITEM = re.compile(r"[^,)\]]*")
-_USUAL = "write a name, a sign and a number, such as 'weight < 450', joined by 'and'"
+_USUAL = "write a name, a comparison sign and a number, such as 'weight < 450', joined by 'and'"
 _CLOSED_BY = {"(": ")", "[": "]"}
 _QUOTES = "\"'`"
 
@@ -108,12 +108,12 @@ class Choice:
 
     @property
     def text(self) -> bool:
-        """Whether texts are compared, not numbers."""
+        """Whether texts are compared, rather than numbers."""
         return isinstance(self.values[0], str)
 
     @property
     def sign(self) -> str:
-        """The sign, as it is written."""
+        """The sign as written."""
         if len(self.values) == 1 and self.text:
             return "==" if self.wanted else _UNEQUAL
         return "in" if self.wanted else "not in"
@@ -171,7 +171,7 @@ class Filters:
         catalogs = tuple(name.lower() for text in catalogs for name in text.split(","))
         for name in catalogs:
             if name not in ALERTS:
-                raise OptionError(f"There is no catalog of alerts {name!r}; take one of {', '.join(ALERTS)}.")
+                raise OptionError(f"There is no alert catalog {name!r}; choose from {', '.join(ALERTS)}.")
         queries = (*patterns, *unwanted)
         for pattern, readable in zip(queries, each(_PATTERNS, (), queries), strict=True):
             if readable is not True:
@@ -196,7 +196,7 @@ class Filters:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What each filter demands, in words: limits of columns first, then `computed`."""
+        """What each filter requires, in words: limits on columns first, then `computed`."""
         named = {"smarts": "has {}", "without": "has no {}", "alerts": "has no {} alert"}
         columns = (f"{limit} (column)" for limit in self.limits if limit.column)
         rest = (
@@ -206,7 +206,7 @@ class Filters:
 
     @property
     def state(self) -> list[str]:
-        """All filters as texts that differ where the filters do; `words` round numbers."""
+        """All filters as texts that differ if the filters do, unlike `words`, which round numbers."""
         return [repr(each) for each in (*self.limits, *self.computed)]
 
     def first_failed(self, smiles: Sequence[str]) -> list[int]:
@@ -255,21 +255,21 @@ def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...
 
 @dataclass(frozen=True)
 class _Operand:
-    """What stands on one side of a sign, and whether it is in quotes."""
+    """One side of a comparison, and whether it is in quotes."""
 
     text: str
     quoted: bool = False
 
     @property
     def number(self) -> float | None:
-        """The number that it is."""
+        """Its value as a number, or None."""
         number = float(self.text) if not self.quoted and is_number(self.text) else math.nan
         return None if math.isnan(number) else number
 
 
 @dataclass
 class _Reader:
-    """Reads a text from left to right; `at` is how far, and `start` where the comparison begins."""
+    """Reads a text from left to right, up to `at`; `start` is where the current comparison begins."""
 
     text: str
     columns: Collection[str]
@@ -277,14 +277,14 @@ class _Reader:
     start: int = 0
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return what matches here, behind blanks, and go on behind it."""
+        """Skip blanks, and consume what matches here."""
         self._skip_blanks()
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
         return match
 
     def comparisons(self) -> list[Comparison]:
-        """Return what the next part of the text says: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
+        """Read the next comparison: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
         self._skip_blanks()
         self.start = self.at
         operands, signs = [self._operand()], list[str]()
@@ -310,7 +310,7 @@ class _Reader:
         return limits
 
     def refusal(self, why: str = _USUAL) -> OptionError:
-        """Return an error about the part of the text that is being read."""
+        """Return an error about the comparison being read."""
         rest = re.compile(r"[,;&]|\band\b", re.IGNORECASE).search(self.text, self.at)
         excerpt = self.text[self.start : rest.start() if rest else len(self.text)].strip()
         whole = "" if excerpt == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
@@ -323,7 +323,7 @@ class _Reader:
         if all(recognized) and not other.quoted:
             raise self.refusal(f"write a number or a text in quotes, such as '{name.text} {sign} \"A\"'")
         if sign not in (*_EQUAL, _UNEQUAL):
-            raise self.refusal(f"write a number behind the sign, since {other.text!r} is none")
+            raise self.refusal(f"write a number after the sign; {other.text!r} is not a number")
         return self._chosen(name, [other], wanted=sign != _UNEQUAL)
 
     def _chosen(self, operand: _Operand, values: list[_Operand], *, wanted: bool) -> Choice:
@@ -333,11 +333,11 @@ class _Reader:
             return Choice(name, tuple(number for number in numbers if number is not None), wanted, column)
         if not column:
             text = next(value.text for value in values if value.number is None)
-            raise self.refusal(f"write a number to compare '{name}' with, since {text!r} is none")
+            raise self.refusal(f"compare '{name}' with a number; {text!r} is not a number")
         return Choice(name, tuple(value.text for value in values), wanted)
 
     def _operand(self) -> _Operand:
-        """Return a name, a number or a text: words up to a sign, or what is in quotes."""
+        """Return a name, a number or a text: words up to a sign, or a quoted text."""
         self._skip_blanks()
         if self.text[self.at : self.at + 1] in (*_QUOTES,):
             return self._quoted()
@@ -362,7 +362,7 @@ class _Reader:
         raise self.refusal(f"close the quote {mark}")
 
     def _listed(self, bracket: str) -> list[_Operand]:
-        """Return the values of a list, whose bracket has been read."""
+        """Return the values of a list whose opening bracket has been read."""
         values: list[_Operand] = []
         while True:
             self._skip_blanks()
@@ -403,9 +403,9 @@ def _resolved(name: str, columns: Collection[str]) -> tuple[str, bool]:
     for property_name, others in PROPERTIES.items():
         if plain in map(_plain, (property_name, *others)):
             return property_name, False
-    columns_note = f" (columns that the library keeps: {listed(list(columns))})" if columns else ""
+    columns_note = f" (columns kept by the library: {listed(list(columns))})" if columns else ""
     raise OptionError(
-        f"{name!r} is neither a column that the library keeps nor a property; properties are "
+        f"{name!r} is neither a column kept by the library nor a property; the properties are "
         f"{', '.join(PROPERTIES)}{columns_note}."
     )
 

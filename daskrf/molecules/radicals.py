@@ -1,4 +1,4 @@
-"""Molecules with unpaired electrons, which converters make of files that lack hydrogens and bond orders."""
+"""Molecules with unpaired electrons, which converters make from files without hydrogens or bond orders."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from daskrf.molecules.isolation import each
 from daskrf.quantities import amount
 
-_MAY_BE = re.compile(r"\[[A-Za-z]{1,2}(?:H\d?)?\]")  # a neutral atom in brackets, which says its hydrogens
+_MAY_BE = re.compile(r"\[[A-Za-z]{1,2}(?:H\d?)?\]")  # a neutral atom in brackets, with its hydrogens
 _SHOWN = 60  # characters of an example
 _MANY = 0.5
 
 
 def note_on_radicals(smiles: Sequence[str], what: str) -> str:
-    """Return a line on the molecules with unpaired electrons among some, or "" if there are none.
+    """Return a note on the molecules with unpaired electrons, or "" if there are none.
 
     Parameters
     ----------
     smiles : sequence of str
     what : str
-        What they are, such as "of the labelled molecules".
+        Which molecules they are, such as "of the labelled molecules".
 
     Examples
     --------
@@ -39,8 +39,8 @@ def note_on_radicals(smiles: Sequence[str], what: str) -> str:
     )
     if len(radicals) > max(1, _MANY * len(smiles)):
         note += (
-            ": hydrogens or bond orders are missing, as where Open Babel converts PDBQT, and predictions are "
-            "of the radicals; export the poses with Meeko (mk_export.py), or name the column 'REMARK SMILES' "
-            "of an SD file that has it"
+            ": hydrogens or bond orders are missing, as after conversion of PDBQT by Open Babel, and "
+            "predictions would be for the radicals; export the poses with Meeko (mk_export.py), or take the "
+            "SMILES from the column 'REMARK SMILES' if the SD file has one"
         )
     return note

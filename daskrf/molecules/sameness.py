@@ -53,7 +53,7 @@ def parenter() -> Callable[[str], tuple[str, int]]:
             return text, 0
         apart = _without_counterions(_joined(metals.Disconnect(molecule)), charges)
         bare = charges.uncharge(fragments.choose(apart))
-        molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive all anew
+        molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive everything anew
         return canonical(molecule), _graph(molecule)
 
     return parent
@@ -97,7 +97,7 @@ def _joined(molecule: Chem.Mol) -> Chem.Mol:
 
 
 def _end_of_diazo(atom: Chem.Atom) -> Chem.Atom | None:
-    """Return the last atom of X-[N+]#N, of which the middle one is given; None if it is none."""
+    """Return the terminal nitrogen of X-[N+]#N for its middle atom; None for any other atom."""
     for bond in atom.GetBonds() if atom.GetAtomicNum() == _NITROGEN else ():
         end = bond.GetOtherAtom(atom)
         triple = bond.GetBondType() == Chem.BondType.TRIPLE
@@ -107,7 +107,7 @@ def _end_of_diazo(atom: Chem.Atom) -> Chem.Atom | None:
 
 
 def _without_counterions(molecule: Chem.Mol, charges: rdMolStandardize.Uncharger) -> Chem.Mol:
-    """Return a molecule without fragments that are counter-ions and solvents, unless all of them are."""
+    """Return a molecule without counter-ions and solvents, unless it consists of nothing else."""
     places = Chem.GetMolFrags(molecule)
     if len(places) < 2:
         return molecule
@@ -134,7 +134,7 @@ def _counterions() -> frozenset[str]:
 
 
 def _graph(molecule: Chem.Mol) -> int:
-    """Return a number for the elements of a molecule and how they are bonded, from 1 to 2**63 - 1."""
+    """Return a hash of the elements of a molecule and their connectivity, from 1 to 2**63 - 1."""
     text = rdMolHash.MolHash(_plain(molecule), rdMolHash.HashFunction.ElementGraph)
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return 1 + int.from_bytes(digest, "little") % (2**63 - 1)
@@ -160,7 +160,7 @@ def tautomerizer(plain: bool) -> Callable[[str], str]:
     ('O=c1cccc[nH]1', 'CC(F)Cl')
     """
     parameters = rdMolStandardize.CleanupParameters()
-    # Or enantiomers of all alpha-substituted acids would be one.
+    # Otherwise the enantiomers of any alpha-substituted acid would be the same molecule.
     parameters.tautomerRemoveSp3Stereo = False  # type: ignore[assignment]
     tautomers = rdMolStandardize.TautomerEnumerator(parameters)
     silence = rdBase.BlockLogs()

@@ -1,4 +1,4 @@
-"""Tell which SMILES are the same molecule, however written, parsing only those that may be the same."""
+"""Find SMILES of the same molecule, however written; only those that may be the same are parsed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from daskrf.molecules.isolation import Lost, each
 
 Level = Literal["structure", "parent", "tautomer", "skeleton"]
 LEVELS = get_args(Level)
-"""What counts as the same molecule, each level with all that the one before it takes for the same.
+"""What counts as the same molecule; each level includes the one before it.
 
 - structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
-  Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ, and so do sulfoxides drawn
-  with charges, S+ and O-, and with a double bond.
+  Racemates (&1), an enantiomer of unknown configuration (o1) and each enantiomer differ, and so do
+  sulfoxides drawn with charges, S+ and O-, and with a double bond.
 - parent: so are those of the fragments with most atoms, metals cut off, without charges that hydrogens can
   neutralize, or double bonds in sulfoxides, phosphine oxides and ylides: salts, solvates, anions and cations.
   Fragments without carbon, and known counter-ions and solvents, count only where there is no other one: see
@@ -29,16 +29,16 @@ LEVELS = get_args(Level)
 """
 
 RULES = 2
-"""Number of these rules, for keys of what is kept; another one where the same molecules are others."""
+"""Version of these rules, part of cache keys; it changes with what counts as the same molecule."""
 
 LEVEL_WORDS = {
     "structure": "structure",
-    "parent": "parent (whatever the salt and the charge)",
-    "tautomer": "tautomer (whatever the salt, the charge and the tautomer)",
-    "skeleton": "skeleton (whatever the salt, the charge, the tautomer, stereochemistry and isotopes)",
+    "parent": "parent (ignoring salts and charges)",
+    "tautomer": "tautomer (ignoring salts, charges and tautomers)",
+    "skeleton": "skeleton (ignoring salts, charges, tautomers, stereochemistry and isotopes)",
 }
 
-_MOST_KEPT = 200_000  # tautomers that a set remembers
+_MOST_KEPT = 200_000  # cached tautomers of a set
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
@@ -50,7 +50,7 @@ _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
 def canonical_smiles(smiles: Iterable[str]) -> list[str]:
-    """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse is left unchanged.
+    """Return RDKit's canonical SMILES, with stereochemistry; those that it cannot parse are left unchanged.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
 
 
 def refusals(smiles: Sequence[str]) -> list[str]:
-    """Return why RDKit rejects each SMILES, "" for one that it reads.
+    """Return why RDKit rejects each SMILES; "" for those that it reads.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def refusals(smiles: Sequence[str]) -> list[str]:
 
 
 def unmarked(smiles: Iterable[str]) -> list[str]:
-    """Return SMILES in which the centres of enhanced stereo groups are not specified.
+    """Return SMILES in which the centres of enhanced stereo groups are unspecified.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def unmarked(smiles: Iterable[str]) -> list[str]:
 
 
 def inchikeys(smiles: Iterable[str]) -> list[str]:
-    """Return standard InChIKeys; a text that is one already, or has none, is left unchanged.
+    """Return standard InChIKeys; texts that are InChIKeys already, or have none, are left unchanged.
 
     Examples
     --------
@@ -107,10 +107,11 @@ def inchikeys(smiles: Iterable[str]) -> list[str]:
 
 
 def composition(smiles: str) -> tuple[int, ...]:
-    """Return numbers that are equal for all SMILES of a molecule, from the text alone.
+    """Return numbers that are equal for all SMILES of a molecule, without parsing them.
 
-    They are the letters of its elements except hydrogen, which may be implicit, in upper case, since aromatic
-    atoms may be written either way; and twice the number of rings, which is ring closures less dots.
+    They are the counts of the letters of its elements, in upper case, since aromatic atoms may be written
+    either way, and without hydrogen, which may be implicit; and twice the number of rings, which is that of
+    ring-closure digits less two per dot.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def composition(smiles: str) -> tuple[int, ...]:
 
 
 def parents(smiles: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the SMILES of parents, and the numbers of their graphs: see `daskrf.molecules.sameness`.
+    """Return the SMILES of parents, and hashes of their graphs: see `daskrf.molecules.sameness`.
 
     Examples
     --------
@@ -146,10 +147,10 @@ def tautomers(parents: Sequence[str], *, plain: bool) -> list[str]:
 
 
 def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
-    """Return a SMILES for each molecule that is the same for all that are the same molecule at a level.
+    """Return one canonical SMILES for all that are the same molecule at a level.
 
-    It is canonical, and that of one of them. Tautomers are only sought among molecules of the same elements
-    in the same graph, since RDKit takes some 20 ms for each.
+    Tautomers are compared only among molecules with the same graph of elements, since RDKit takes some 20 ms
+    for each.
 
     Examples
     --------
@@ -177,10 +178,10 @@ def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
 
 
 def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return whether each of some SMILES is for certain another molecule than that at its place in `two`.
+    """Return whether each SMILES is certainly a different molecule from its counterpart in `two`.
 
-    Parents whose elements are bonded alike are not, whatever their tautomers and stereochemistry, nor is what
-    RDKit cannot read.
+    Parents with the same graph of elements do not count as different, whatever their tautomers and
+    stereochemistry, nor do texts that RDKit cannot read.
 
     Examples
     --------
@@ -198,7 +199,7 @@ def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
     }
     candidates = [at for at, (a, b) in enumerate(pairs) if a != b and a in read and b in read]
     different = np.zeros(len(pairs), bool)
-    for at in candidates:  # most of those that differ do so by their elements or rings
+    for at in candidates:  # most different molecules have different elements or rings
         a, b = pairs[at]
         different[at] = not (_SALT.search(a) or _SALT.search(b)) and composition(a) != composition(b)
     candidates = [at for at in candidates if not different[at]]
@@ -213,7 +214,7 @@ def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 
 class KnownStructures:
-    """A fixed set of molecules, to find which of many SMILES are among them; few of these are parsed.
+    """A fixed set of molecules, to look up many SMILES in; few of these are parsed.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ class KnownStructures:
     level : {"structure", "parent", "tautomer", "skeleton"}
         What counts as the same molecule; see `LEVELS`.
     graphs : sequence of int, optional
-        Numbers of the graphs of `names`, as `parents` returns them, if they are known already.
+        Hashes of the graphs of `names` from `parents`, if already computed.
 
     Attributes
     ----------
@@ -278,7 +279,7 @@ class KnownStructures:
         return [name is not None for name in self.same_as(smiles)]
 
     def free(self, smiles: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return whether each of the SMILES is none of the molecules, where the same ones are asked again."""
+        """Return whether each of the SMILES is none of the molecules; answers are cached."""
         if not self._name_set:
             return np.ones(len(smiles), bool)
         new = [text for text in dict.fromkeys(smiles) if text not in self._seen]
@@ -307,7 +308,7 @@ class KnownStructures:
         return matches
 
     def _by_tautomers(self, others: Sequence[tuple[int, str, int]]) -> Iterator[tuple[int, str]]:
-        """Yield place and name of those of some (place, parent, graph) that are a tautomer of a molecule."""
+        """Yield place and name for each (place, parent, graph) that is a tautomer of a member."""
         new = {name for _, name, _ in others} | {
             name for _, _, graph in others for name in self._of_graph[graph]
         }
@@ -325,7 +326,7 @@ class KnownStructures:
 
 
 class Molecules:
-    """A set of molecules given by SMILES: counts repeats, and those found among others.
+    """A set of molecules given by SMILES: counts its repeats, and its molecules among others.
 
     RDKit canonicalizes SMILES only where different texts have the same composition.
 
@@ -333,7 +334,7 @@ class Molecules:
     ----------
     smiles : sequence of str
     most : int
-        Maximum number of others to parse; see `exhausted`.
+        Maximum number of other molecules to parse; see `exhausted`.
 
     Examples
     --------
@@ -356,7 +357,7 @@ class Molecules:
 
     @property
     def exhausted(self) -> bool:
-        """Whether more others needed parsing than allowed, so that `n_found` is too small."""
+        """Whether the maximum number of parsed molecules was exceeded, so that `n_found` is too small."""
         return self._left < 0
 
     def n_repeats(self) -> int:
@@ -367,7 +368,7 @@ class Molecules:
         return self._times.total() - len(self._times) + same
 
     def look(self, others: Iterable[str]) -> None:
-        """Search for the molecules among some others."""
+        """Search for the molecules of the set among some others."""
         met: dict[tuple[int, ...], set[str]] = {}
         for text in others:
             if (key := composition(text)) in self._alike:

@@ -1,4 +1,4 @@
-"""Spaces as chemists have them: a folder with tables of reactions, of building blocks and of their slots."""
+"""Spaces as a folder with tables of reactions, of building blocks and of their slots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Space:
     blocks : list of str
         IDs of the building blocks.
     smiles : list of str
-        Their SMILES. Centres of enhanced stereo groups are not specified in them.
+        Their SMILES. Centres of enhanced stereo groups are unspecified in them.
     slots : dict of (int, int) to int32 array
         For each reaction and slot, the positions of its blocks, ascending.
     digest : str
@@ -58,10 +58,10 @@ class Space:
 
     @property
     def notes(self) -> list[str]:
-        """What was assumed when it was read."""
+        """Assumptions made when it was read."""
         if not self.marked:
             return []
-        return [f"{amount(self.marked, 'blocks')} {GROUPS}: products have the marked centres not specified"]
+        return [f"{amount(self.marked, 'blocks')} {GROUPS}: the marked centres are unspecified in products"]
 
     def slots_of(self, reaction: int) -> list[npt.NDArray[np.int32]]:
         """Return the blocks of each slot of a reaction."""
@@ -144,7 +144,7 @@ def _find(folder: PurePath, name: str) -> PurePath:
     files = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in there]
     if len(files) != 1:
         what = f"{' and '.join(files)}; keep one" if files else f"no {name}.csv or {name}.tsv"
-        raise InputError(f"{folder} is no space: it has {what}.")
+        raise InputError(f"{folder} is not a space: it has {what}.")
     return folder / files[0]
 
 

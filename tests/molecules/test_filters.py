@@ -50,14 +50,14 @@ def test_conditions(text: str) -> None:
 
 def test_texts_that_cannot_be_compared() -> None:
     for text, message in {
-        "weight == heavy": "write a number to compare 'weight' with, since 'heavy' is none",
-        "charge in (0, a)": "write a number to compare 'charge' with, since 'a' is none",
-        "supplier < 'A'": "write a number behind the sign, since 'A' is none",
+        "weight == heavy": "compare 'weight' with a number; 'heavy' is not a number",
+        "charge in (0, a)": "compare 'charge' with a number; 'a' is not a number",
+        "supplier < 'A'": "write a number after the sign; 'A' is not a number",
         "supplier == in stock": "write a number or a text in quotes",
         "supplier == 'A": "close the quote '",
         "supplier in ('A'": "write a list such as",
         "supplier in ()": "write a list such as",
-        "weight < nan": "write a number behind the sign, since 'nan' is none",
+        "weight < nan": "write a number after the sign; 'nan' is not a number",
     }.items():
         with pytest.raises(OptionError) as error:
             limits_of(text, COLUMNS)

@@ -196,9 +196,8 @@ def test_a_store_keeps_groups_and_counts_them(tmp_path: Path, ending: str) -> No
         library(tmp_path, ending), tmp_path / "s", spec=FingerprintSpec("morgan", chirality=True)
     )
     assert report.marked == 2
-    assert "2 molecules with enhanced stereo groups (racemates, or one of two unknown enantiomers)" in str(
-        report
-    )
+    words = "2 molecules with enhanced stereo groups (racemates, or enantiomers of unknown configuration)"
+    assert words in str(report)
     rows = daskrf.open_library(tmp_path / "s").rows.to_table()
     assert rows["id"].to_pylist() == list("ABCD")
     assert rows["smiles"].to_pylist() == canonical_smiles(rows["smiles"].to_pylist())
@@ -220,8 +219,8 @@ def test_labels_of_a_racemate_and_of_its_enantiomers_go_to_their_own_molecules(t
         3: -4,
     }
     assert labels.notes == (
-        "2 molecules with enhanced stereo groups (racemates, or one of two unknown enantiomers) among the "
-        "labels: other molecules than either enantiomer",
+        "2 molecules with enhanced stereo groups (racemates, or enantiomers of unknown configuration) among "
+        "the labels: other molecules than either enantiomer",
     )
     assert len(read_labels(tmp_path / "l.csv", key="skeleton").keys) == 1
 
@@ -242,7 +241,7 @@ def test_blocks_with_groups_are_not_specified_in_products_and_counted(tmp_path: 
     report = str(daskrf.check_space(path))
     assert "1 blocks with enhanced" not in report
     assert "1 block with enhanced stereo groups" in report
-    assert "products have the marked centres not specified" in report
+    assert "the marked centres are unspecified in products" in report
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("smiles,id\nC,a\n", "is no space: a table of synthons has the columns SMILES, synton_id"),
+        ("smiles,id\nC,a\n", "is not a space: a table of synthons has the columns SMILES, synton_id"),
         ("\t".join(HEADER), "has no synthons"),
         ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has 3 fields only"),
         (

@@ -72,7 +72,7 @@ def test_two_tables_of_one_kind_are_refused(folder):
 
 def test_a_missing_table_and_no_folder_are_refused(folder):
     (folder / "slots.tsv").unlink()
-    with pytest.raises(InputError, match=r"is no space: it has no slots\.csv or slots\.tsv"):
+    with pytest.raises(InputError, match=r"is not a space: it has no slots\.csv or slots\.tsv"):
         read_space(folder)
     with pytest.raises(InputError):
         read_space(folder / "nothing")

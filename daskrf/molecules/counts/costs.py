@@ -3,7 +3,7 @@
 RDKit is fast on a molecule unless one of a few numbers grows without bound: smallest rings, when rings form a
 ring of rings; branched paths; pairs of torsions; or atoms, for the matrix of all distances. All of them can
 be counted or bounded quickly. Limits on them are the same on every machine, unlike a time limit; the time
-limit (`daskrf.molecules.isolation`) covers cases that nobody foresaw.
+limit (`daskrf.molecules.isolation`) covers unforeseen cases.
 
 No drug, peptide, lipid or macrocycle of up to 1,000 heavy atoms comes near these limits, except rings of 19
 or more sugars (cyclodextrins) or of 16 or more benzenes (cycloparaphenylenes).

@@ -36,7 +36,7 @@ DESCRIPTORS = (
     Descriptor("heavy atoms", 0.079),
     Descriptor("formal charge", 0.01, -100.0),
 )
-"""What is counted, in the order of the columns.
+"""The descriptors, in the order of their columns.
 
 Units are a hundredth of the standard deviation among 2,000 drug-like molecules (GuacaMol), with two digits. A
 charge of 1 counts as much as a standard deviation of the others, because most molecules have none.

@@ -47,7 +47,7 @@ class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
     RDKit runs in a helper process (`daskrf.molecules.isolation`), one per thread that calls at the same time:
-    a SMILES that takes too long or crashes RDKit is rejected like any other that it cannot read.
+    a SMILES that takes too long or crashes RDKit is rejected like one that RDKit cannot read.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Fingerprinter:
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
         dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
         matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
-        # The constructor would spend a pass on choosing index dtypes and checking what is already known.
+        # The constructor would spend a pass on index dtypes and checks that are not needed here.
         matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
         matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
         matrix.has_canonical_format = True

@@ -1,4 +1,4 @@
-"""What a fingerprint counts, by name; without RDKit, which only the counting processes import."""
+"""What a fingerprint counts, by name; without RDKit, which only the helper processes import."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FingerprintSpec:
         which predicts slightly better. Folding is RDKit's (``GetCountFingerprint`` with ``fpSize=size`` and
         count simulation off): counts of features that share a column add up.
     chirality : bool, default False
-        Tell stereoisomers apart, as far as the kind sees them: Morgan sees centres of carbon and double
+        Distinguish stereoisomers, as far as the kind sees them: Morgan sees centres of carbon and double
         bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
         isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
         sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
@@ -92,7 +92,7 @@ class FingerprintSpec:
         "counts": Option("--counts/--binary"),
     }
 
-    kind: str | Sequence[str] = cast(str, None)  # names, and a number, once it is made
+    kind: str | Sequence[str] = cast(str, None)  # set in __post_init__
     radius: int = cast(int, None)
     counts: bool = True
     size: int = 0
@@ -124,11 +124,11 @@ class FingerprintSpec:
         ]
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
-            raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
+            raise InputError(f"fingerprint kinds must differ, not be {', '.join(names) or 'none'}.")
         self._take(names, None, False)  # each name holds its own radius and features
 
     def _requested_kinds(self) -> list[str]:
-        """Return the names of the kinds as they were given, or those of the default."""
+        """Return the requested kinds, or the default ones."""
         if self.kind is None:
             return [*DEFAULT_KINDS] if self.radius is None and not self.features else ["morgan"]
         return [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
@@ -141,12 +141,12 @@ class FingerprintSpec:
         if self.kind != "morgan" and (self.features or self.radius != 1):
             option = "features" if self.features else "radius"
             raise InputError(
-                f"option {option!r} belongs to Morgan fingerprints; leave it out for {self.kind!r}."
+                f"option {option!r} applies to Morgan fingerprints only; leave it out for {self.kind!r}."
             )
         if self.kind == DESCRIPTORS and (not self.counts or 0 < self.size < _N_DESCRIPTORS):
             raise InputError(
-                f"Descriptors are {_N_DESCRIPTORS} numbers in columns of their own: leave out --binary, and "
-                "any --size below that."
+                f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size below "
+                f"{_N_DESCRIPTORS}."
             )
         if self.kind == "rdkit" and self.chirality:
             raise InputError(
@@ -162,7 +162,7 @@ class FingerprintSpec:
 
     @property
     def family(self) -> str:
-        """The kind without what stands behind it, one of `KINDS`; of several kinds, their names."""
+        """The kind without radius and options, one of `KINDS`; of several kinds, their names."""
         return self.kind.partition(":")[0] if isinstance(self.kind, str) else self.name
 
     @property
@@ -256,10 +256,10 @@ def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bo
         limits = {"morgan": range(_MOST + 1), "atompair": range(1, _FARTHEST + 1)}
         if len(words) > 1 or not words[0].isdecimal() or int(words[0]) not in limits.get(kind, ()):
             raise InputError(
-                f"fingerprint kind {text!r} is unknown; what may stand behind a kind is a radius of Morgan "
-                f"environments, up to {_MOST}, as in 'morgan:2', the word 'features', as in "
-                "'morgan:2:features', or how many bonds apart the atoms of a pair are at most, up to "
-                f"{_FARTHEST}, as in 'atompair:4'."
+                f"fingerprint kind {text!r} is unknown; a kind may be followed by the radius of Morgan "
+                f"environments, up to {_MOST} ('morgan:2'), by the word 'features' ('morgan:2:features'), or "
+                f"by the maximum number of bonds between the atoms of a pair, up to {_FARTHEST} "
+                "('atompair:4')."
             )
         if kind == "atompair":
             return f"{kind}:{int(words[0])}", _RADIUS if radius is None else radius, features
