@@ -1,4 +1,4 @@
-"""Upper bounds of the scores of pairs from a few coordinates, so that most pairs need no more than these.
+"""Upper bounds of the scores of pairs from a few coordinates, which suffice to discard most pairs.
 
 Scores of pairs are products a . b of rows of two matrices A and B. In any basis, with P Q^T the identity,
 a . b = (a P) . (b Q), and by Cauchy and Schwarz the coordinates from r on add no more than the product of
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-SHARE = 8  # one of so many coordinates is kept
+SHARE = 8  # the inverse of the share of coordinates that are kept
 SLACK = 1e-4
 """Of the norms: rounding of products of some thousand single-precision numbers is smaller by far."""
 _LEAST = 1e-7  # of the largest eigenvalue: smaller ones count as this
@@ -32,7 +32,7 @@ class BalancedBasis:
     ----------
     P, Q : float32 arrays, shape (M, M)
     rank : int
-        Number of coordinates that are kept.
+        Number of leading coordinates.
     """
 
     P: Single
@@ -52,7 +52,7 @@ class BalancedBasis:
         return cls(P.astype(np.float32), Q.astype(np.float32), max(1, len(S) // SHARE))
 
     def left(self, rows: Single) -> Single:
-        """Return what stands for rows of A: its products with what stands for rows of B are bounds.
+        """Return bounding rows of rows of A: their products with those of B are upper bounds.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class BalancedBasis:
         return bounding(rows @ self.P, self.rank)
 
     def right(self, rows: Single) -> Single:
-        """Return what stands for rows of B."""
+        """Return bounding rows of rows of B."""
         return bounding(rows @ self.Q, self.rank)
 
 

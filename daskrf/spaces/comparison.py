@@ -1,4 +1,4 @@
-"""Comparison of joined synthons and summed fingerprints with what RDKit makes of the same blocks."""
+"""Comparison of joined synthons and summed fingerprints with RDKit's products of the same blocks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from daskrf.spaces.cut import CutSpace, in_helpers
 
 
 class Comparison(NamedTuple):
-    """What the comparison of a reaction found.
+    """Result of the comparison of a reaction.
 
     Attributes
     ----------
     combinations : int
         Random combinations of blocks.
     products : int
-        Products that they make: several where a block has several sites.
+        Their products: several if a block has several sites.
     difference : str
         The first difference, or an empty string.
     """
@@ -73,7 +73,7 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
         of += [place] * (len(synthons) - len(of))
     chosen = np.array(synthons, np.int32)
     smiles = cut.product_smiles(chosen)
-    if not space.reactions[reaction].smarts:  # of a table of synthons: there is nothing but joining
+    if not space.reactions[reaction].smarts:  # of a table of synthons, which are only joined
         return Comparison(n, len(smiles), _different(cut, chosen, smiles))
     joined: list[set[str]] = [set() for _ in combinations]
     for place, one in zip(of, smiles, strict=True):
@@ -84,13 +84,13 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     for text, ours, rdkit in zip(texts, joined, made, strict=True):
         if ours != set(rdkit):
             only, more = _words(set(rdkit) - ours), _words(ours - set(rdkit))
-            what = f"of {text} RDKit makes {only}, and joined synthons make {more}"
+            what = f"from {text} RDKit makes {only}, but joined synthons make {more}"
             return Comparison(n, len(smiles), what)
     return Comparison(n, len(smiles), _different(cut, chosen, smiles))
 
 
 def _different(cut: CutSpace, chosen: np.ndarray, smiles: list[str]) -> str:
-    """Return which product's fingerprint is not the sum of those of its synthons, or an empty string."""
+    """Name a product whose fingerprint is not the sum of those of its synthons, or return an empty string."""
     whole = Fingerprinter(cut.spec)(smiles)
     if whole.rejects:
         place, reason = whole.rejects[0]

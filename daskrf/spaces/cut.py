@@ -25,18 +25,18 @@ from daskrf.spaces.synthons import Reach, Synthon, check_spec
 _BATCH = 2048  # texts that a helper gets at a time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
-_LARGE = 2**22  # of numbers: a table of so many is made faster than a few of them are sorted
+_LARGE = 2**22  # entries of a table that is made faster than a few codes are sorted
 
 Integers = npt.NDArray[np.int64]
 
 
 class Entries(NamedTuple):
-    """What a slot of a reaction can take: pairs of a block and one of its synthons.
+    """Entries of a slot of a reaction: pairs of a block and one of its synthons.
 
     Attributes
     ----------
     block, synthon : int32 arrays of the same length
-        Positions, by block.
+        Positions, sorted by block.
     refused : dict of str to list of int
         Blocks without any synthon, by the reason.
     """
@@ -181,7 +181,7 @@ class CutSpace:
         return list(map(Overlap, tables, places, seen))
 
     def view(self, slot: int, classes: Sequence[int]) -> tuple[int, ...]:
-        """Return what environments around the atoms of a slot see of its partners.
+        """Return what environments around the atoms of a slot depend on in its partners.
 
         Parameters
         ----------
@@ -211,12 +211,12 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
     spec : FingerprintSpec
         Fingerprints that compose: see `daskrf.spaces.synthons.check_spec`.
     tell : callable, optional
-        Is told how many more blocks are cut, `n_cuts` in all.
+        Called with the number of blocks just cut, `n_cuts` in all.
 
     Raises
     ------
     InputError
-        If the fingerprints do not compose.
+        If the fingerprints are not sums over synthons.
     """
     check_spec(spec)
     table = _Table(spec)
@@ -241,7 +241,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
 
 
 def n_cuts(space: Space) -> int:
-    """Return how many blocks are to be cut; one counts for each way in which it is cut."""
+    """Return the number of cuts to make: blocks, each once for each way in which it is cut."""
     return sum(map(len, _blocks_to_cut(space).values()))
 
 
@@ -255,7 +255,7 @@ def _blocks_to_cut(space: Space) -> dict[Half, list[int]]:
 
 
 class _Table:
-    """Distinct synthons, while they are collected."""
+    """Collects distinct synthons."""
 
     def __init__(self, spec: FingerprintSpec) -> None:
         self.spec, self.number = spec, dict[str, int]()
@@ -304,7 +304,7 @@ def summed(
     """
     terms, places = [], []
     for slot, (counts, row, view) in zip(synthons, overlaps, strict=True):
-        # What a synthon adds is summed once, however many of the products have it.
+        # The counts of a synthon are summed once, however many products have it.
         number = _distinct(slot.astype(np.int64))[1]
         first, place = _distinct(number * (int(view.max(initial=0)) + 1) + view)
         terms.append(inner[slot[first]] + counts[row[first]])
@@ -325,9 +325,9 @@ def summed(
 
 
 def _distinct(codes: Integers) -> tuple[Integers, Integers]:
-    """Return where each distinct code is first, by ascending code, and which of them each code is.
+    """Return the first position of each distinct code, by ascending code, and which of them each code is.
 
-    Codes are not negative. Without sorting where they are small: it would take most of the time.
+    Codes are not negative. Small ones are not sorted, which would take most of the time.
     """
     size = int(codes.max(initial=-1)) + 1
     if size > _LARGE + 4 * len(codes):
@@ -372,7 +372,7 @@ def _entries(made: Mapping[int, list[int] | str], blocks: npt.NDArray[np.int32])
 
 
 def _counts_matrix(rows: Sequence[Mapping[int, int]], spec: FingerprintSpec) -> sparse.csr_matrix:
-    """Return counts by column as a matrix of as many columns as fingerprints have."""
+    """Return counts by column as a matrix with the columns of fingerprints."""
     dtype = np.int32 if spec.n_columns < 2**31 else np.int64
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     n_counts = int(sizes.sum())
@@ -395,16 +395,16 @@ def in_helpers(
     lost: Callable[[str], Any] | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> list[Any]:
-    """Return what a function gives for each text, in as many helper processes as there are processors.
+    """Return the results of a function for some texts, from one helper process per processor.
 
     Parameters
     ----------
     maker, arguments, texts
         As in `daskrf.molecules.isolation.each`.
     lost : callable, optional
-        Makes the result of a text that RDKit fails on, from the reason; an error without.
+        Turns the reason why RDKit fails on a text into its result; an error by default.
     tell : callable, optional
-        Is told how many more texts are done.
+        Called with the number of texts just done.
 
     Raises
     ------

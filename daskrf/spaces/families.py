@@ -29,7 +29,7 @@ class Product(NamedTuple):
     blocks, synthons : tuple of int
         By slot.
     site : int
-        Which of the products of these blocks it is, from 0.
+        Its number among the products of these blocks, from 0.
     """
 
     reaction: int
@@ -68,9 +68,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Family:
-    """Reactions that leave the same of their blocks, so that equal synthons give equal products.
+    """Reactions that cut their blocks in the same way, so that equal synthons give equal products.
 
-    Reactions that have few synthons in common are families of their own.
+    Reactions with few synthons in common are separate families.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Family:
 
     @property
     def size(self) -> int:
-        """Number of products, each combination of synthons once."""
+        """Number of products; each combination of synthons counts once."""
         kinds = [
             np.unique((side.places >= 0).T, axis=0, return_counts=True) for side in self.sides
         ]  # synthons of the same reactions, by slot, and how many there are
@@ -114,7 +114,7 @@ class Family:
     def fingerprints(
         self, inner: sparse.csr_matrix, rows: Sequence[npt.NDArray[np.integer]]
     ) -> sparse.csr_matrix:
-        """Return the fingerprints of some products: some million a second, since nothing is joined.
+        """Return the fingerprints of some products: about a million per second, since nothing is joined.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
 
 
 def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
-    """Return the IDs of products: the reaction and its blocks, and which product it is if not the first."""
+    """Return the IDs of products: reaction, blocks and, from the second product of these on, its number."""
     names, blocks = [reaction.name for reaction in cut.space.reactions], cut.space.blocks
     return [
         "-".join([names[p.reaction], *(blocks[b] for b in p.blocks)]) + (f".{p.site + 1}" if p.site else "")
@@ -233,7 +233,7 @@ def families(cut: CutSpace) -> list[Family]:
     alike: dict[tuple[tuple[Half, ...], str], list[int]] = {}
     for r, reaction in enumerate(cut.space.reactions):
         if cut.sizes[r]:
-            # Reactions of a table of synthons share few of these; as one family, most pairs would be of none.
+            # Reactions of a synthon table share few synthons; most pairs of a joint family would be of none.
             scope = "" if reaction.smarts else reaction.name
             alike.setdefault((tuple(reaction.halves), scope), []).append(r)
     starts = starts_of(cut)
@@ -245,7 +245,7 @@ def families(cut: CutSpace) -> list[Family]:
 def _together(cut: CutSpace, reactions: list[int]) -> list[tuple[int, ...]]:
     """Return which reactions to score together: those whose synthons are mostly the same.
 
-    All combinations of the synthons of a family are scored, so that others would only add combinations that
+    All combinations of the synthons of a family are scored; other reactions would only add combinations that
     no reaction makes.
     """
     groups: list[tuple[list[int], list[Places]]] = []

@@ -51,7 +51,7 @@ def lies_within(smiles: str, limits: Sequence[Range]) -> bool:
 
 
 def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Range, ...]:
-    """Return the ranges of sums by name, where None is no bound.
+    """Return the ranges of sums by name; None is no bound.
 
     Raises
     ------
@@ -66,14 +66,14 @@ def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Rang
     ranges = []
     for name, bounds in (within or {}).items():
         if name not in SUMS:
-            raise InputError(f"There is no limit on {name!r}; limits are on {', '.join(SUMS)}.")
+            raise InputError(f"There is no limit on {name!r}; choose from {', '.join(SUMS)}.")
         if len(bounds) != 2:
-            raise InputError(f"The range of {name} is LOW and HIGH, not {tuple(bounds)!r}.")
+            raise InputError(f"The range of {name} must be LOW and HIGH, not {tuple(bounds)!r}.")
         low, high = (
             float(none if b is None else b) for b, none in zip(bounds, (-math.inf, math.inf), strict=True)
         )
         if not low <= high:
-            raise InputError(f"The range of {name} from {low:g} to {high:g} holds nothing.")
+            raise InputError(f"The range of {name} from {low:g} to {high:g} is empty.")
         ranges.append((SUMS.index(name), low, high))
     return tuple(sorted(ranges))
 
@@ -100,6 +100,6 @@ def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float
         except ValueError:
             mark = ""
         if not mark or name in ranges:
-            raise ValueError(f"{text!r} is not NAME=LOW:HIGH, such as weight=:450, with each name once.")
+            raise ValueError(f"{text!r} must be NAME=LOW:HIGH, such as weight=:450, with each name once.")
         ranges[name] = limits
     return ranges

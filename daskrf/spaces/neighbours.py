@@ -17,8 +17,8 @@ Integers = npt.NDArray[np.int64]
 def neighbours(cut: CutSpace, numbers: Integers, best: Integers, most: int, seed: int) -> Integers:
     """Return the products that differ in one slot from some products.
 
-    A slot with more than `most` distinct synthons gives only so many: up to half of them are those of the
-    best products of its reaction, and the others are random ones.
+    A slot with more than `most` distinct synthons contributes `most` of them: up to half from the best
+    products of its reaction, the others at random.
 
     Parameters
     ----------
@@ -34,8 +34,7 @@ def neighbours(cut: CutSpace, numbers: Integers, best: Integers, most: int, seed
     Returns
     -------
     int64 array
-        Ascending, each once, without `numbers`. Of the products that equal synthons of different blocks make,
-        one.
+        Ascending, each once, without `numbers`. Different blocks with equal synthons give one product.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The best products of a family by the posterior mean of a process on Fourier features, exactly.
+"""The best products of a family by the posterior mean of a model on Fourier features, exactly.
 
-Counts of a product are sums over its synthons s: x = sum_s (own_s + over_s), where the counts over the cuts
+Counts of a product are sums over its synthons s: x = sum_s (inner_s + over_s), where the counts over the cuts
 depend on the reaches of the partners. A mean in Fourier features is
 
     mean(x) = m + sum_j Re(beta_j exp(i w_j . x)),    beta_j = (c_j - i s_j) / sqrt(p)
@@ -35,11 +35,11 @@ LEADING = 16  # synthons of the first of three slots in a piece
 ROUNDING = 1e-6
 """Of sums of properties."""
 TILE = 1024, 4096  # products that are scored at a time
-LARGE = 1000  # times the square of the number of features: products of a family that make bounds pay
-_HEADS, _ROWS = 32, 4  # that a basis is made for: of each group; rows, times the number of features
+LARGE = 1000  # times the squared number of features: products of a family for which bounds pay off
+_HEADS, _ROWS = 32, 4  # a basis is made from so many heads per group, and so many rows per feature
 _ONE_BY_ONE = 2048  # products that are scored one by one, at a time
-_MOST = 65_536  # products that are shown at a time, the best first
-_DEAR = 40  # a score of one product takes the time of so many in a matrix product
+_MOST = 65_536  # products that are shown at a time, the best ones first
+_DEAR = 40  # cost of scoring one product alone, relative to one in a matrix product
 
 Complex = npt.NDArray[np.complex64]
 Single = npt.NDArray[np.float32]
@@ -67,14 +67,14 @@ class Piece(NamedTuple):
 
 
 class Best(Protocol):
-    """What keeps the best products of a family."""
+    """Collects the best products of a family."""
 
     @property
     def least(self) -> float:
-        """The score below which nothing is among the best."""
+        """The score below which no product is among the best."""
 
     def look(self, scores: Single, rows_of: RowsOf) -> None:
-        """Take what may be among the best.
+        """Take products that may be among the best.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Best(Protocol):
 
 
 class Search(NamedTuple):
-    """What scores products, and what keeps the best.
+    """Weights that score products, and a collector of the best.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Search(NamedTuple):
         See `amplitudes`; its sign is such that larger is better.
     best : Best
     basis : BalancedBasis or None
-        See `balanced_basis`: products are left out that by their bounds are not among the best.
+        See `balanced_basis`: products whose bounds rule them out are left out.
     """
 
     beta: Complex
@@ -126,7 +126,7 @@ def amplitudes(weights: npt.NDArray[np.float64]) -> Complex:
 
 
 def pieces_of(families: Sequence[Family], n_components: int) -> list[Piece]:
-    """Cut the products of families into pieces, whose size depends on nothing but the number of features."""
+    """Cut the products of families into pieces, whose size depends only on the number of features."""
     side = max(LEAST_ROWS, int(math.sqrt(PIECE_FLOP / (2 * n_components))))
     pieces = []
     for number, family in enumerate(families):
@@ -155,7 +155,7 @@ def score_piece(
     limits: Sequence[Limit],
     searches: Sequence[Search],
 ) -> None:
-    """Score the products of a piece, for each search to choose from; they share the factors of synthons.
+    """Score the products of a piece for all searches, which share the factors of synthons.
 
     Parameters
     ----------
@@ -213,9 +213,9 @@ def score_piece(
 def balanced_basis(
     family: Family, inner: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
 ) -> BalancedBasis | None:
-    """Return the basis for bounds of all products of a family, or None if it is too small for them to pay.
+    """Return the basis for bounds of all products of a family, or None if it is too small to profit.
 
-    It is made for some of the rows, and the same for all pieces.
+    It is made from some of the rows, and is the same for all pieces.
     """
     if math.prod(family.shape) < LARGE * feature_map.n_components**2:
         return None
@@ -251,7 +251,7 @@ def _turned(factors: Complex, head: Complex) -> Single:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows of a side, with the waves of their own counts."""
+    """Some rows of a side, with the waves of their inner counts."""
 
     side: Side
     start: int
@@ -267,7 +267,7 @@ class _Block:
         return cls(side, start, stop, waves(feature_map, inner[side.synthon[start:stop]]), feature_map)
 
     def rows_of(self, reach: int) -> tuple[int, int]:
-        """Return the range of rows, within the part, that have a reach."""
+        """Return the range of rows, within the block, that have a reach."""
         start, stop = np.searchsorted(self.side.reach[self.start : self.stop], [reach, reach + 1])
         return int(start), int(stop)
 
@@ -280,7 +280,7 @@ class _Block:
 def _factors(
     side: Side, rows: npt.NDArray[np.int64], inner: Complex, view: int, feature_map: FourierFeatures
 ) -> Complex:
-    """Return the waves of rows of a side in a view, from those of their own counts."""
+    """Return the waves of rows of a side in a view, from those of their inner counts."""
     distinct, place = np.unique(side.edge[rows], return_inverse=True)
     over = waves(feature_map, side.counts[side.overlap[distinct, view]])
     factors = over[place]
@@ -334,8 +334,8 @@ def _scan(
 ) -> None:
     """Show the scores of pairs of rows, in tiles, to `best`; `first` are rows of the first product.
 
-    `few` are rows whose products are upper bounds of the scores: all pairs are scored without them, and the
-    others are scored one by one.
+    Products of the rows `few` are upper bounds of the scores; pairs that these do not rule out are scored one
+    by one. Without `few`, all pairs are scored.
     """
     n_rows, n_columns = TILE
     room = np.empty(min(n_rows, len(a)) * min(n_columns, len(b)), np.float32)
@@ -388,7 +388,7 @@ def _rows_of(
 
 
 def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
-    """Return the products of some pairs of rows; each depends on nothing but its rows."""
+    """Return the products of some pairs of rows; each depends only on its rows."""
     scores = np.empty(len(at), np.float32)
     for start in range(0, len(at), _ONE_BY_ONE):
         i, j = divmod(at[start : start + _ONE_BY_ONE], len(b))

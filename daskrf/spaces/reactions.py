@@ -1,4 +1,4 @@
-"""Reactions of a space, and what each of their slots leaves of a building block: its synthon."""
+"""Reactions of a space, and how each of their slots turns a building block into a synthon."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Half:
     cuts : tuple of int
         The numbers of the new bonds, which are the isotopes of the dummy atoms.
     donated : tuple of (int, int), default ()
-        Atoms that the block gives to the ring of another slot: the number of each in `smarts`, and that of
-        the new bond which what the block keeps is bound to it by, or 0.
+        Atoms that the block donates to the ring of another slot: the number of each in `smarts`, and the
+        number of the new bond that joins it to the rest of the block, or 0.
     """
 
     smarts: str
@@ -57,8 +57,8 @@ class Reaction:
     ----------
     name : str
     smarts : str
-        Templates of the reactants, one a slot, ``>>``, and that of the product. What has several parts stands
-        in parentheses.
+        Templates of the reactants, one per slot, ``>>``, and that of the product. Templates of several
+        fragments stand in parentheses.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Reaction:
 
     @cached_property
     def refusal(self) -> str:
-        """Why products of this reaction do not compose of synthons, or an empty string."""
+        """Why products of this reaction cannot be assembled from synthons, or an empty string."""
         if not 2 <= len(self.slots) <= 3:
             return f"it has {amount(len(self.slots), 'slots')}; two or three are supported"
         if (n_products := self.rdkit.GetNumProductTemplates()) != 1:
@@ -159,9 +159,9 @@ class Reaction:
 
     @cached_property
     def _owners(self) -> dict[int, int]:
-        """The slot that each atom of the product belongs to: where it comes from, or the first it touches.
+        """The slot that each atom of the product belongs to: its origin, or the first slot it touches.
 
-        Rings that the reaction makes are whole of one slot.
+        A ring that the reaction makes belongs to one slot as a whole.
         """
         owners, rings = dict(self._homes), _ring_systems(self._product)
         while True:
@@ -177,9 +177,10 @@ class Reaction:
             owners |= added
 
     def _owner(self, ring: set[int], owners: Mapping[int, int]) -> int:
-        """Return the slot that a ring belongs to, of those that its atoms have so far.
+        """Return the slot that a ring belongs to, among the slots of its atoms so far.
 
-        That of most atoms, if the others can give theirs: one of these is bound to what their blocks keep.
+        It is the slot of most atoms that lets the others donate theirs: one atom of each of these is bound to
+        the rest of its block.
         """
         atoms = Counter(owners[atom] for atom in ring if owners[atom] >= 0)
         exits = Counter(
@@ -199,7 +200,7 @@ class Reaction:
 
     @cached_property
     def _donated(self) -> list[list[int]]:
-        """For each slot, its atoms that belong to the ring of another."""
+        """For each slot, its atoms that belong to the ring of another slot."""
         homes, owners = self._homes, self._owners
         return [[a for a, home in homes.items() if home == s != owners[a]] for s in range(len(self.slots))]
 
@@ -215,13 +216,13 @@ class Reaction:
         for slot, donated in enumerate(self._donated):
             if (
                 slot not in owners.values() and len(donated) == 1
-            ):  # the block keeps what is bound to this atom
+            ):  # the rest of the block is bound to this atom
                 cuts += [_Cut(((donated[0], owners[donated[0]]), (None, slot)), True)]
         return cuts
 
     @cached_property
     def _bearing(self) -> dict[int, int]:
-        """Atoms that a block gives and that what it keeps is bound to, and the number of that cut."""
+        """Donated atoms that are bound to the rest of their block, and the numbers of these cuts."""
         ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
         ends += [(pair[::-1], number) for pair, number in ends]
         return {
@@ -232,7 +233,7 @@ class Reaction:
 
     @property
     def _sets_stereo(self) -> bool:
-        """Whether the product's template has stereochemistry that a cut or a given atom would change."""
+        """Whether the product's template has stereochemistry that a cut or a donated atom would change."""
         touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(
             *self._donated
         )
@@ -241,7 +242,7 @@ class Reaction:
         return any(atom.GetChiralTag() for atom in atoms) or any(bond.GetBondDir() for bond in bonds)
 
     def _half(self, slot: int) -> Half:
-        """Return the part of a slot: the product's template without the other slots."""
+        """Return the half of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
         donated = {atom: self._bearing.get(atom, 0) for atom in self._donated[slot]}
         edited.BeginBatchEdit()
@@ -263,7 +264,7 @@ class Reaction:
                 edited.RemoveAtom(atom)
         edited.CommitBatchEdit()
         block, order = Chem.Mol(self.slots[slot]), dict[int, int]()
-        for atom in block.GetAtoms():  # numbers by position, so that reactions share what they share
+        for atom in block.GetAtoms():  # numbers by position, so that reactions can share halves
             if number := atom.GetAtomMapNum():
                 order[number] = len(order) + 1
                 atom.SetAtomMapNum(order[number])
@@ -290,7 +291,7 @@ def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
 
 
 def _any_element(atom: Chem.Atom) -> Chem.Atom:
-    """Return a template's atom without its element, so that RDKit keeps that of the block."""
+    """Return a template's atom without its element; RDKit then keeps that of the block."""
     # RDKit keeps the charge of the block, too, unless the template has one.
     charge = "+0" if atom.HasProp("_QueryFormalCharge") else ""
     return Chem.AtomFromSmarts(f"[*{charge}:{atom.GetAtomMapNum()}]")

@@ -1,4 +1,4 @@
-"""Spaces as chemists have them, whatever their files."""
+"""Spaces in any of their file formats."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def space_among(source: Any) -> PurePath | None:
     Raises
     ------
     InputError
-        If it is several paths, one of them a space.
+        If there are several paths, and one of them is a space.
     """
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     spaces = [
         as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
     ]
     if spaces and len(paths) > 1:
-        raise InputError(f"{spaces[0]} is a space; screen one space at a time, and nothing else with it.")
+        raise InputError(f"{spaces[0]} is a space; screen one space at a time, without other inputs.")
     return spaces[0] if spaces else None
 
 
@@ -84,7 +84,7 @@ def read_space(path: str | os.PathLike[str]) -> Space:
         header = TextTable(place, _head(place)).header
         if not is_synthon_table(header):
             raise InputError(
-                f"{place} is no space: a table of synthons has the columns SMILES, synton_id, synton# and "
+                f"{place} is not a space: a table of synthons has the columns SMILES, synton_id, synton# and "
                 f"reaction_id, and this one has {', '.join(header) or 'none'}."
             )
         return read_synthons(place)
@@ -93,8 +93,8 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     if has_reagents(names):
         return read_reagents(place)
     raise InputError(
-        f"{place} is no space: it has neither a table of reactions (reactions.csv or .tsv) nor the SMARTS of "
-        "one reaction (*.smarts)."
+        f"{place} is not a space: it has neither a table of reactions (reactions.csv or .tsv) nor the SMARTS "
+        "of one reaction (*.smarts)."
     )
 
 

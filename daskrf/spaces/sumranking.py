@@ -2,7 +2,7 @@
 
 Counts of a product are sums over its synthons, and so is a linear function of them: the score of a pair is
 a_i + b_j, where what reaches over the cut belongs to a_i and b_j of one group of reaches. With both sorted,
-the pairs above a threshold are counted and listed without looking at the others.
+the pairs above a threshold are counted and listed without visiting the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
 LEADS = 64  # synthons of the first of three slots in a piece
 AT_ONCE = 2**20  # products that are listed at a time
-_BINS = 12  # of synthons by their share of the first limit, so that few products are listed in vain
+_BINS = 12  # of synthons by their share of the first limit, to list few products outside of it
 _MARGIN = 1e-5  # relative to scores, which are kept in single precision
 _HALVINGS = 60
 
@@ -31,7 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of counts: weights of some columns, ascending; others count nothing."""
+    """A linear function of counts: weights of some columns, ascending; others weigh nothing."""
 
     columns: Integers
     weights: Array
@@ -133,7 +133,7 @@ class _Slot:
         return _Slot(self.rows[[i]], self.score[[i]], [share[[i]] for share in self.shares])
 
     def bins(self) -> list[_Slot]:
-        """Return the synthons by their share of the first limit, each part by descending score."""
+        """Return bins of synthons by their share of the first limit, each sorted by descending score."""
         n_bins = min(_BINS, len(self.rows)) if self.shares else 1
         order = np.argsort(self.shares[0], kind="stable") if self.shares else np.arange(len(self.rows))
         bins = []
@@ -151,7 +151,7 @@ class _Slot:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """All pairs of two parts, with one synthon of a third slot."""
+    """All pairs of two bins, with one synthon of a third slot."""
 
     a: _Slot
     b: _Slot
@@ -160,7 +160,7 @@ class _Pairs:
     slots: tuple[int, int, int | None]
 
     def show(self, best: Any) -> None:
-        """Show `best` the pairs above its threshold, in bands from the best on."""
+        """Show `best` the pairs above its threshold, in bands, the best pairs first."""
         if not self._may_lie_within():
             return
         a, b = self.a.score, self.b.score
@@ -201,7 +201,7 @@ class _Pairs:
                 return ends_here
             else:
                 high = middle
-        # Very many are equal: some of them, row by row.
+        # Very many scores are equal: take some of them, row by row.
         return stop + np.diff(np.minimum(np.cumsum(ends - stop), AT_ONCE), prepend=0)
 
     def _look(self, best: Best, start: Integers, stop: Integers, shift: float) -> None:
@@ -224,7 +224,7 @@ class _Pairs:
         best.look(score, rows_of)
 
     def _may_lie_within(self) -> bool:
-        """Return whether sums of the parts can lie in all limits."""
+        """Return whether any sums of the bins can lie within all limits."""
         for number, limit in enumerate(self.limits):
             parts = [slot.shares[number] for slot in (self.a, self.b, self.head) if slot is not None]
             if sum(float(p.min()) for p in parts) > limit.high + ROUNDING:

@@ -1,6 +1,6 @@
 """Synthons of building blocks, their joining, and the counts of their Morgan environments.
 
-What runs here runs in the helper processes of `daskrf.molecules.isolation`.
+This module runs in the helper processes of `daskrf.molecules.isolation`.
 
 Why counts of products are sums, exactly. A cut is a single bond of no ring, so that joining changes neither
 rings nor aromaticity, nor charges or hydrogen counts of atoms. An environment of radius r around an atom of
@@ -9,7 +9,7 @@ fewer than r bonds from the attachment point. What they see of the partner is, f
 atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `Reach` of the
 partner. RDKit drops an environment whose bonds another one has already. Bonds of one environment around each
 synthon can be the same only for r = 2, when every bond lies next to the cut (and for r = 1, when the product
-has two atoms); so that is a part of the reach, too.
+has two atoms); so that belongs to the reach, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _URANIUM = 92  # and the three elements after it: attachment points in tables th
 
 
 class Reach(NamedTuple):
-    """What environments of other synthons see of one.
+    """What environments of other synthons depend on in one.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Reach(NamedTuple):
 
 
 class Synthon(NamedTuple):
-    """What a reaction leaves of a block.
+    """The part of a block that stays in the product.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class Synthon(NamedTuple):
     inner : dict of int to int
         Counts of the environments that end before the cuts, by column.
     edge : int
-        What the environments of its own atoms that reach over a cut depend on, as far as it is concerned:
-        equal numbers, equal counts.
+        Hash of what environments of its atoms that reach over a cut depend on in the synthon itself: equal
+        numbers, equal counts.
     reach : Reach
         What they depend on in a partner.
     sums : tuple of float
@@ -76,7 +76,7 @@ class Synthon(NamedTuple):
 
 
 def check_spec(spec: FingerprintSpec) -> None:
-    """Raise InputError unless fingerprints of products are sums of those of their synthons.
+    """Raise InputError unless fingerprints of products are sums over their synthons.
 
     Examples
     --------
@@ -84,21 +84,19 @@ def check_spec(spec: FingerprintSpec) -> None:
     >>> check_spec(FingerprintSpec("atompair"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    daskrf.errors.InputError: Fingerprints of the kind 'atompair' do not compose of those of synthons; ...
+    daskrf.errors.InputError: Fingerprints of the kind 'atompair' are not sums over synthons; ...
     """
-    take = f"take counts of Morgan environments of radius 1 or {LARGEST_RADIUS}, such as --kind morgan:2"
+    take = f"use counts of Morgan environments of radius 1 or {LARGEST_RADIUS}, such as --kind morgan:2"
     for kind in spec.kinds:
         if kind.kind != "morgan" or kind.radius > LARGEST_RADIUS or kind.features:
-            raise InputError(
-                f"Fingerprints of the kind {kind.name!r} do not compose of those of synthons; {take}."
-            )
+            raise InputError(f"Fingerprints of the kind {kind.name!r} are not sums over synthons; {take}.")
     if spec.chirality or not spec.counts:
         what = "Chiral" if spec.chirality else "Binary"
-        raise InputError(f"{what} fingerprints do not compose of those of synthons; {take}.")
+        raise InputError(f"{what} fingerprints are not sums over synthons; {take}.")
 
 
 class Cutter:
-    """Function from the SMILES of a block to its distinct synthons, or a sentence saying why it has none.
+    """Function from the SMILES of a block to its distinct synthons, or the reason why it has none.
 
     Examples
     --------
@@ -140,7 +138,7 @@ class Cutter:
 
 
 class Opener:
-    """Function from a synthon as a table has it to the synthon, or a sentence saying why it is none.
+    """Function from a synthon of a table to the synthon, or the reason why it is invalid.
 
     Examples
     --------
@@ -166,7 +164,7 @@ class Opener:
             if number := _point(atom):
                 if [bond.GetBondType() for bond in atom.GetBonds()] != [Chem.BondType.SINGLE]:
                     return f"its attachment point {number} is not at the end of a single bond"
-                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which atoms count as theirs, wherever it is
+                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # counted by its neighbour, wherever it is
                     return f"its attachment point {number} is at a hydrogen atom, which joins nothing"
                 points.append(number)
                 atom.SetAtomicNum(0)
@@ -211,11 +209,11 @@ class Reactor:
 def outcomes(
     reaction: rdChemReactions.ChemicalReaction, blocks: list[Chem.Mol], hydrogens: list[bool]
 ) -> Iterator[Chem.Mol]:
-    """Yield what RDKit makes of some blocks, before it is known whether that is a molecule."""
+    """Yield the products of some blocks by RDKit, before sanitization."""
     molecules = [Chem.AddHs(b) if needed else b for b, needed in zip(blocks, hydrogens, strict=True)]
     met = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=0):
-        if len(blocks) == 1:  # hydrogen atoms that may stand for each other give the same product again
+        if len(blocks) == 1:  # equivalent hydrogen atoms give the same product again
             origins = frozenset(_origin(atom) for atom in _atoms(product) if not _is_plain_hydrogen(atom))
             if origins in met:
                 continue
@@ -224,7 +222,7 @@ def outcomes(
 
 
 def finished(product: Chem.Mol) -> str:
-    """Return the canonical SMILES of an outcome; empty if it is no molecule, as with too many bonds."""
+    """Return the canonical SMILES of an outcome; empty if it is not a molecule, such as for a bad valence."""
     try:
         Chem.SanitizeMol(product)
         return canonical(Chem.RemoveHs(product))
@@ -233,7 +231,7 @@ def finished(product: Chem.Mol) -> str:
 
 
 def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -> str:
-    """Put dummy atoms in place of the atoms that a block gives to other slots.
+    """Put dummy atoms in place of the atoms that a block donates to other slots.
 
     Parameters
     ----------
@@ -246,7 +244,7 @@ def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -
     Returns
     -------
     str
-        Why these are not what every other block gives, or an empty string.
+        Why these differ from the atoms that other blocks donate, or an empty string.
     """
     atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in donated]
     for atom in atoms:
@@ -282,7 +280,7 @@ def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -
 
 
 def _is_plain_hydrogen(atom: Chem.Atom) -> bool:
-    """Whether any other hydrogen atom may stand for this one."""
+    """Whether this is a hydrogen atom without isotope, equivalent to any other."""
     return atom.GetAtomicNum() == 1 and not atom.GetIsotope()
 
 
@@ -293,9 +291,9 @@ def _origin(atom: Chem.Atom) -> tuple[int, int]:
 
 
 def canonical(molecule: Chem.Mol) -> str:
-    """Return canonical SMILES that stay the same when they are read and written again."""
+    """Return canonical SMILES that do not change when read and written again."""
     smiles = str(Chem.MolToSmiles(molecule))
-    # Stereo centres that depend on each other may be written in two ways at first.
+    # Interdependent stereocentres may be written in two ways at first.
     return str(Chem.CanonSmiles(smiles)) if set(smiles) & set("@/\\") else smiles
 
 
@@ -371,7 +369,7 @@ class _Environments:
         self._all = make(radius=self.radius, countSimulation=False, includeRedundantEnvironments=True)
 
     def columns(self, identifier: int, radius: int) -> list[int]:
-        """Return the columns that an environment counts in, one for each kind that is wide enough."""
+        """Return the columns of an environment, one for each kind of at least its radius."""
         column = identifier % self._size if self._size else identifier
         return [first + column for largest, first in self._kinds if radius <= largest]
 
@@ -409,7 +407,7 @@ class _Environments:
         return dict(inner), _digest(edge, reach), reach
 
     def _seen(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
-        """Return a number for what environments of a partner see behind the cut at atom `end`."""
+        """Return a hash of what environments of a partner see behind the cut at atom `end`."""
         if self.radius < LARGEST_RADIUS:
             return _digest(every[end, 0])
         atom = molecule.GetAtomWithIdx(end)
@@ -456,5 +454,5 @@ def _near(molecule: Chem.Mol) -> dict[int, tuple[int, ...]]:
 
 
 def _digest(*values: Any) -> int:
-    """Return a number of 63 bits that tells values apart, the same in every process."""
+    """Return a 63-bit hash of some values, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little") >> 1

@@ -1,4 +1,4 @@
-"""Spaces as one table of synthons, as those of public make-on-demand spaces."""
+"""Spaces as one table of synthons, in the format of public make-on-demand spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.texttable import TextTable, content, natural_order
 
-_COLUMNS = {  # as they are called, by what they hold
+_COLUMNS = {  # names of columns, by content
     "smiles": ("smiles",),
     "block": ("synton_id", "synthon_id", "id"),
     "slot": ("synton#", "synthon#", "synton_role", "synthon_role", "slot"),
@@ -27,7 +27,7 @@ _POINT = re.compile(r"\[(?:(\d+)\*(?::\d+)?|\*:(\d+)|(U|Np|Pu|Am))\]")
 
 
 def is_synthon_table(header: Sequence[str]) -> bool:
-    """Tell whether a table with these columns is one of synthons.
+    """Tell whether a table with these columns is a table of synthons.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def read_synthons(path: PurePath) -> Space:
     Raises
     ------
     InputError
-        If a column is missing, a line is too short, or a synthon stands twice in one slot.
+        If a column is missing, a line is too short, or a synthon is repeated in a slot.
     """
     data = content(path)
     table = TextTable(path, data)
@@ -74,7 +74,7 @@ def read_synthons(path: PurePath) -> Space:
     reactions, slots = [], {}
     for r, (reaction, slot_members) in enumerate(members.items()):
         labels = sorted(slot_members, key=natural_order)
-        # What most synthons of a slot have; the others are left out, and counted, when they are cut.
+        # The attachment points of most synthons of a slot; the others are left out and counted on cutting.
         common = [max(points[reaction, label].items(), key=lambda item: item[1])[0] for label in labels]
         reactions.append(Coupling(reaction, tuple(common)))
         for s, label in enumerate(labels):
@@ -104,6 +104,6 @@ def attachment_points(smiles: str) -> tuple[int, ...]:
 
 
 def _place(header: Sequence[str], what: str) -> int | None:
-    """Return the position of the column of something, or None."""
+    """Return the position of a column, or None."""
     names = [name.lower() for name in header]
     return next((names.index(alias) for alias in _COLUMNS[what] if alias in names), None)

@@ -173,5 +173,5 @@ def test_other_fingerprints_have_no_columns_to_keep_apart() -> None:
 @pytest.mark.parametrize("options", [{"counts": False}, {"size": 13}], ids=str)
 def test_options_that_descriptors_do_not_have_are_refused(options: dict[str, int]) -> None:
     for kinds in ("descriptors", ["morgan:1", "descriptors"]):
-        with pytest.raises(InputError, match=re.escape("Descriptors are counts in 14 columns: leave out --binary")):
+        with pytest.raises(InputError, match=re.escape("Descriptors are counts in 14 columns")):
             FingerprintSpec(kinds, **options)

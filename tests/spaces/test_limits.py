@@ -36,7 +36,7 @@ def test_properties_of_all_products_are_sums(tmp_path, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["weight", "weight=450", "weight=a:b", "weight=1:2:3"])
 def test_other_texts_are_no_range(text: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME=LOW:HIGH"):
+    with pytest.raises(ValueError, match="must be NAME=LOW:HIGH"):
         ranges_of_texts([text])
     with pytest.raises(ValueError, match="each name once"):
         ranges_of_texts(["rings=1:", "rings=:3"])

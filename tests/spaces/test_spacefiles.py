@@ -101,7 +101,7 @@ def test_comments_before_the_header_are_passed_over(tmp_path: Path) -> None:
     assert is_space(tmp_path / "b.csv")
     assert read_space(tmp_path / "b.csv").smiles == read_space(tmp_path / "a.tsv").smiles
     (tmp_path / "c.csv").write_text("# one line\n" + text + "CC\n")
-    with pytest.raises(InputError, match=r"Line 10 of .*c\.csv has 1 field only"):
+    with pytest.raises(InputError, match=r"Line 10 of .*c\.csv has only 1 field"):
         read_space(tmp_path / "c.csv")
 
 
@@ -167,7 +167,7 @@ def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object
     [
         ("smiles,id\nC,a\n", "is not a space: a table of synthons has the columns SMILES, synton_id"),
         ("\t".join(HEADER), "has no synthons"),
-        ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has 3 fields only"),
+        ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has only 3 fields"),
         (
             "\t".join(HEADER) + "\nC[1*]\ta\t1\tr\nC[1*]\ta\t1\tr\n",
             "repeats 1 synthon in slot 1 of reaction r",

@@ -47,7 +47,7 @@ def test_a_space_is_known_by_its_reactions(folder, tmp_path):
     [
         ("blocks", "b1\t", "b0\t", "has block b0 twice"),
         ("blocks", "smiles", "structure", "has no column smiles; its columns are block, structure"),
-        ("blocks", "b1\tCN", "b1", r"Line 3 of .*blocks.tsv has 1 field only"),
+        ("blocks", "b1\tCN", "b1", r"Line 3 of .*blocks.tsv has only 1 field"),
         ("reactions", "amide\t[", "amide\t[[", "Reaction amide: RDKit cannot read the SMARTS"),
         ("slots", "\tb1\n", "\tb77\n", "names block b77, which the other tables do not have"),
         ("slots", "\t0\tb0\n", "\t2\tb0\n", "names slot 2 of reaction amide, which the other tables"),

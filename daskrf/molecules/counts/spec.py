@@ -145,8 +145,8 @@ class FingerprintSpec:
             )
         if self.kind == DESCRIPTORS and (not self.counts or 0 < self.size < _N_DESCRIPTORS):
             raise InputError(
-                f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size below "
-                f"{_N_DESCRIPTORS}."
+                f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size "
+                f"below {_N_DESCRIPTORS}."
             )
         if self.kind == "rdkit" and self.chirality:
             raise InputError(
