@@ -340,12 +340,9 @@ def _distinct(codes: Integers) -> tuple[Integers, Integers]:
 
 
 def _covering(places: Sequence[Integers], firsts: Sequence[Integers]) -> tuple[list[int], list[Integers]]:
-    """Return products that show each key of each slot, and which of them shows it, by slot.
+    """Return products that cover all keys of all slots, and which of them has each key, by slot.
 
-    Parameters
-    ----------
-    places, firsts : list of integer arrays
-        For each slot, the key of each product, and the first product with each key.
+    For each slot, `places` are the keys of the products, and `firsts` the first product with each key.
     """
     joined: list[int] = []
     for place, first in zip(places, firsts, strict=True):

@@ -231,21 +231,7 @@ def finished(product: Chem.Mol) -> str:
 
 
 def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -> str:
-    """Put dummy atoms in place of the atoms that a block donates to other slots.
-
-    Parameters
-    ----------
-    product : RWMol
-        An outcome of the block's half of a reaction.
-    donated : mapping of int to int
-        As in `daskrf.spaces.reactions.Half`.
-    block : Mol
-
-    Returns
-    -------
-    str
-        Why these differ from the atoms that other blocks donate, or an empty string.
-    """
+    """Put dummy atoms for the atoms that a block donates to other slots; return why it cannot, or ""."""
     atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in donated]
     for atom in atoms:
         source, number = _origin(atom)

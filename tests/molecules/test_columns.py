@@ -121,7 +121,7 @@ def test_libraries_and_labels_have_the_same_columns(
 
 @pytest.mark.parametrize("words", [["n.d."], ["ND", "NT", "inactive"]])
 def test_numbers_among_words_may_be_the_target(words: list[str], tmp_path: Path) -> None:
-    """They were overlooked, so that the weight was learned without a word."""
+    """They used to be overlooked, and the weight was learned silently."""
     cells = [f"{5 + k / 10}" if k % 3 == 0 else words[k % len(words)] for k in range(60)]
     rows = [f"{'C' * (k + 1)},{cell}" for k, cell in enumerate(cells)]
     path = put(tmp_path, "smiles,pIC50,MW\n" + "".join(f"{row},{300 + k}\n" for k, row in enumerate(rows)))

@@ -112,7 +112,7 @@ def test_too_long_a_smiles_is_refused_before_it_is_parsed(smiles: str, fragments
 def test_no_more_heavy_atoms_are_counted_than_there_are(
     fragments: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that no text is refused whose molecule would not be."""
+    """No text is refused unless its molecule would be."""
     for smiles in (data_dir / "guacamol_10k.smiles").read_text().split()[::100]:
         molecule = Chem.MolFromSmiles(smiles)
         heavy = max(fragment.GetNumHeavyAtoms() for fragment in Chem.GetMolFrags(molecule, asMols=True))

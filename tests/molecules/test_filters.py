@@ -109,7 +109,7 @@ def test_any_words_are_read_or_refused(words: list[str]) -> None:
 
 
 def test_the_time_to_read_grows_with_the_length() -> None:
-    """A million blanks: time that grows with their square would be hours."""
+    """A million blanks: quadratic time would be hours."""
     blanks = " " * 1_000_000
     assert len(limits_of(f"weight{blanks}<{blanks}4{blanks}and logp < 3{blanks}")) == 2
     for text in (blanks, f"weight < 3{blanks}x", f"not{blanks}x", "'" * 1_000_001):

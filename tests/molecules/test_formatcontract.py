@@ -63,7 +63,7 @@ EXAMPLES: dict[str, Callable[[Path], None]] = {
 
 
 def without_example(columns: list[str]) -> list[str]:
-    """Return, for each format that has no example, what to write."""
+    """Return an instruction for each format without an example."""
     return [
         f"the format {name!r} has no example: add a function that writes SMILES, NAMES and SCORES as such a "
         f"file to EXAMPLES in tests/molecules/test_formatcontract.py."
@@ -177,7 +177,7 @@ def test_compressed_files_are_read_or_refused(reader: Reader, path: Path) -> Non
 
 
 def test_a_file_cut_off_is_refused_or_has_no_other_rows(path: Path) -> None:
-    """Never other rows than those of the file, and no error but one that a user can act on."""
+    """The rows are those of the file, and any error is one that a user can act on."""
     content, partial = path.read_bytes(), path.with_name("part")
     for size in (len(content) // 3, len(content) // 2, len(content) - 9):
         partial.write_bytes(content[:size])

@@ -113,7 +113,7 @@ def test_formats_have_names_of_their_own_and_text_is_asked_last() -> None:
 def test_formats_are_asked_by_their_precedence(
     precedence: int, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the files and the formats are called."""
+    """The names of files and formats do not matter."""
     monkeypatch.setattr(type(formats.readers()[2]), "precedence", precedence)
     formats.readers.cache_clear()
     order = [reader.precedence for reader in formats.readers()]

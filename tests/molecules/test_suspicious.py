@@ -281,7 +281,7 @@ def test_a_range_that_is_none(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["several", "one"])
 def test_what_is_advised_for_rows_with_units_of_their_own(wrong: str, tmp_path: Path) -> None:
-    """It is in one unit, said, and leaves out what is wrong alone."""
+    """The advice names one unit, and leaves out only the wrong values."""
     rng = np.random.default_rng(0)
     rows = [(f"{v:.1f}", "nM") for v in rng.uniform(10, 100, 60)]
     if wrong == "several":

@@ -63,7 +63,7 @@ def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path)
 def test_errors_of_reading_keep_their_number(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that whoever sent the task can tell a hiccup of the file system from a damaged file."""
+    """The sender of the task can tell a hiccup of the file system from a damaged file."""
     path = write(tmp_path / f"a.smi{ending}", numbered(20))
     library = scan(path)
     read = Path.open

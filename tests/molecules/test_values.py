@@ -1,4 +1,4 @@
-"""What the cells of tables of labels say: numbers, limits, words; their units and transforms."""
+"""The cells of tables of labels: numbers, limits, words; their units and transforms."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ N, M = 300, 64
 
 
 def smooth(random: np.random.Generator, n: int) -> Single:
-    """Rows most of which a few coordinates hold."""
+    """Return rows that are mostly determined by a few coordinates."""
     scale = 1 / (1 + np.arange(M)) ** 2
     mixed = np.linalg.qr(np.random.default_rng(7).standard_normal((M, M)))[0]
     return ((random.standard_normal((n, M)) * scale) @ mixed).astype(np.float32)

@@ -36,7 +36,7 @@ def all_products(space: CutSpace, reaction: int) -> np.ndarray:
 
 
 def run_reactants(name: str, blocks: list[str]) -> set[str]:
-    """Return the products of RDKit, as a chemist would ask for them."""
+    """Return the products of RDKit's ``RunReactants``."""
     smarts, slots = SPACES[name][0], len(blocks)
     reaction = rdChemReactions.ReactionFromSmarts(smarts)
     needs = [

@@ -1,4 +1,4 @@
-"""Reactions whose products do not compose are refused with the reason."""
+"""Reactions whose products cannot be assembled from synthons are refused with the reason."""
 
 from __future__ import annotations
 
