@@ -44,7 +44,7 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _EQUAL, _UNEQUAL = ("=", "=="), "!="
 _PATTERNS = "daskrf.molecules.properties:pattern_reader"
 _SHOWN = 80  # characters of a condition in a message
-# Each is matched at one place, so that reading takes time in proportion to the text.
+# Each is matched at one position, so reading takes time proportional to the length of the text.
 _BLANKS = re.compile(r"\s*")
 _SIGN = re.compile(r"<=|>=|!=|==|[<>=]")
 _JOIN = re.compile(r"[,;]|&&?|and(?=\s|$)", re.IGNORECASE)
@@ -186,7 +186,7 @@ class Filters:
 
     @property
     def computed(self) -> tuple[Any, ...]:
-        """What RDKit has to test, in order: limits of properties, patterns, and catalogs."""
+        """The tests left to RDKit, in order: limits on properties, patterns, and catalogs."""
         return (
             *(limit for limit in self.limits if not limit.column),
             *(("smarts", pattern) for pattern in self.smarts),
@@ -229,7 +229,7 @@ class Filters:
 def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...]:
     """Return the comparisons in a text; a column of the library comes before a property of its name.
 
-    Names and texts may stand in quotes, and a quote within them is written twice.
+    Names and texts may be quoted; a quote within them is written twice.
 
     Raises
     ------

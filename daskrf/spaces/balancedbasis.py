@@ -43,7 +43,7 @@ class BalancedBasis:
     def of(cls, left: Array, right: Array) -> BalancedBasis:
         """Return the basis for two Gram matrices, of shape (M, M), or for those of some of the rows.
 
-        Bounds hold whatever these are; they are close if these are about those of all rows.
+        Bounds hold for any matrices; they are close if the matrices are similar to those of all rows.
         """
         (root, inverse), (other, _) = _roots(left), _roots(right)
         U, S, _ = np.linalg.svd(root @ other)

@@ -82,7 +82,7 @@ class CutSpace:
     inner : csr_matrix of int64
         Counts of the environments of each synthon that end before its cuts.
     edge : int64 array
-        What environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
+        Hash of what environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
     reaches : list of Reach
         The distinct reaches of synthons.
     reach : int32 array

@@ -53,8 +53,8 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     It is one of
 
     - a folder of three tables, comma- or tab-separated: ``reactions`` (columns reaction, reactants, product:
-      SMARTS), ``blocks`` (block, smiles) and ``slots`` (reaction, slot, block: which blocks may stand in
-      which slot, from 0), with the ending ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``;
+      SMARTS), ``blocks`` (block, smiles) and ``slots`` (reaction, slot, block: which blocks fit which
+      slot, from 0), with the ending ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``;
     - a folder with the SMARTS of one reaction in a file ``*.smarts``, and a file ``*.smi`` of reagents for
       each slot, in the order of their names;
     - one table of synthons, with the columns SMILES, synton_id, synton# and reaction_id.

@@ -77,7 +77,7 @@ def read_tables(folder: PurePath) -> Space:
     """Read a space from a folder of three tables, comma- or tab-separated, which may be gzipped.
 
     The files are ``reactions`` (columns reaction, reactants, product: SMARTS), ``blocks`` (block, smiles) and
-    ``slots`` (reaction, slot, block: which blocks may stand in which slot, from 0), with the ending ``.csv``,
+    ``slots`` (reaction, slot, block: which blocks fit which slot, from 0), with the ending ``.csv``,
     ``.tsv``, ``.csv.gz`` or ``.tsv.gz``. Other columns are ignored.
 
     Raises

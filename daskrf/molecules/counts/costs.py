@@ -52,7 +52,7 @@ _ATOM = re.compile(r"\[\d*(?:H(?![a-z])|\*|#)[^\]]*\]|(\[[^\]]*\]|Br|Cl|[BCNOPSF
 
 
 def refusal_of_text(text: str, fragments: str) -> str:
-    """Return why a SMILES is rejected as it stands, or an empty string.
+    """Return why a SMILES is rejected before parsing, or an empty string.
 
     RDKit takes whatever follows a blank as a name and drops trailing characters that it does not know: "CCé"
     would be read as ethane.

@@ -52,7 +52,7 @@ class Fingerprinter:
     Parameters
     ----------
     spec : FingerprintSpec, optional
-        What to count.
+        The features to count.
     fragments : {"keep", "largest", "reject"}
         How to treat molecules with several fragments (salts, mixtures): keep all as one molecule; keep the
         fragment with the most heavy atoms (then the most atoms, then the first); or reject them.

@@ -17,7 +17,7 @@ _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none 
 FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
-"""What is counted by default; docs/maps.md has the comparison."""
+"""The kinds counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _PAIRS = 25  # atom pairs at each distance, as far as there are
@@ -39,14 +39,14 @@ class FingerprintSpec:
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
         RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), or "descriptors" (weight, logP, polar
         surface and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they
-        stand last in a row, see `daskrf.molecules.counts.descriptors`). Morgan may have a radius of its own,
-        as in "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several
-        times) are put side by side in a row, each in columns of its own. Default: "morgan:2",
+        come last in a row, see `daskrf.molecules.counts.descriptors`). A Morgan kind may have its own radius,
+        as in "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (repeat --kind) are
+        concatenated, each in its own columns. Default: "morgan:2",
         "morgan:2:features" and "atompair:4", or "morgan" if `radius` or `features` is given.
     radius : int, optional
         Radius of Morgan environments, unless the kind gives one. Default: 1. Other kinds have no radius.
     counts : bool, default True
-        Count how often a feature occurs, or only whether it does (0 or 1).
+        Count how often a feature occurs, or only record whether it does (0 or 1).
     size : int, default 0
         Number of columns to fold each kind to. 0 does not fold: each of the 2**32 identifiers has a column,
         which predicts slightly better. Folding is RDKit's (``GetCountFingerprint`` with ``fpSize=size`` and
@@ -56,7 +56,7 @@ class FingerprintSpec:
         bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
         isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
         sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
-        docs/maps.md has the table. Not for "rdkit"; "descriptors" see nothing of it.
+        docs/maps.md has the table. Not for "rdkit"; "descriptors" ignores it.
     features : bool, default False
         Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
@@ -185,7 +185,7 @@ class FingerprintSpec:
 
     @property
     def n_structural(self) -> int | None:
-        """Number of columns before those of descriptors that stand beside other kinds; else None."""
+        """Number of columns before the descriptors, if they are beside other kinds; else None."""
         columns = self.columns
         return columns[DESCRIPTORS][0] if DESCRIPTORS in columns and len(columns) > 1 else None
 
