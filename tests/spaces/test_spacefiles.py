@@ -219,7 +219,7 @@ def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) ->
         ("slot3.smi", "C", "has 2 slots, but .* has 3 files"),
         ("slot2_acids.smi.gz", "", "holds no rows"),
         ("slot2_acids.smi.gz", "CC(=O)O a\nCC(=O)O a\n", "repeats 1 reagent"),
-        ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents amine-0; give each an ID"),
+        ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents named amine-0; give each its own ID"),
         ("other.smarts", AMIDE, "amide.smarts and other.smarts; keep one reaction"),
         ("amide.smarts", "C.C", "must have one line, the SMARTS of the reaction"),
         ("amide.smarts", "[N:1>>", "RDKit cannot read the SMARTS"),
