@@ -203,8 +203,8 @@ class Permutation:
 class ReactionLibrary:
     """All products of the recipes, in a random order chosen by `seed`.
 
-    Any index can be computed independently, in any process; a prefix of the order is a fair sample of recipes
-    and blocks. Loading the blocks takes a few seconds once per process.
+    Any index can be computed independently, on any worker; a prefix of the order is a fair sample of recipes
+    and blocks. Loading the blocks takes a few seconds, once per worker.
 
     Parameters
     ----------

@@ -114,22 +114,22 @@ def _fit(
 def score_molecule(mol: Chem.Mol) -> float:
     """Return the objective of one RDKit molecule; see the module docstring for the formula."""
     matches = {name: mol.GetSubstructMatches(_query(term.smarts)) for name, term in TERMS.items()}
-    found = {name: len(sites) for name, sites in matches.items()}
+    counts = {name: len(sites) for name, sites in matches.items()}
     lipophilic = len(mol.GetSubstructMatches(_query(_LIPOPHILIC)))
     rotatable = len(mol.GetSubstructMatches(_query(_ROTATABLE)))
     value = -5.8 - 3.0 * (1.0 - math.exp(-lipophilic / 12.0))
-    value += sum(term.weight * 2.0 * (1.0 - 0.5 ** found[name]) for name, term in TERMS.items())
-    value += sum(weight for one, other, weight in PAIRS if found[one] and found[other])
+    value += sum(term.weight * 2.0 * (1.0 - 0.5 ** counts[name]) for name, term in TERMS.items())
+    value += sum(weight for one, other, weight in PAIRS if counts[one] and counts[other])
     distances = Chem.GetDistanceMatrix(mol)
     value += sum(
         weight * _fit(distances, matches[one], matches[other], best)
         for one, other, weight, best in SPANS
-        if found[one] and found[other]
+        if counts[one] and counts[other]
     )
     value += 0.10 * max(0, rotatable - 5)
     value += 0.12 * max(0, mol.GetNumHeavyAtoms() - 31)
     value += 0.015 * max(0.0, rdMolDescriptors.CalcTPSA(mol) - 95.0)
-    value += 0.60 * max(0, found["basic"] - 1)
+    value += 0.60 * max(0, counts["basic"] - 1)
     return value
 
 

@@ -1,6 +1,6 @@
 """Molecules: SMILES, fingerprints, structures, properties and drawings of them.
 
-The names are listed in ``__init__.pyi`` and imported on first use, so a process that needs one module does
+The names are listed in ``__init__.pyi`` and imported on first use, so a program that needs one module does
 not load the others. RDKit runs in the helper processes of `daskrf.molecules.isolation`; code that reads
 files does not load it.
 """

@@ -1,4 +1,4 @@
-"""Acids, bases and solvents that stand beside a molecule in salts and solvates, and are seldom meant."""
+"""Acids, bases and solvents of salts and solvates, which are rarely the molecule of interest."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ OCC(F)(F)F O=C=O S=C=S [C-]#[O+]
 """
 
 COUNTERIONS = tuple(f"{_ACIDS} {_BASES} {_SOLVENTS}".split())
-"""SMILES of what is set aside where another organic fragment is left, without charges and stereochemistry.
+"""SMILES of fragments to set aside beside another organic one, without charges and stereochemistry.
 
-They stand here, and are not RDKit's list of salts, so that what counts as the same molecule does not change
-with its version. Acids and solvents without carbon need no entry: any fragment without carbon is set aside.
+The list replaces RDKit's own list of salts, so that the same molecules are the same in every RDKit version.
+Acids and solvents without carbon need no entry: any fragment without carbon is set aside.
 """

@@ -1,4 +1,4 @@
-"""A batch of different molecules, taken one by one: no copies, none too similar, few of a scaffold.
+"""Pick a diverse batch of molecules one by one: no copies, none too similar, few per scaffold.
 
 Sphere exclusion: a candidate closer to a pick than a given similarity is left out (Gobbi & Lee 2003, DISE:
 directed sphere exclusion, J. Chem. Inf. Comput. Sci. 43).
@@ -28,7 +28,7 @@ REASONS = {
 
 
 class Diversity:
-    """Which candidates are still free, as picks are taken.
+    """Keeps track of the candidates that are still free while picks are taken.
 
     Parameters
     ----------
@@ -37,15 +37,17 @@ class Diversity:
     max_similarity : float, optional
         Candidates with a larger Tanimoto similarity to a pick are left out; see `Similarities`.
     per_scaffold : int, optional
-        Picks with the same Murcko scaffold, at most; molecules without rings have none, and are not capped.
+        Maximum number of picks with the same Murcko scaffold; molecules without rings have none, and are not
+        capped.
     caps : sequence of (sequence of str, int), or (sequence of sequences of str, int)
-        Values of a column, one for each candidate, and how many picks may have the same one; empty values are
-        not capped. Of columns that hold the same kind of value, such as the building blocks of all slots,
-        those of each candidate: how many picks may have the same value in any of them.
+        Values of a column, one per candidate, and the maximum number of picks with the same value; empty
+        values are not capped. Columns that hold the same kind of value, such as the building blocks of all
+        slots, are given together, with several values per candidate: the maximum then applies to a value in
+        any of them.
     level : {"structure", "parent", "tautomer", "skeleton"}
-        What counts as the same molecule, of which one may be picked.
+        What counts as the same molecule; each molecule is picked once at most.
     alike : array of int, shape (n,), optional
-        Equal for candidates that the model cannot tell apart, of which one may be picked.
+        Equal for candidates that the model cannot tell apart; only one of them may be picked.
 
     Attributes
     ----------
@@ -81,8 +83,8 @@ class Diversity:
         self._alike = alike
         self._similar = None if max_similarity is None else Similarities(smiles)
         self._most_similar = max_similarity
-        own = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
-        self._groups = [*own, *((_table(values), n, CAPPED) for values, n in caps)]
+        groups = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
+        self._groups = [*groups, *((_table(values), n, CAPPED) for values, n in caps)]
         self._times: Counter[tuple[int, str]] = Counter()
 
     @property
@@ -102,10 +104,10 @@ class Diversity:
         if self._similar is not None and self._most_similar is not None:
             self._leave(self._similar.to(pick) > self._most_similar, SIMILAR)
         for number, (values, most, reason) in enumerate(self._groups):
-            for own in set(values[pick].tolist()) - {""}:
-                self._times[number, own] += 1
-                if self._times[number, own] == most:
-                    self._leave((values == own).any(axis=1), reason)
+            for value in set(values[pick].tolist()) - {""}:
+                self._times[number, value] += 1
+                if self._times[number, value] == most:
+                    self._leave((values == value).any(axis=1), reason)
         return True
 
     def _leave(self, which: npt.NDArray[np.bool_], reason: int) -> None:
@@ -113,19 +115,19 @@ class Diversity:
 
 
 def _table(values: Iterable[Any]) -> npt.NDArray[np.str_]:
-    """Return the values of each candidate as a row, empty texts for none."""
+    """Return the values of each candidate as a row of texts, empty where there is no value."""
     rows = [[value] if value is None or isinstance(value, str) else value for value in values]
     table = np.array([[text or "" for text in row] for row in rows], dtype=np.str_)
     return table.reshape(len(rows), len(rows[0]) if rows else 1)
 
 
 def scaffolds(smiles: Sequence[str]) -> npt.NDArray[np.str_]:
-    """Return the Murcko scaffold of each molecule; empty without rings, and where RDKit fails.
+    """Return the Murcko scaffold of each molecule; empty if it has no rings or RDKit fails.
 
     Examples
     --------
     >>> scaffolds(["CCO", "Cc1ccccc1"]).tolist()
     ['', 'c1ccccc1']
     """
-    found = each("daskrf.molecules.properties:scaffolder", (), list(smiles))
-    return np.array(["" if isinstance(name, Lost) else name for name in found], dtype=np.str_)
+    results = each("daskrf.molecules.properties:scaffolder", (), list(smiles))
+    return np.array(["" if isinstance(name, Lost) else name for name in results], dtype=np.str_)

@@ -30,7 +30,7 @@ def drawings(smiles: Sequence[str], width: int = WIDTH, height: int = HEIGHT) ->
     Returns
     -------
     list of str
-        Empty for what RDKit cannot read or draw.
+        Empty for molecules that RDKit cannot read or draw.
 
     Examples
     --------
@@ -38,8 +38,8 @@ def drawings(smiles: Sequence[str], width: int = WIDTH, height: int = HEIGHT) ->
     >>> ethanol[:4], nothing
     ('<svg', '')
     """
-    found = each("daskrf.molecules.drawings:drawer", (width, height), smiles)
-    return ["" if isinstance(svg, Lost) else svg for svg in found]
+    results = each("daskrf.molecules.drawings:drawer", (width, height), smiles)
+    return ["" if isinstance(svg, Lost) else svg for svg in results]
 
 
 def drawer(width: int, height: int) -> Callable[[str], str]:
@@ -71,7 +71,7 @@ def drawer(width: int, height: int) -> Callable[[str], str]:
 
 
 def _compact(svg: str, width: int, height: int) -> str:
-    """Return an SVG text in few bytes: a page of thousands need not repeat headers and styles."""
+    """Shorten an SVG: a page of thousands need not repeat headers and styles."""
     body = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
     body = _IDLE.sub("", re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL))
     body = _PRECISION.sub(r"\1", " ".join(body.split()))

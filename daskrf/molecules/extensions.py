@@ -1,4 +1,4 @@
-"""What stands behind a SMILES, between bars, and the enhanced stereo groups in it."""
+"""CXSMILES extensions, the text between bars after a SMILES, and their enhanced stereo groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 _EXTENSION = re.compile(r"[ \t]+\|(.*)", re.DOTALL)
 _TEXTS = re.compile(r"\$[^$]*\$|\([^()]*\)|\{[^{}]*\}")  # labels and coordinates in an extension
 _GROUP = re.compile(r"(?:^|(?<=,))[&o]\d*:\d+(?:,\d+)*(?=,|$)")
-GROUPS = "with enhanced stereo groups (racemates, or one of two unknown enantiomers)"
-GROUPS_COUNT = "kept with their SMILES; fingerprints take the marked centres as not specified"
+GROUPS = "with enhanced stereo groups (racemates, or enantiomers of unknown configuration)"
+GROUPS_COUNT = "kept in their SMILES; fingerprints treat the marked centres as unspecified"
 
 
 def clean_smiles(text: str) -> str:
-    """Return a SMILES without blanks around it, its CXSMILES extension cut down to groups of stereocentres.
+    """Return a SMILES without surrounding blanks, its CXSMILES extension reduced to enhanced stereo groups.
 
-    These say that a molecule is a racemate (``&``), or one of two enantiomers of which it is not known which
-    (``o``): see `daskrf.molecules.stereogroups`.
+    A group marks a racemate (``&``), or one enantiomer of unknown configuration (``o``): see
+    `daskrf.molecules.stereogroups`.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def clean_smiles(text: str) -> str:
 
 
 def has_groups(smiles: str) -> bool:
-    """Return whether a text of `clean_smiles` has groups of stereocentres.
+    """Return whether a text of `clean_smiles` has enhanced stereo groups.
 
     Examples
     --------

@@ -26,7 +26,7 @@ PROPERTIES = {
     "charge": (),
     "fraction sp3": ("fsp3",),
 }
-"""What RDKit computes of a molecule, by name, and other names of it."""
+"""Properties that RDKit computes, by name, with their other names."""
 
 ALERTS = ("pains", "brenk", "nih", "zinc")
 
@@ -44,14 +44,14 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _EQUAL, _UNEQUAL = ("=", "=="), "!="
 _PATTERNS = "daskrf.molecules.properties:pattern_reader"
 _SHOWN = 80  # characters of a condition in a message
-# Each is matched at one place, so that reading takes time in proportion to the text.
+# Each is matched at one position, so reading takes time proportional to the length of the text.
 _BLANKS = re.compile(r"\s*")
 _SIGN = re.compile(r"<=|>=|!=|==|[<>=]")
 _JOIN = re.compile(r"[,;]|&&?|and(?=\s|$)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s<>=!,;&]+|!(?!=)")
 _LIST = re.compile(r"(not\s+)?in\s*([(\[])", re.IGNORECASE)
 _ITEM = re.compile(r"[^,)\]]*")
-_USUAL = "write a name, a sign and a number, such as 'weight < 450', joined by 'and'"
+_USUAL = "write a name, a comparison sign and a number, such as 'weight < 450', joined by 'and'"
 _CLOSED_BY = {"(": ")", "[": "]"}
 _QUOTES = "\"'`"
 
@@ -108,12 +108,12 @@ class Choice:
 
     @property
     def text(self) -> bool:
-        """Whether texts are compared, not numbers."""
+        """Whether texts are compared, rather than numbers."""
         return isinstance(self.values[0], str)
 
     @property
     def sign(self) -> str:
-        """The sign, as it is written."""
+        """The sign as written."""
         if len(self.values) == 1 and self.text:
             return "==" if self.wanted else _UNEQUAL
         return "in" if self.wanted else "not in"
@@ -171,10 +171,10 @@ class Filters:
         catalogs = tuple(name.lower() for text in catalogs for name in text.split(","))
         for name in catalogs:
             if name not in ALERTS:
-                raise OptionError(f"There is no catalog of alerts {name!r}; take one of {', '.join(ALERTS)}.")
-        given = (*patterns, *unwanted)
-        for pattern, found in zip(given, each(_PATTERNS, (), given), strict=True):
-            if found is not True:
+                raise OptionError(f"There is no alert catalog {name!r}; choose from {', '.join(ALERTS)}.")
+        queries = (*patterns, *unwanted)
+        for pattern, readable in zip(queries, each(_PATTERNS, (), queries), strict=True):
+            if readable is not True:
                 raise OptionError(f"RDKit cannot read the SMARTS {pattern!r}; correct it.")
         limits = tuple(limit for text in _several(where) for limit in limits_of(text, columns))
         return cls(limits, patterns, unwanted, tuple(dict.fromkeys(catalogs)))
@@ -186,7 +186,7 @@ class Filters:
 
     @property
     def computed(self) -> tuple[Any, ...]:
-        """What RDKit has to test, in order: limits of properties, patterns, and catalogs."""
+        """The tests left to RDKit, in order: limits on properties, patterns, and catalogs."""
         return (
             *(limit for limit in self.limits if not limit.column),
             *(("smarts", pattern) for pattern in self.smarts),
@@ -196,7 +196,7 @@ class Filters:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What each filter demands, in words: limits of columns first, then `computed`."""
+        """What each filter requires, in words: limits on columns first, then `computed`."""
         named = {"smarts": "has {}", "without": "has no {}", "alerts": "has no {} alert"}
         columns = (f"{limit} (column)" for limit in self.limits if limit.column)
         rest = (
@@ -206,7 +206,7 @@ class Filters:
 
     @property
     def state(self) -> list[str]:
-        """All filters as texts that differ where the filters do; `words` round numbers."""
+        """All filters as texts that differ if the filters do, unlike `words`, which round numbers."""
         return [repr(each) for each in (*self.limits, *self.computed)]
 
     def first_failed(self, smiles: Sequence[str]) -> list[int]:
@@ -222,14 +222,14 @@ class Filters:
         """
         if not self.computed:
             return [-1] * len(smiles)
-        found = each("daskrf.molecules.properties:tester", (self.computed,), list(smiles))
-        return [-2 if isinstance(value, Lost) else int(value) for value in found]
+        results = each("daskrf.molecules.properties:tester", (self.computed,), list(smiles))
+        return [-2 if isinstance(value, Lost) else int(value) for value in results]
 
 
 def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...]:
     """Return the comparisons in a text; a column of the library comes before a property of its name.
 
-    Names and texts may stand in quotes, and a quote within them is written twice.
+    Names and texts may be quoted; a quote within them is written twice.
 
     Raises
     ------
@@ -244,32 +244,32 @@ def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...
     >>> print(*limits_of("Supplier in ('Enamine', 'WuXi') and 'Price, USD' < 90", columns), sep="; ")
     Supplier in ("Enamine", "WuXi"); Price, USD < 90
     """
-    reader, found = _Reader(text, columns), list[Comparison]()
+    reader, comparisons = _Reader(text, columns), list[Comparison]()
     while True:
-        found += reader.comparisons()
+        comparisons += reader.comparisons()
         if reader.take(_JOIN) is None:
             if reader.at < len(text):
                 raise reader.refusal()
-            return tuple(found)
+            return tuple(comparisons)
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """What stands on one side of a sign, and whether it is in quotes."""
+    """One side of a comparison, and whether it is in quotes."""
 
     text: str
     quoted: bool = False
 
     @property
     def number(self) -> float | None:
-        """The number that it is."""
+        """Its value as a number, or None."""
         number = float(self.text) if not self.quoted and is_number(self.text) else math.nan
         return None if math.isnan(number) else number
 
 
 @dataclass
 class _Reader:
-    """Reads a text from left to right; `at` is how far, and `start` where the comparison begins."""
+    """Reads a text from left to right, up to `at`; `start` is where the current comparison begins."""
 
     text: str
     columns: Collection[str]
@@ -277,19 +277,19 @@ class _Reader:
     start: int = 0
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return what matches here, behind blanks, and go on behind it."""
+        """Skip blanks, and consume what matches here."""
         self._skip_blanks()
-        found = pattern.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match
 
     def comparisons(self) -> list[Comparison]:
-        """Return what the next part of the text says: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
+        """Read the next comparison: ``name < 1``, ``0 < name < 1``, ``name in (...)``."""
         self._skip_blanks()
         self.start = self.at
         operands, signs = [self._operand()], list[str]()
-        if found := self.take(_LIST):
-            return [self._chosen(operands[0], self._listed(found[2]), wanted=not found[1])]
+        if match := self.take(_LIST):
+            return [self._chosen(operands[0], self._listed(match[2]), wanted=not match[1])]
         while sign := self.take(_SIGN):
             signs.append(sign[0])
             operands.append(self._operand())
@@ -300,7 +300,7 @@ class _Reader:
         middle = len(operands) == 2 or (len(operands) == 3 and numbers[1] is None)
         if not middle or len(names) != 1:
             raise self.refusal()
-        name, column = _known(names[0], self.columns)
+        name, column = _resolved(names[0], self.columns)
         limits: list[Comparison] = []
         for left, mark, right in zip(numbers, signs, numbers[1:], strict=False):
             if right is not None:
@@ -310,34 +310,34 @@ class _Reader:
         return limits
 
     def refusal(self, why: str = _USUAL) -> OptionError:
-        """Return an error about the part of the text that is being read."""
+        """Return an error about the comparison being read."""
         rest = re.compile(r"[,;&]|\band\b", re.IGNORECASE).search(self.text, self.at)
-        part = self.text[self.start : rest.start() if rest else len(self.text)].strip()
-        whole = "" if part == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
-        return OptionError(f"The condition {printable(part, _SHOWN)!r}{whole} cannot be read; {why}.")
+        excerpt = self.text[self.start : rest.start() if rest else len(self.text)].strip()
+        whole = "" if excerpt == self.text.strip() else f" in {printable(self.text, _SHOWN)!r}"
+        return OptionError(f"The condition {printable(excerpt, _SHOWN)!r}{whole} cannot be read; {why}.")
 
     def _compared_with_text(self, operands: list[_Operand], sign: str) -> Choice:
         """Return the comparison of a column with a text, whichever comes first."""
-        known = [_is_known(operand.text, self.columns) for operand in operands]
-        name, other = operands if known[0] or not known[1] else operands[::-1]
-        if all(known) and not other.quoted:
+        recognized = [_is_known(operand.text, self.columns) for operand in operands]
+        name, other = operands if recognized[0] or not recognized[1] else operands[::-1]
+        if all(recognized) and not other.quoted:
             raise self.refusal(f"write a number or a text in quotes, such as '{name.text} {sign} \"A\"'")
         if sign not in (*_EQUAL, _UNEQUAL):
-            raise self.refusal(f"write a number behind the sign, since {other.text!r} is none")
+            raise self.refusal(f"write a number after the sign; {other.text!r} is not a number")
         return self._chosen(name, [other], wanted=sign != _UNEQUAL)
 
     def _chosen(self, operand: _Operand, values: list[_Operand], *, wanted: bool) -> Choice:
-        name, column = _known(operand.text, self.columns)
+        name, column = _resolved(operand.text, self.columns)
         numbers = [value.number for value in values]
         if None not in numbers:
             return Choice(name, tuple(number for number in numbers if number is not None), wanted, column)
         if not column:
             text = next(value.text for value in values if value.number is None)
-            raise self.refusal(f"write a number to compare '{name}' with, since {text!r} is none")
+            raise self.refusal(f"compare '{name}' with a number; {text!r} is not a number")
         return Choice(name, tuple(value.text for value in values), wanted)
 
     def _operand(self) -> _Operand:
-        """Return a name, a number or a text: words up to a sign, or what is in quotes."""
+        """Return a name, a number or a text: words up to a sign, or a quoted text."""
         self._skip_blanks()
         if self.text[self.at : self.at + 1] in (*_QUOTES,):
             return self._quoted()
@@ -351,29 +351,29 @@ class _Reader:
         return _Operand(" ".join(words))
 
     def _quoted(self) -> _Operand:
-        mark, found = self.text[self.at], ""
+        mark, text = self.text[self.at], ""
         while (end := self.text.find(mark, self.at + 1)) >= 0:
-            found += self.text[self.at + 1 : end]
+            text += self.text[self.at + 1 : end]
             self.at = end
             if self.text[end + 1 : end + 2] != mark:
                 self.at += 1
-                return _Operand(found.strip(), quoted=True)
-            found, self.at = found + mark, end + 1
+                return _Operand(text.strip(), quoted=True)
+            text, self.at = text + mark, end + 1
         raise self.refusal(f"close the quote {mark}")
 
     def _listed(self, bracket: str) -> list[_Operand]:
-        """Return the values of a list, whose bracket has been read."""
-        found: list[_Operand] = []
+        """Return the values of a list whose opening bracket has been read."""
+        values: list[_Operand] = []
         while True:
             self._skip_blanks()
             quoted = self.text[self.at : self.at + 1] in (*_QUOTES,)
             item = self._quoted() if quoted else _Operand(str(self.take(_ITEM)[0]).strip())  # type: ignore[index]
-            found += [item] if item.text or quoted else []
+            values += [item] if item.text or quoted else []
             self._skip_blanks()
             mark = self.text[self.at : self.at + 1]
             self.at += 1
-            if mark == _CLOSED_BY[bracket] and found:
-                return found
+            if mark == _CLOSED_BY[bracket] and values:
+                return values
             if mark != ",":
                 self.at = min(self.at, len(self.text))
                 raise self.refusal('write a list such as \'supplier in ("A", "B")\'')
@@ -388,25 +388,25 @@ class _Reader:
 
 def _is_known(name: str, columns: Collection[str]) -> bool:
     try:
-        _known(name, columns)
+        _resolved(name, columns)
     except OptionError:
         return False
     return True
 
 
-def _known(name: str, columns: Collection[str]) -> tuple[str, bool]:
+def _resolved(name: str, columns: Collection[str]) -> tuple[str, bool]:
     """Return the column or property with this name, and whether it is a column."""
     plain = _plain(name)
     for column in columns:
         if name == column or plain == _plain(column):
             return column, True
-    for known, others in PROPERTIES.items():
-        if plain in map(_plain, (known, *others)):
-            return known, False
-    kept = f" (columns that the library keeps: {listed(list(columns))})" if columns else ""
+    for property_name, others in PROPERTIES.items():
+        if plain in map(_plain, (property_name, *others)):
+            return property_name, False
+    columns_note = f" (columns kept by the library: {listed(list(columns))})" if columns else ""
     raise OptionError(
-        f"{name!r} is neither a column that the library keeps nor a property; properties are "
-        f"{', '.join(PROPERTIES)}{kept}."
+        f"{name!r} is neither a column kept by the library nor a property; the properties are "
+        f"{', '.join(PROPERTIES)}{columns_note}."
     )
 
 

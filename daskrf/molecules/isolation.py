@@ -1,13 +1,13 @@
-"""Calls that may crash, hang or exhaust memory, made one text at a time in a process that can be replaced.
+"""Calls that may crash, hang or exhaust memory, made one text at a time in a replaceable helper process.
 
 RDKit is C++: a line that it cannot finish (too many rings, too many paths, a bug of its own) cannot be
-interrupted from Python, and a crash takes the whole process with it. So everything RDKit does with lines of
+interrupted from Python, and a crash takes the whole program with it. So everything RDKit does with lines of
 files is done in a helper process, which limits its own processor time and memory through the kernel and
 records which text it is working on. When it dies, that text is given up and a new helper continues with the
 next one.
 
-The helper is a plain child process: Dask workers may not have `multiprocessing` children, and a
-multi-threaded process should not fork. Requests and answers are exchanged through a file that both have open,
+The helper is a plain subprocess: Dask workers may not have `multiprocessing` children, and a
+multi-threaded program should not fork. Requests and answers are exchanged through a file that both have open,
 in memory where such files exist; pipes carry only their sizes, so that neither side ever waits for the other
 to read. The helper ends when its parent is gone, even in the middle of its work, and by itself after some
 idle time. This module imports only the standard library, to keep helpers small.
@@ -66,7 +66,7 @@ _PROGRAM = (
 
 
 class Lost(NamedTuple):
-    """Stands for the result of a text that could not be obtained, and says why, e.g. "crashed (SIGSEGV)"."""
+    """Stands for a result that could not be obtained, with the reason, e.g. "crashed (SIGSEGV)"."""
 
     reason: str
 
@@ -81,7 +81,7 @@ def seconds_a_text() -> float:
 
 
 def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any]:
-    """Return what a function gives for each text, called in a helper process.
+    """Return the results of a function for some texts, called in a helper process.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any
     task = pickle.dumps((maker, arguments))
     helper: _Helper | None = None
     try:
-        while part := run.part():
+        while batch := run.next_batch():
             helper = helper or _borrow()
-            answer = helper.ask(task, part)
+            answer = helper.ask(task, batch)
             if isinstance(answer, _Death):
                 helper.end()
                 helper = None
@@ -134,7 +134,7 @@ def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any
 
 
 class _Death(NamedTuple):
-    """How a helper ended: the text of the request that it was working on, why, and whether to retry it."""
+    """How a helper ended: index of its current text in the request, reason, and whether to retry."""
 
     begun: int
     reason: str
@@ -142,7 +142,7 @@ class _Death(NamedTuple):
 
 
 class _Run:
-    """The texts of one call: results of those before `at`, and which of the others have killed helpers."""
+    """The texts of one call: the results before position `at`, and which later texts killed helpers."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
@@ -152,8 +152,8 @@ class _Run:
         self._settled: dict[int, str] = {}
         self._starts = 0
 
-    def part(self) -> list[str]:
-        """Return the next texts: those before the next one that has killed a helper, or that one alone."""
+    def next_batch(self) -> list[str]:
+        """Return the texts up to the next one that has killed a helper, or that one alone."""
         while self.at in self._settled:
             self.take([Lost(self._settled[self.at])])
         stop = min(self.at + _CHUNK, len(self.texts))
@@ -169,7 +169,7 @@ class _Run:
         self._starts = 0
 
     def bury(self, death: _Death) -> None:
-        """Record the death of a helper; give up the text that it died on, if that is certain."""
+        """Record the death of a helper; give up the text that it died on once that text is to blame."""
         if death.begun == _NONE:
             self._starts += 1
             if self._starts == _STARTS:
@@ -198,9 +198,9 @@ def _put(shared: int, data: bytes) -> bytes:
     return _WORD.pack(len(data))
 
 
-def _get(shared: int, said: bytes) -> Any:
+def _get(shared: int, message: bytes) -> Any:
     """Return the request or the answer that a pipe message announces."""
-    (size,) = _WORD.unpack(said)
+    (size,) = _WORD.unpack(message)
     return pickle.loads(os.pread(shared, size, _WORD.size))
 
 
@@ -214,8 +214,8 @@ class _Helper:
         except OSError as error:
             raise WorkerError(
                 f"The helper process that reads molecules cannot be started ({error.strerror}); check that "
-                f"{sys.executable} runs on this machine, and how many processes, open files and how much "
-                "memory you may have."
+                f"{sys.executable} runs on this machine, and your limits on processes, open files and "
+                "memory."
             ) from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -242,30 +242,30 @@ class _Helper:
 
     @property
     def usable(self) -> bool:
-        """Whether the process is running, with the limits currently in force."""
+        """Whether the helper is running, with the limits currently in force."""
         return self._process.poll() is None and self._seconds == seconds_a_text()
 
     def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
-        """Return the results of the first of `texts`, at least one, or how the process ended."""
+        """Return the results of the first of `texts`, at least one, or how the helper died."""
         os.pwrite(self._shared, _WORD.pack(_NONE), 0)
         try:
             os.write(self._input, _put(self._shared, pickle.dumps((task, texts))))
         except BrokenPipeError:
             return self._death(silent=False)
         silent = self._wait()
-        said = os.read(self._output, _WORD.size)
-        if not said:
+        message = os.read(self._output, _WORD.size)
+        if not message:
             return self._death(silent)
-        answer: list[Any] = _get(self._shared, said)
+        answer: list[Any] = _get(self._shared, message)
         return answer
 
     def _begun(self) -> int:
-        """Return which text the process is working on."""
+        """Return the index of the text that the helper is working on."""
         (index,) = _WORD.unpack(os.pread(self._shared, _WORD.size, 0))
         return int(index)
 
     def _wait(self) -> bool:
-        """Wait for an answer or the end of the process; return whether it made no progress for too long."""
+        """Wait for an answer or the end of the helper; return whether it made no progress for too long."""
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
         seen, moved, silent = _NONE, time.monotonic(), False
@@ -278,7 +278,7 @@ class _Helper:
         return silent
 
     def _death(self, silent: bool) -> _Death:
-        """End the process, if it has not ended, and return why it died."""
+        """End the helper if it is still running; return why it died."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # it closes its pipes a moment before it ends
             self._process.wait(10)
         self._process.kill()
@@ -301,13 +301,13 @@ class _Helper:
         return _Death(begun, f"ended ({how})", again=True)
 
     def end(self) -> None:
-        """End the process."""
+        """End the helper."""
         self._process.kill()
         self._process.wait()
         self.close()
 
     def close(self) -> None:
-        """Release the resources of the process; it ends when its pipes close."""
+        """Release the resources of the helper, which ends when its pipes close."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -324,12 +324,12 @@ def _borrow() -> _Helper:
     """Return a helper: an idle one, or a new one if all are in use by other threads."""
     while True:
         with _lock:
-            found = _idle.pop() if _idle else None
-        if found is None:
+            helper = _idle.pop() if _idle else None
+        if helper is None:
             return _Helper()
-        if found.usable:
-            return found
-        found.end()
+        if helper.usable:
+            return helper
+        helper.end()
 
 
 def end_idle() -> None:
@@ -339,7 +339,7 @@ def end_idle() -> None:
 
 
 def _forget() -> None:
-    """Leave the helpers to the process from which this one was forked."""
+    """Leave the helpers to the parent after a fork."""
     global _lock
     _lock = threading.Lock()
     while _idle:
@@ -358,9 +358,9 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     shared : int
         File descriptor of the shared file of requests and answers.
     seconds : float
-        Processor time per text, after which the kernel ends this process.
+        Processor time per text, after which the kernel ends the helper.
     memory : int
-        Bytes that may be allocated beyond what the process has now.
+        Bytes that may be allocated beyond what the helper has now.
     idle : float
         Seconds without a request after which it ends.
     """
@@ -375,8 +375,8 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     os.dup2(2, 1)  # output printed by a library is not an answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limited, remembered = False, _Answers()
-    while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):
-        task, texts = _get(shared, said)
+    while select.select([0], [], [], idle)[0] and (message := os.read(0, _WORD.size)):
+        task, texts = _get(shared, message)
         function = _function(task)
         if not limited:
             _limit_memory(memory)
@@ -393,7 +393,7 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
 
 @contextlib.contextmanager
 def _watching_parent() -> Iterator[None]:
-    """Have the kernel end this process when the other end of its input is closed: a call may take long."""
+    """Have the kernel end the helper when the other end of its input closes: a call may take long."""
     flags = fcntl.fcntl(0, fcntl.F_GETFL)
     with contextlib.suppress(OSError):
         fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
@@ -412,32 +412,32 @@ def _function(task: bytes) -> Callable[[str], Any]:
 
 
 class _Answers:
-    """Answers that were given before, by the function and the text: up to `_REMEMBERED` bytes of them."""
+    """A cache of answers by function and text, of up to `_REMEMBERED` bytes."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, dict[str, Any]] = {}
+        self._results: dict[bytes, dict[str, Any]] = {}
         self._size = 0
 
     def of(self, task: bytes) -> dict[str, Any]:
-        """Return the answers of one function."""
-        return self._known.get(task, {})
+        """Return the cached answers of one function."""
+        return self._results.get(task, {})
 
     def keep(self, task: bytes, texts: list[str], answer: list[Any], size: int) -> None:
-        """Remember an answer of so many bytes, and forget all others where there is no room for it."""
+        """Cache an answer of `size` bytes; drop all others if there is no room for it."""
         size += sum(map(len, texts[: len(answer)]))
         if self._size + size > _REMEMBERED:
-            self._known.clear()
+            self._results.clear()
             self._size = 0
         if size > _REMEMBERED:
             return
         self._size += size
-        self._known.setdefault(task, {}).update(
+        self._results.setdefault(task, {}).update(
             (text, one) for text, one in zip(texts, answer, strict=False) if not isinstance(one, Lost)
         )
 
 
 def _answer(
-    function: Callable[[str], Any], known: dict[str, Any], texts: list[str], seconds: float, shared: int
+    function: Callable[[str], Any], cached: dict[str, Any], texts: list[str], seconds: float, shared: int
 ) -> list[Any]:
     answer: list[Any] = []
     start, size = time.monotonic(), 0
@@ -447,10 +447,10 @@ def _answer(
         os.pwrite(shared, _WORD.pack(k), 0)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer.append(known[text] if text in known else function(text))
+            answer.append(cached[text] if text in cached else function(text))
             size += sys.getsizeof(answer[-1])
         except MemoryError:
-            os._exit(_OUT_OF_MEMORY)  # the state of the process can no longer be trusted
+            os._exit(_OUT_OF_MEMORY)  # the state of the helper can no longer be trusted
         except Exception as error:
             answer.append(Lost(f"{type(error).__name__}: {error}"))
     signal.setitimer(signal.ITIMER_PROF, 0)
@@ -458,7 +458,7 @@ def _answer(
 
 
 def _limit_memory(memory: int) -> None:
-    """Limit the memory that this process may add to what it has, if the system reports that."""
+    """Limit the memory that the helper may allocate beyond what it has, if the system reports that."""
     if not os.path.exists("/proc/self/status"):
         return
     with open("/proc/self/status") as file:

@@ -1,4 +1,4 @@
-"""MOL blocks of molecules, with coordinates in the plane, as SD files hold them."""
+"""MOL blocks of molecules with 2D coordinates, for SD files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NO_STRUCTURE = "\n  0  0  0  0  0  0  0  0  0  0999 V2000\nM  END\n"  # below t
 
 
 def mol_blocks(smiles: Sequence[str]) -> list[str]:
-    r"""Return the MOL block of each molecule without its title, drawn by RDKit in the plane.
+    r"""Return the MOL block of each molecule, without its title and with 2D coordinates from RDKit.
 
     A molecule that RDKit cannot read or draw gets a block without atoms.
 
@@ -29,8 +29,8 @@ def mol_blocks(smiles: Sequence[str]) -> list[str]:
     >>> ethanol.splitlines()[2].split()[:2], nothing.splitlines()[2].split()[:2]
     (['3', '2'], ['0', '0'])
     """
-    found = each("daskrf.molecules.molblocks:mol_writer", (), smiles)
-    return [f"  daskrf\n{_NO_STRUCTURE}" if isinstance(block, Lost) else block for block in found]
+    blocks = each("daskrf.molecules.molblocks:mol_writer", (), smiles)
+    return [f"  daskrf\n{_NO_STRUCTURE}" if isinstance(block, Lost) else block for block in blocks]
 
 
 def mol_writer() -> Callable[[str], str]:

@@ -70,7 +70,7 @@ def _test(test: Comparison | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
 
 
 def pattern_reader() -> Callable[[str], bool]:
-    """Return a function that tells whether a text is SMARTS."""
+    """Return a function that tells whether a text is valid SMARTS."""
     silence = rdBase.BlockLogs()
 
     def reads(text: str) -> bool:
@@ -81,7 +81,7 @@ def pattern_reader() -> Callable[[str], bool]:
 
 
 def scaffolder() -> Callable[[str], str]:
-    """Return a function from a SMILES to that of its Murcko scaffold, empty without rings.
+    """Return a function from a SMILES to that of its Murcko scaffold, empty for a molecule without rings.
 
     Source: Bemis & Murcko 1996, The properties of known drugs (J. Med. Chem. 39).
 

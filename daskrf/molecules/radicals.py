@@ -1,4 +1,4 @@
-"""Molecules with unpaired electrons, which converters make of files that lack hydrogens and bond orders."""
+"""Molecules with unpaired electrons, which converters make from files without hydrogens or bond orders."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Sequence
 from daskrf.molecules.isolation import each
 from daskrf.quantities import amount
 
-_MAY_BE = re.compile(r"\[[A-Za-z]{1,2}(?:H\d?)?\]")  # a neutral atom in brackets, which says its hydrogens
+_MAY_BE = re.compile(r"\[[A-Za-z]{1,2}(?:H\d?)?\]")  # a neutral atom in brackets, with its hydrogens
 _SHOWN = 60  # characters of an example
 _MANY = 0.5
 
 
 def note_on_radicals(smiles: Sequence[str], what: str) -> str:
-    """Return a line on the molecules with unpaired electrons among some, or "" if there are none.
+    """Return a note on the molecules with unpaired electrons, or "" if there are none.
 
     Parameters
     ----------
     smiles : sequence of str
     what : str
-        What they are, such as "of the labelled molecules".
+        Which molecules they are, such as "of the labelled molecules".
 
     Examples
     --------
     >>> note_on_radicals(["C[CH2]", "c1cc[nH]c1", "[CH3][CH3]"], "of the labelled molecules")
     "1 molecule of the labelled molecules has unpaired electrons (radicals), such as 'C[CH2]'"
     """
-    asked = [text for text in smiles if _MAY_BE.search(text)]
-    found = each("daskrf.molecules.counts.counter:radical_finder", (), asked)
-    radicals = [text for text, one in zip(asked, found, strict=True) if one is True]
+    suspects = [text for text in smiles if _MAY_BE.search(text)]
+    results = each("daskrf.molecules.counts.counter:radical_finder", (), suspects)
+    radicals = [text for text, one in zip(suspects, results, strict=True) if one is True]
     if not radicals:
         return ""
     has = "has" if len(radicals) == 1 else "have"
@@ -39,8 +39,8 @@ def note_on_radicals(smiles: Sequence[str], what: str) -> str:
     )
     if len(radicals) > max(1, _MANY * len(smiles)):
         note += (
-            ": hydrogens or bond orders are missing, as where Open Babel converts PDBQT, and predictions are "
-            "of the radicals; export the poses with Meeko (mk_export.py), or name the column 'REMARK SMILES' "
-            "of an SD file that has it"
+            ": hydrogens or bond orders are missing, as after conversion of PDBQT by Open Babel, and "
+            "predictions would be for the radicals; export the poses with Meeko (mk_export.py), or take the "
+            "SMILES from the column 'REMARK SMILES' if the SD file has one"
         )
     return note

@@ -53,7 +53,7 @@ def parenter() -> Callable[[str], tuple[str, int]]:
             return text, 0
         apart = _without_counterions(_joined(metals.Disconnect(molecule)), charges)
         bare = charges.uncharge(fragments.choose(apart))
-        molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive all anew
+        molecule = Chem.MolFromSmiles(written(bare)) or molecule  # read again, to perceive everything anew
         return canonical(molecule), _graph(molecule)
 
     return parent
@@ -97,7 +97,7 @@ def _joined(molecule: Chem.Mol) -> Chem.Mol:
 
 
 def _end_of_diazo(atom: Chem.Atom) -> Chem.Atom | None:
-    """Return the last atom of X-[N+]#N, of which the middle one is given; None if it is none."""
+    """Return the terminal nitrogen of X-[N+]#N for its middle atom; None for any other atom."""
     for bond in atom.GetBonds() if atom.GetAtomicNum() == _NITROGEN else ():
         end = bond.GetOtherAtom(atom)
         triple = bond.GetBondType() == Chem.BondType.TRIPLE
@@ -107,21 +107,21 @@ def _end_of_diazo(atom: Chem.Atom) -> Chem.Atom | None:
 
 
 def _without_counterions(molecule: Chem.Mol, charges: rdMolStandardize.Uncharger) -> Chem.Mol:
-    """Return a molecule without fragments that are counter-ions and solvents, unless all of them are."""
+    """Return a molecule without counter-ions and solvents, unless it consists of nothing else."""
     places = Chem.GetMolFrags(molecule)
     if len(places) < 2:
         return molecule
-    known = _counterions()
+    counterions = _counterions()
     aside = [
-        not any(atom.GetAtomicNum() == _CARBON for atom in part.GetAtoms())
-        or Chem.MolToSmiles(_plain(charges.uncharge(part))) in known
-        for part in Chem.GetMolFrags(molecule, asMols=True)
+        not any(atom.GetAtomicNum() == _CARBON for atom in fragment.GetAtoms())
+        or Chem.MolToSmiles(_plain(charges.uncharge(fragment))) in counterions
+        for fragment in Chem.GetMolFrags(molecule, asMols=True)
     ]
     if all(aside) or not any(aside):
         return molecule
     left = Chem.RWMol(molecule)
     left.BeginBatchEdit()
-    for atom in (atom for part, out in zip(places, aside, strict=True) if out for atom in part):
+    for atom in (atom for atoms, out in zip(places, aside, strict=True) if out for atom in atoms):
         left.RemoveAtom(atom)
     left.CommitBatchEdit()
     return left.GetMol()
@@ -134,7 +134,7 @@ def _counterions() -> frozenset[str]:
 
 
 def _graph(molecule: Chem.Mol) -> int:
-    """Return a number for the elements of a molecule and how they are bonded, from 1 to 2**63 - 1."""
+    """Return a hash of the elements of a molecule and their connectivity, from 1 to 2**63 - 1."""
     text = rdMolHash.MolHash(_plain(molecule), rdMolHash.HashFunction.ElementGraph)
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return 1 + int.from_bytes(digest, "little") % (2**63 - 1)
@@ -160,7 +160,7 @@ def tautomerizer(plain: bool) -> Callable[[str], str]:
     ('O=c1cccc[nH]1', 'CC(F)Cl')
     """
     parameters = rdMolStandardize.CleanupParameters()
-    # Or enantiomers of all alpha-substituted acids would be one.
+    # Otherwise the enantiomers of any alpha-substituted acid would be the same molecule.
     parameters.tautomerRemoveSp3Stereo = False  # type: ignore[assignment]
     tautomers = rdMolStandardize.TautomerEnumerator(parameters)
     silence = rdBase.BlockLogs()
@@ -170,8 +170,8 @@ def tautomerizer(plain: bool) -> Callable[[str], str]:
         molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             return text
-        found = written(tautomers.Canonicalize(_plain(molecule) if plain else molecule))
-        again = Chem.MolFromSmiles(found)
-        return found if again is None else canonical(again)
+        smiles = written(tautomers.Canonicalize(_plain(molecule) if plain else molecule))
+        again = Chem.MolFromSmiles(smiles)
+        return smiles if again is None else canonical(again)
 
     return tautomer

@@ -1,4 +1,4 @@
-"""Enhanced stereochemistry: groups of centres of racemates (&), or of one of two unknown enantiomers (o).
+"""Enhanced stereo groups: centres of racemates (&), or of enantiomers of unknown configuration (o).
 
 This runs in the helper processes of `daskrf.molecules.isolation`.
 """
@@ -12,9 +12,9 @@ from rdkit import Chem
 
 from daskrf.molecules.extensions import clean_smiles
 
-_MOST = 6  # groups whose centres are turned over in all ways
-_MOST_WAYS = 256  # of symmetry, and of centres that stand for each other, that are tried
-_RING = "_ringStereoAtoms"  # RDKit's note of the other centres of a ring on which one depends
+_MOST = 6  # groups whose centres are inverted in all combinations
+_MOST_WAYS = 256  # symmetries, and choices of interdependent centres, that are tried
+_RING = "_ringStereoAtoms"  # RDKit's list of the other ring centres on which one depends
 
 _Group = tuple[Chem.StereoGroupType, list[int]]
 
@@ -38,10 +38,10 @@ def written(molecule: Chem.Mol) -> str:
 
 
 def canonical(molecule: Chem.Mol) -> str:
-    """Return the SMILES with groups that all notations of a molecule share.
+    """Return the SMILES with stereo groups that all notations of a molecule share.
 
     The centres of a group may be drawn either way round, groups may be numbered in any order, and a group
-    that leaves the molecule as it is, such as one of all centres of a meso compound, says nothing.
+    that leaves the molecule as it is, such as one of all centres of a meso compound, is dropped.
 
     Examples
     --------
@@ -56,11 +56,11 @@ def canonical(molecule: Chem.Mol) -> str:
     if len(groups) > _MOST:
         return _steady(_with(molecule, groups))
     meant, fewer = _mixtures(molecule, groups), {tuple(range(len(groups)))}
-    while fewer:  # without one group more, as long as the same is meant
+    while fewer:  # drop one more group as long as the mixtures stay the same
         enough = [[groups[at] for at in places] for places in sorted(fewer)]
-        one_less = {some for own in fewer if own for some in itertools.combinations(own, len(own) - 1)}
-        fewer = {own for own in one_less if _mixtures(molecule, [groups[at] for at in own]) == meant}
-    return min(_named(molecule, own) for own in enough)
+        one_less = {c for subset in fewer if subset for c in itertools.combinations(subset, len(subset) - 1)}
+        fewer = {subset for subset in one_less if _mixtures(molecule, [groups[at] for at in subset]) == meant}
+    return min(_named(molecule, subset) for subset in enough)
 
 
 def _named(molecule: Chem.Mol, groups: list[_Group]) -> str:
@@ -71,10 +71,10 @@ def _named(molecule: Chem.Mol, groups: list[_Group]) -> str:
 
 
 def _over_rings(molecule: Chem.Mol, groups: list[_Group]) -> bool:
-    """Return whether a group holds a centre of a ring that depends on another one, and a further centre.
+    """Return whether a group holds a ring centre that depends on another one, and a further centre.
 
-    RDKit turns the centres of a group over to write it. Where what it had noted of such a ring is not found
-    anew after that, the ring is written as it was, and so another isomer.
+    RDKit inverts the centres of a group to write it. If it does not perceive such a ring anew afterwards, it
+    writes the ring as it was, which is another isomer.
     """
     return any(
         len(atoms) > 1 and any(molecule.GetAtomWithIdx(atom).HasProp(_RING) for atom in atoms)
@@ -83,19 +83,19 @@ def _over_rings(molecule: Chem.Mol, groups: list[_Group]) -> bool:
 
 
 def _of_first_isomer(molecule: Chem.Mol, groups: list[_Group]) -> str:
-    """Return the first of the SMILES of all isomers, with the groups in the first of all ways to say them.
+    """Return the first SMILES of all isomers, with the first of all notations of the groups.
 
-    Symmetry and centres that depend on each other leave several ways.
+    Symmetry and interdependent centres leave several notations.
     """
     isomers = [_placed(_with(molecule, [], turn)) for turn in _turns(groups)]
-    text = min(own for own, _ in isomers)
+    text = min(smiles for smiles, _ in isomers)
     first = Chem.MolFromSmiles(text)
     meant = _mixtures(molecule, groups)
     alike = first.GetSubstructMatches(first, uniquify=False, useChirality=True, maxMatches=_MOST_WAYS)
     instead = [_instead(atom) for atom in first.GetAtoms()]
     ways: set[str] = set()
-    for own, place in isomers:
-        if own != text:
+    for smiles, place in isomers:
+        if smiles != text:
             continue
         for match in alike or [range(first.GetNumAtoms())]:
             placed = [(kind, [match[place[atom]] for atom in atoms]) for kind, atoms in groups]
@@ -108,11 +108,11 @@ def _of_first_isomer(molecule: Chem.Mol, groups: list[_Group]) -> str:
         again = Chem.MolFromSmiles(way)
         if again is not None and _mixtures(again, _groups(again)) == meant:
             return way
-    return written(_with(molecule, groups))  # not the same for all notations, but of this mixture
+    return written(_with(molecule, groups))  # depends on the notation, but denotes this mixture
 
 
 def _instead(atom: Chem.Atom) -> list[int]:
-    """Return an atom and those on which its configuration depends."""
+    """Return an atom and the atoms on which its configuration depends."""
     others = [abs(k) - 1 for k in atom.GetPropsAsDict(True, True)[_RING]] if atom.HasProp(_RING) else []
     return [atom.GetIdx(), *others]
 
@@ -142,7 +142,7 @@ def _marked(text: str, groups: list[_Group]) -> str:
 
 
 def unspecified(molecule: Chem.Mol) -> Chem.Mol:
-    """Return a molecule whose marked centres are not specified; the order of atoms stays.
+    """Return a molecule with its marked centres unspecified; the order of atoms stays.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def _mixtures(molecule: Chem.Mol, groups: list[_Group]) -> set[frozenset[str]]:
     either = [group for group in groups if group[0] == Chem.StereoGroupType.STEREO_OR]
     racemic = [group for group in groups if group[0] == Chem.StereoGroupType.STEREO_AND]
     return {
-        frozenset(_steady(_with(molecule, [], [*unknown, *own])) for own in _turns(racemic))
+        frozenset(_steady(_with(molecule, [], [*unknown, *turn])) for turn in _turns(racemic))
         for unknown in _turns(either)
     }
 
@@ -197,11 +197,11 @@ def _groups(molecule: Chem.Mol) -> list[_Group]:
 
 
 def _with(molecule: Chem.Mol, groups: list[_Group], turn: Sequence[int] = ()) -> Chem.Mol:
-    """Return a molecule with these groups only, some centres turned over."""
-    own = Chem.RWMol(molecule)
+    """Return a molecule with these groups only, and some centres inverted."""
+    edited = Chem.RWMol(molecule)
     for atom in turn:
-        own.GetAtomWithIdx(atom).InvertChirality()
-    if turn:  # or centres of a ring would be written as they were
-        Chem.AssignStereochemistry(own, cleanIt=True, force=True)
-    own.SetStereoGroups([Chem.CreateStereoGroup(kind, own, atoms) for kind, atoms in groups])
-    return own.GetMol()
+        edited.GetAtomWithIdx(atom).InvertChirality()
+    if turn:  # otherwise ring centres would be written as they were
+        Chem.AssignStereochemistry(edited, cleanIt=True, force=True)
+    edited.SetStereoGroups([Chem.CreateStereoGroup(kind, edited, atoms) for kind, atoms in groups])
+    return edited.GetMol()

@@ -1,4 +1,4 @@
-"""Tell which SMILES are the same molecule, however written, parsing only those that may be the same."""
+"""Find SMILES of the same molecule, however written; only those that may be the same are parsed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from daskrf.molecules.isolation import Lost, each
 
 Level = Literal["structure", "parent", "tautomer", "skeleton"]
 LEVELS = get_args(Level)
-"""What counts as the same molecule, each level with all that the one before it takes for the same.
+"""What counts as the same molecule; each level includes the one before it.
 
 - structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
-  Racemates (&1), one of two unknown enantiomers (o1) and each enantiomer differ, and so do sulfoxides drawn
-  with charges, S+ and O-, and with a double bond.
+  Racemates (&1), an enantiomer of unknown configuration (o1) and each enantiomer differ, and so do
+  sulfoxides drawn with charges, S+ and O-, and with a double bond.
 - parent: so are those of the fragments with most atoms, metals cut off, without charges that hydrogens can
   neutralize, or double bonds in sulfoxides, phosphine oxides and ylides: salts, solvates, anions and cations.
   Fragments without carbon, and known counter-ions and solvents, count only where there is no other one: see
@@ -29,16 +29,16 @@ LEVELS = get_args(Level)
 """
 
 RULES = 2
-"""Number of these rules, for keys of what is kept; another one where the same molecules are others."""
+"""Version of these rules, part of cache keys; it changes with what counts as the same molecule."""
 
 LEVEL_WORDS = {
     "structure": "structure",
-    "parent": "parent (whatever the salt and the charge)",
-    "tautomer": "tautomer (whatever the salt, the charge and the tautomer)",
-    "skeleton": "skeleton (whatever the salt, the charge, the tautomer, stereochemistry and isotopes)",
+    "parent": "parent (ignoring salts and charges)",
+    "tautomer": "tautomer (ignoring salts, charges and tautomers)",
+    "skeleton": "skeleton (ignoring salts, charges, tautomers, stereochemistry and isotopes)",
 }
 
-_MOST_KEPT = 200_000  # tautomers that a set remembers
+_MOST_KEPT = 200_000  # cached tautomers of a set
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
@@ -50,7 +50,7 @@ _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
 def canonical_smiles(smiles: Iterable[str]) -> list[str]:
-    """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse is left unchanged.
+    """Return RDKit's canonical SMILES, with stereochemistry; those that it cannot parse are left unchanged.
 
     Examples
     --------
@@ -58,24 +58,24 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
     ['CCO', 'c1ccccc1', '?']
     """
     texts = list(smiles)
-    found = each("daskrf.molecules.counts.counter:canonizer", (), texts)
-    return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
+    results = each("daskrf.molecules.counts.counter:canonizer", (), texts)
+    return [text if isinstance(name, Lost) else name for text, name in zip(texts, results, strict=True)]
 
 
 def refusals(smiles: Sequence[str]) -> list[str]:
-    """Return why RDKit rejects each SMILES, "" for one that it reads.
+    """Return why RDKit rejects each SMILES; "" for those that it reads.
 
     Examples
     --------
     >>> refusals(["OCC", "C1CC"])
     ['', 'RDKit cannot parse: unclosed ring']
     """
-    found = each("daskrf.molecules.counts.counter:refuser", (), smiles)
-    return [f"RDKit {why.reason}" if isinstance(why, Lost) else why for why in found]
+    results = each("daskrf.molecules.counts.counter:refuser", (), smiles)
+    return [f"RDKit {why.reason}" if isinstance(why, Lost) else why for why in results]
 
 
 def unmarked(smiles: Iterable[str]) -> list[str]:
-    """Return SMILES in which the centres of enhanced stereo groups are not specified.
+    """Return SMILES in which the centres of enhanced stereo groups are unspecified.
 
     Examples
     --------
@@ -84,14 +84,14 @@ def unmarked(smiles: Iterable[str]) -> list[str]:
     """
     texts = [clean_smiles(text) for text in smiles]
     marked = [at for at, text in enumerate(texts) if has_groups(text)]
-    found = each("daskrf.molecules.counts.counter:unmarker", (), [texts[at] for at in marked])
-    for at, text in zip(marked, found, strict=True):
+    results = each("daskrf.molecules.counts.counter:unmarker", (), [texts[at] for at in marked])
+    for at, text in zip(marked, results, strict=True):
         texts[at] = texts[at].partition(" ")[0] if isinstance(text, Lost) else text
     return texts
 
 
 def inchikeys(smiles: Iterable[str]) -> list[str]:
-    """Return standard InChIKeys; a text that is one already, or has none, is left unchanged.
+    """Return standard InChIKeys; texts that are InChIKeys already, or have none, are left unchanged.
 
     Examples
     --------
@@ -99,18 +99,19 @@ def inchikeys(smiles: Iterable[str]) -> list[str]:
     ['LFQSCWFLJHTTHZ-UHFFFAOYSA-N', 'LFQSCWFLJHTTHZ-UHFFFAOYSA-N', '?']
     """
     texts = list(smiles)
-    asked = [at for at, text in enumerate(texts) if text and not _INCHIKEY.fullmatch(text)]
-    keys = each("daskrf.molecules.counts.counter:inchikeyer", (), [texts[at] for at in asked])
-    for at, key in zip(asked, keys, strict=True):
+    pending = [at for at, text in enumerate(texts) if text and not _INCHIKEY.fullmatch(text)]
+    keys = each("daskrf.molecules.counts.counter:inchikeyer", (), [texts[at] for at in pending])
+    for at, key in zip(pending, keys, strict=True):
         texts[at] = texts[at] if isinstance(key, Lost) or not key else key
     return texts
 
 
 def composition(smiles: str) -> tuple[int, ...]:
-    """Return numbers that are equal for all SMILES of a molecule, from the text alone.
+    """Return numbers that are equal for all SMILES of a molecule, without parsing them.
 
-    They are the letters of its elements except hydrogen, which may be implicit, in upper case, since aromatic
-    atoms may be written either way; and twice the number of rings, which is ring closures less dots.
+    They are the counts of the letters of its elements, in upper case, since aromatic atoms may be written
+    either way, and without hydrogen, which may be implicit; and twice the number of rings, which is that of
+    ring-closure digits less two per dot.
 
     Examples
     --------
@@ -127,29 +128,29 @@ def composition(smiles: str) -> tuple[int, ...]:
 
 
 def parents(smiles: Sequence[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the SMILES of parents, and the numbers of their graphs: see `daskrf.molecules.sameness`.
+    """Return the SMILES of parents, and hashes of their graphs: see `daskrf.molecules.sameness`.
 
     Examples
     --------
     >>> parents(["C[NH3+].[Cl-]", "CC(=O)[O-].[Na+]"])[0]
     ['CN', 'CC(=O)O']
     """
-    found = each("daskrf.molecules.sameness:parenter", (), smiles)
-    pairs = [(text, 0) if isinstance(one, Lost) else one for text, one in zip(smiles, found, strict=True)]
+    results = each("daskrf.molecules.sameness:parenter", (), smiles)
+    pairs = [(text, 0) if isinstance(one, Lost) else one for text, one in zip(smiles, results, strict=True)]
     return [name for name, _ in pairs], np.array([graph for _, graph in pairs], np.int64)
 
 
 def tautomers(parents: Sequence[str], *, plain: bool) -> list[str]:
     """Return the canonical tautomers of parents, as `daskrf.molecules.sameness.tautomerizer` makes them."""
-    found = each("daskrf.molecules.sameness:tautomerizer", (plain,), parents)
-    return [text if isinstance(one, Lost) else one for text, one in zip(parents, found, strict=True)]
+    results = each("daskrf.molecules.sameness:tautomerizer", (plain,), parents)
+    return [text if isinstance(one, Lost) else one for text, one in zip(parents, results, strict=True)]
 
 
 def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
-    """Return a SMILES for each molecule that is the same for all that are the same molecule at a level.
+    """Return one canonical SMILES for all that are the same molecule at a level.
 
-    It is canonical, and that of one of them. Tautomers are only sought among molecules of the same elements
-    in the same graph, since RDKit takes some 20 ms for each.
+    Tautomers are compared only among molecules with the same graph of elements, since RDKit takes some 20 ms
+    for each.
 
     Examples
     --------
@@ -165,7 +166,9 @@ def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
     groups: dict[int, set[str]] = {}
     for name, graph in zip(names, graphs.tolist(), strict=True):
         groups.setdefault(graph, set()).add(name)
-    several = sorted(name for graph, own in groups.items() if graph and len(own) > 1 for name in own)
+    several = sorted(
+        name for graph, members in groups.items() if graph and len(members) > 1 for name in members
+    )
     first: dict[str, str] = {}
     same = {
         name: first.setdefault(tautomer, name)
@@ -175,10 +178,10 @@ def same_names(smiles: Iterable[str], level: Level = "structure") -> list[str]:
 
 
 def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return whether each of some SMILES is for certain another molecule than that at its place in `two`.
+    """Return whether each SMILES is certainly a different molecule from its counterpart in `two`.
 
-    Parents whose elements are bonded alike are not, whatever their tautomers and stereochemistry, nor is what
-    RDKit cannot read.
+    Parents with the same graph of elements do not count as different, whatever their tautomers and
+    stereochemistry, nor do texts that RDKit cannot read.
 
     Examples
     --------
@@ -194,24 +197,24 @@ def others(one: Sequence[str], two: Sequence[str]) -> npt.NDArray[np.bool_]:
         )
         if valid is True
     }
-    asked = [at for at, (a, b) in enumerate(pairs) if a != b and a in read and b in read]
-    found = np.zeros(len(pairs), bool)
-    for at in asked:  # most of those that differ do so by their elements or rings
+    candidates = [at for at, (a, b) in enumerate(pairs) if a != b and a in read and b in read]
+    different = np.zeros(len(pairs), bool)
+    for at in candidates:  # most different molecules have different elements or rings
         a, b = pairs[at]
-        found[at] = not (_SALT.search(a) or _SALT.search(b)) and composition(a) != composition(b)
-    asked = [at for at in asked if not found[at]]
+        different[at] = not (_SALT.search(a) or _SALT.search(b)) and composition(a) != composition(b)
+    candidates = [at for at in candidates if not different[at]]
     names = [
-        [max(name.split("."), key=len) for name in canonical_smiles([pairs[at][side] for at in asked])]
+        [max(name.split("."), key=len) for name in canonical_smiles([pairs[at][side] for at in candidates])]
         for side in (0, 1)
     ]
     differ = [i for i, (a, b) in enumerate(zip(*names, strict=True)) if a != b]
-    graphs = [parents([own[i] for i in differ])[1] for own in names]
-    found[[asked[i] for i in differ]] = (graphs[0] != graphs[1]) & (graphs[0] > 0) & (graphs[1] > 0)
-    return found
+    graphs = [parents([column[i] for i in differ])[1] for column in names]
+    different[[candidates[i] for i in differ]] = (graphs[0] != graphs[1]) & (graphs[0] > 0) & (graphs[1] > 0)
+    return different
 
 
 class KnownStructures:
-    """A fixed set of molecules, to find which of many SMILES are among them; few of these are parsed.
+    """A fixed set of molecules, to look up many SMILES in; few of these are parsed.
 
     Parameters
     ----------
@@ -220,7 +223,7 @@ class KnownStructures:
     level : {"structure", "parent", "tautomer", "skeleton"}
         What counts as the same molecule; see `LEVELS`.
     graphs : sequence of int, optional
-        Numbers of the graphs of `names`, as `parents` returns them, if they are known already.
+        Hashes of the graphs of `names` from `parents`, if already computed.
 
     Attributes
     ----------
@@ -239,14 +242,14 @@ class KnownStructures:
     def __init__(
         self, names: Iterable[str], level: Level = "structure", graphs: Sequence[int] | None = None
     ) -> None:
-        given = list(names)
+        texts = list(names)
         if level != "structure" and graphs is None:
-            graphs = parents(given)[1].tolist()
-        pairs = dict(zip(given, [0] * len(given) if graphs is None else graphs, strict=True))
+            graphs = parents(texts)[1].tolist()
+        pairs = dict(zip(texts, [0] * len(texts) if graphs is None else graphs, strict=True))
         self.names = tuple(sorted(pairs))
         self.graphs = tuple(pairs[name] for name in self.names)
         self.level = level
-        self._known = frozenset(self.names)
+        self._name_set = frozenset(self.names)
         self._compositions = frozenset(map(composition, self.names))
         self._of_graph: dict[int, list[str]] = {}
         for name, graph in zip(self.names, self.graphs, strict=True):
@@ -265,7 +268,7 @@ class KnownStructures:
     @classmethod
     def union(cls, sets: Iterable[KnownStructures], level: Level) -> KnownStructures:
         """Return the molecules of several sets of the same level."""
-        pairs = {name: graph for own in sets for name, graph in zip(own.names, own.graphs, strict=True)}
+        pairs = {name: graph for group in sets for name, graph in zip(group.names, group.graphs, strict=True)}
         return cls(list(pairs), level, list(pairs.values()))
 
     def __len__(self) -> int:
@@ -276,8 +279,8 @@ class KnownStructures:
         return [name is not None for name in self.same_as(smiles)]
 
     def free(self, smiles: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return whether each of the SMILES is none of the molecules, where the same ones are asked again."""
-        if not self._known:
+        """Return whether each of the SMILES is none of the molecules; answers are cached."""
+        if not self._name_set:
             return np.ones(len(smiles), bool)
         new = [text for text in dict.fromkeys(smiles) if text not in self._seen]
         self._seen.update(zip(new, self.among(new), strict=True))
@@ -291,37 +294,39 @@ class KnownStructures:
             for at, text in enumerate(smiles)
             if composition(text) in self._compositions or (wide and _SALT.search(text))
         ]
-        found: list[str | None] = [None] * len(smiles)
+        matches: list[str | None] = [None] * len(smiles)
         texts = [smiles[at] for at in alike]
         names, graphs = parents(texts) if wide else (canonical_smiles(texts), np.zeros(0, np.int64))
         others: list[tuple[int, str, int]] = []
         for i, (at, name) in enumerate(zip(alike, names, strict=True)):
-            if name in self._known:
-                found[at] = name
+            if name in self._name_set:
+                matches[at] = name
             elif wide and self.level != "parent" and (graph := int(graphs[i])) in self._of_graph and graph:
                 others.append((at, name, graph))
         for at, name in self._by_tautomers(others):
-            found[at] = name
-        return found
+            matches[at] = name
+        return matches
 
     def _by_tautomers(self, others: Sequence[tuple[int, str, int]]) -> Iterator[tuple[int, str]]:
-        """Yield place and name of those of some (place, parent, graph) that are a tautomer of a molecule."""
+        """Yield place and name for each (place, parent, graph) that is a tautomer of a member."""
         new = {name for _, name, _ in others} | {
             name for _, _, graph in others for name in self._of_graph[graph]
         }
-        asked = sorted(new - self._tautomers.keys())
+        pending = sorted(new - self._tautomers.keys())
         if len(self._tautomers) > _MOST_KEPT:
-            self._tautomers, asked = {}, sorted(new)
-        self._tautomers.update(zip(asked, tautomers(asked, plain=self.level == "skeleton"), strict=True))
+            self._tautomers, pending = {}, sorted(new)
+        self._tautomers.update(zip(pending, tautomers(pending, plain=self.level == "skeleton"), strict=True))
         for at, name, graph in others:
             tautomer = self._tautomers[name]
-            same = (own for own in self._of_graph[graph] if self._tautomers[own] == tautomer)
+            same = (
+                candidate for candidate in self._of_graph[graph] if self._tautomers[candidate] == tautomer
+            )
             if (first := next(same, None)) is not None:
                 yield at, first
 
 
 class Molecules:
-    """A set of molecules given by SMILES: counts repeats, and those found among others.
+    """A set of molecules given by SMILES: counts its repeats, and its molecules among others.
 
     RDKit canonicalizes SMILES only where different texts have the same composition.
 
@@ -329,7 +334,7 @@ class Molecules:
     ----------
     smiles : sequence of str
     most : int
-        Maximum number of others to parse; see `exhausted`.
+        Maximum number of other molecules to parse; see `exhausted`.
 
     Examples
     --------
@@ -348,11 +353,11 @@ class Molecules:
         for text in self._times:
             self._alike.setdefault(composition(text), set()).add(text)
         self._canonical: dict[str, str] = {}
-        self._found: set[str] = set()
+        self._hits: set[str] = set()
 
     @property
     def exhausted(self) -> bool:
-        """Whether more others needed parsing than allowed, so that `n_found` is too small."""
+        """Whether the maximum number of parsed molecules was exceeded, so that `n_found` is too small."""
         return self._left < 0
 
     def n_repeats(self) -> int:
@@ -363,30 +368,30 @@ class Molecules:
         return self._times.total() - len(self._times) + same
 
     def look(self, others: Iterable[str]) -> None:
-        """Search for the molecules among some others."""
+        """Search for the molecules of the set among some others."""
         met: dict[tuple[int, ...], set[str]] = {}
         for text in others:
             if (key := composition(text)) in self._alike:
                 met.setdefault(key, set()).add(text)
-        asked: list[tuple[set[str], set[str]]] = []
+        pending: list[tuple[set[str], set[str]]] = []
         for key, texts in met.items():
             group = self._alike[key]
-            self._found |= group & texts
-            if (missing := group - self._found) and not self.exhausted:
+            self._hits |= group & texts
+            if (missing := group - self._hits) and not self.exhausted:
                 self._left -= len(texts)
-                asked.append((missing, texts))
+                pending.append((missing, texts))
         if self.exhausted:
             return
-        names = self._names(text for missing, _ in asked for text in missing)
-        parsed = list({text for _, texts in asked for text in texts})
+        names = self._names(text for missing, _ in pending for text in missing)
+        parsed = list({text for _, texts in pending for text in texts})
         theirs = dict(zip(parsed, canonical_smiles(parsed), strict=True))
-        for missing, texts in asked:
+        for missing, texts in pending:
             there = {theirs[text] for text in texts}
-            self._found.update(text for text in missing if names[text] in there)
+            self._hits.update(text for text in missing if names[text] in there)
 
     def n_found(self) -> int:
         """Return how many of the molecules are among the others searched so far."""
-        return sum(self._times[text] for text in self._found)
+        return sum(self._times[text] for text in self._hits)
 
     def _names(self, texts: Iterable[str]) -> dict[str, str]:
         """Return the canonical SMILES of some of the molecules, each computed once, all in one batch."""

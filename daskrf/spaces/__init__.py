@@ -1,4 +1,4 @@
-"""Make-on-demand spaces, whose products are never listed: tables, synthons, fingerprints as sums."""
+"""Make-on-demand spaces, whose products are never enumerated: tables, synthons, fingerprints as sums."""
 
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.comparison import Comparison, compare

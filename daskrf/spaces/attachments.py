@@ -1,4 +1,4 @@
-"""Reactions of synthon tables: no SMARTS, but synthons with numbered attachment points."""
+"""Reactions of synthon tables: synthons with numbered attachment points instead of SMARTS."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Coupling:
 
     @property
     def slots(self) -> tuple[tuple[int, ...], ...]:
-        """What is known of each slot."""
+        """The attachment points of each slot."""
         return self.points
 
     @cached_property
     def refusal(self) -> str:
-        """Why products of this reaction do not compose of synthons, or an empty string."""
+        """Why products of this reaction cannot be assembled from synthons, or an empty string."""
         if not 2 <= len(self.points) <= 3:
             return f"it has {amount(len(self.points), 'slots')}; two or three are supported"
         ends = Counter(number for slot in self.points for number in slot)
@@ -60,5 +60,5 @@ class Coupling:
 
     @cached_property
     def halves(self) -> list[Half]:
-        """What is done to the synthons of each slot: nothing; empty if the reaction is refused."""
+        """Halves that leave the synthons of each slot unchanged; empty if the reaction is refused."""
         return [] if self.refusal else [Half("", False, slot) for slot in self.points]

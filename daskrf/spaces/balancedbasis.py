@@ -1,4 +1,4 @@
-"""Upper bounds of the scores of pairs from a few coordinates, so that most pairs need no more than these.
+"""Upper bounds of the scores of pairs from a few coordinates, which suffice to discard most pairs.
 
 Scores of pairs are products a . b of rows of two matrices A and B. In any basis, with P Q^T the identity,
 a . b = (a P) . (b Q), and by Cauchy and Schwarz the coordinates from r on add no more than the product of
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-SHARE = 8  # one of so many coordinates is kept
+SHARE = 8  # the inverse of the share of coordinates that are kept
 SLACK = 1e-4
 """Of the norms: rounding of products of some thousand single-precision numbers is smaller by far."""
 _LEAST = 1e-7  # of the largest eigenvalue: smaller ones count as this
@@ -32,7 +32,7 @@ class BalancedBasis:
     ----------
     P, Q : float32 arrays, shape (M, M)
     rank : int
-        Number of coordinates that are kept.
+        Number of leading coordinates.
     """
 
     P: Single
@@ -43,7 +43,7 @@ class BalancedBasis:
     def of(cls, left: Array, right: Array) -> BalancedBasis:
         """Return the basis for two Gram matrices, of shape (M, M), or for those of some of the rows.
 
-        Bounds hold whatever these are; they are close if these are about those of all rows.
+        Bounds hold for any matrices; they are close if the matrices are similar to those of all rows.
         """
         (root, inverse), (other, _) = _roots(left), _roots(right)
         U, S, _ = np.linalg.svd(root @ other)
@@ -52,7 +52,7 @@ class BalancedBasis:
         return cls(P.astype(np.float32), Q.astype(np.float32), max(1, len(S) // SHARE))
 
     def left(self, rows: Single) -> Single:
-        """Return what stands for rows of A: its products with what stands for rows of B are bounds.
+        """Return bounding rows of rows of A: their products with those of B are upper bounds.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class BalancedBasis:
         return bounding(rows @ self.P, self.rank)
 
     def right(self, rows: Single) -> Single:
-        """Return what stands for rows of B."""
+        """Return bounding rows of rows of B."""
         return bounding(rows @ self.Q, self.rank)
 
 
@@ -73,12 +73,12 @@ def bounding(rows: Single, rank: int) -> Single:
 
     Products of such rows are at least those of the rows, whatever the rounding.
     """
-    found = np.empty((len(rows), rank + 1), np.float32)
-    found[:, :rank] = rows[:, :rank]
+    bounds = np.empty((len(rows), rank + 1), np.float32)
+    bounds[:, :rank] = rows[:, :rank]
     rest: Single = np.einsum("ij,ij->i", rows[:, rank:], rows[:, rank:])
-    kept: Single = np.einsum("ij,ij->i", rows[:, :rank], rows[:, :rank])
-    found[:, rank] = np.sqrt(rest + SLACK * (rest + kept))
-    return found
+    leading: Single = np.einsum("ij,ij->i", rows[:, :rank], rows[:, :rank])
+    bounds[:, rank] = np.sqrt(rest + SLACK * (rest + leading))
+    return bounds
 
 
 def _roots(gram: Array) -> tuple[Array, Array]:

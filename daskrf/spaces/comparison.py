@@ -1,4 +1,4 @@
-"""Comparison of joined synthons and summed fingerprints with what RDKit makes of the same blocks."""
+"""Comparison of joined synthons and summed fingerprints with RDKit's products of the same blocks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from daskrf.spaces.cut import CutSpace, in_helpers
 
 
 class Comparison(NamedTuple):
-    """What the comparison of a reaction found.
+    """Result of the comparison of a reaction.
 
     Attributes
     ----------
     combinations : int
         Random combinations of blocks.
     products : int
-        Products that they make: several where a block has several sites.
+        Their products: several if a block has several sites.
     difference : str
         The first difference, or an empty string.
     """
@@ -63,17 +63,17 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     """
     space, entries = cut.space, cut.entries[reaction]
     random = seeds.generator(seed, "space", reaction)
-    drawn = [own.block[random.integers(len(own.block), size=n)].tolist() for own in entries]
+    drawn = [slot.block[random.integers(len(slot.block), size=n)].tolist() for slot in entries]
     combinations = list(zip(*drawn, strict=True))
     synthons: list[tuple[int, ...]] = []
     of: list[int] = []
     for place, blocks in enumerate(combinations):
-        several = itertools.product(*(own.of_block(b) for own, b in zip(entries, blocks, strict=True)))
+        several = itertools.product(*(slot.of_block(b) for slot, b in zip(entries, blocks, strict=True)))
         synthons += several
         of += [place] * (len(synthons) - len(of))
     chosen = np.array(synthons, np.int32)
     smiles = cut.product_smiles(chosen)
-    if not space.reactions[reaction].smarts:  # of a table of synthons: there is nothing but joining
+    if not space.reactions[reaction].smarts:  # of a table of synthons, which are only joined
         return Comparison(n, len(smiles), _different(cut, chosen, smiles))
     joined: list[set[str]] = [set() for _ in combinations]
     for place, one in zip(of, smiles, strict=True):
@@ -81,16 +81,16 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     texts = [" ".join(space.smiles[block] for block in blocks) for blocks in combinations]
     maker = "daskrf.spaces.synthons:Reactor"
     made = in_helpers(maker, (space.reactions[reaction],), texts, lambda reason: [reason])
-    for text, own, rdkit in zip(texts, joined, made, strict=True):
-        if own != set(rdkit):
-            only, more = _words(set(rdkit) - own), _words(own - set(rdkit))
-            what = f"of {text} RDKit makes {only}, and joined synthons make {more}"
+    for text, ours, rdkit in zip(texts, joined, made, strict=True):
+        if ours != set(rdkit):
+            only, more = _words(set(rdkit) - ours), _words(ours - set(rdkit))
+            what = f"from {text} RDKit makes {only}, but joined synthons make {more}"
             return Comparison(n, len(smiles), what)
     return Comparison(n, len(smiles), _different(cut, chosen, smiles))
 
 
 def _different(cut: CutSpace, chosen: np.ndarray, smiles: list[str]) -> str:
-    """Return which product's fingerprint is not the sum of those of its synthons, or an empty string."""
+    """Name a product whose fingerprint is not the sum of those of its synthons, or return an empty string."""
     whole = Fingerprinter(cut.spec)(smiles)
     if whole.rejects:
         place, reason = whole.rejects[0]

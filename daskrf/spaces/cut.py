@@ -22,21 +22,21 @@ from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
-_PART = 2048  # texts that a helper gets at a time
+_BATCH = 2048  # texts that a helper gets at a time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
-_LARGE = 2**22  # of numbers: a table of so many is made faster than a few of them are sorted
+_LARGE = 2**22  # entries of a table that is made faster than a few codes are sorted
 
 Integers = npt.NDArray[np.int64]
 
 
 class Entries(NamedTuple):
-    """What a slot of a reaction can take: pairs of a block and one of its synthons.
+    """Entries of a slot of a reaction: pairs of a block and one of its synthons.
 
     Attributes
     ----------
     block, synthon : int32 arrays of the same length
-        Positions, by block.
+        Positions, sorted by block.
     refused : dict of str to list of int
         Blocks without any synthon, by the reason.
     """
@@ -79,10 +79,10 @@ class CutSpace:
     spec : FingerprintSpec
     smiles : list of str
         Of each distinct synthon.
-    own : csr_matrix of int64
+    inner : csr_matrix of int64
         Counts of the environments of each synthon that end before its cuts.
     edge : int64 array
-        What environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
+        Hash of what environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
     reaches : list of Reach
         The distinct reaches of synthons.
     reach : int32 array
@@ -96,7 +96,7 @@ class CutSpace:
     space: Space
     spec: FingerprintSpec
     smiles: list[str]
-    own: sparse.csr_matrix
+    inner: sparse.csr_matrix
     edge: Integers
     reaches: list[Reach]
     reach: npt.NDArray[np.int32]
@@ -139,7 +139,7 @@ class CutSpace:
         csr_matrix
             The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
         """
-        return summed(self.own, list(synthons.T), self.overlaps(synthons))
+        return summed(self.inner, list(synthons.T), self.overlaps(synthons))
 
     def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
@@ -165,22 +165,23 @@ class CutSpace:
         classes = self.reach[synthons[shown]].tolist()
         for slot in range(synthons.shape[1]):
             views: dict[tuple[int, ...], int] = {}
-            view = np.array([views.setdefault(self.view(slot, own), len(views)) for own in classes], np.int64)
+            view = np.array([views.setdefault(self.view(slot, row), len(views)) for row in classes], np.int64)
             seen.append(view[of])
             first, place = _distinct(self._edge_number[synthons[:, slot]] * len(views) + seen[-1])
             firsts.append(first)
             places.append(place)
         joined, sources = _covering(places, firsts)
-        found = in_helpers(
+        counts = in_helpers(
             "daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[np.array(joined, int)])
         )
         tables = (
-            _counts_matrix([found[j][slot] for j in source], self.spec) for slot, source in enumerate(sources)
+            _counts_matrix([counts[j][slot] for j in source], self.spec)
+            for slot, source in enumerate(sources)
         )
         return list(map(Overlap, tables, places, seen))
 
     def view(self, slot: int, classes: Sequence[int]) -> tuple[int, ...]:
-        """Return what environments around the atoms of a slot see of its partners.
+        """Return what environments around the atoms of a slot depend on in its partners.
 
         Parameters
         ----------
@@ -189,13 +190,13 @@ class CutSpace:
             The position of each synthon's reach in `reaches`, by slot.
         """
         every = [self.reaches[c] for c in classes]
-        found = []
+        views = []
         for number in every[slot].cuts:
             partner = next(r for s, r in enumerate(every) if s != slot and number in r.cuts)
             if partner.shared:
                 return tuple(classes)
-            found.append(partner.seen[partner.cuts.index(number)])
-        return tuple(found)
+            views.append(partner.seen[partner.cuts.index(number)])
+        return tuple(views)
 
     def _texts(self, synthons: npt.NDArray[np.integer]) -> list[str]:
         return [" ".join(self.smiles[synthon] for synthon in row) for row in synthons.tolist()]
@@ -210,16 +211,18 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
     spec : FingerprintSpec
         Fingerprints that compose: see `daskrf.spaces.synthons.check_spec`.
     tell : callable, optional
-        Is told how many more blocks are cut, `n_cuts` in all.
+        Called with the number of blocks just cut, `n_cuts` in all.
 
     Raises
     ------
     InputError
-        If the fingerprints do not compose.
+        If the fingerprints are not sums over synthons.
     """
     check_spec(spec)
     table = _Table(spec)
-    made = {half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _asked(space).items()}
+    made = {
+        half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _blocks_to_cut(space).items()
+    }
     entries = [
         [_entries(made[half], space.slots[r, slot]) for slot, half in enumerate(reaction.halves)]
         for r, reaction in enumerate(space.reactions)
@@ -228,7 +231,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         space=space,
         spec=spec,
         smiles=list(table.number),
-        own=_counts_matrix(table.own, spec),
+        inner=_counts_matrix(table.inner, spec),
         edge=np.array(table.edge, np.int64),
         reaches=list(table.reaches),
         reach=np.array(table.reach, np.int32),
@@ -238,25 +241,25 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
 
 
 def n_cuts(space: Space) -> int:
-    """Return how many blocks are to be cut; one counts for each way in which it is cut."""
-    return sum(map(len, _asked(space).values()))
+    """Return the number of cuts to make: blocks, each once for each way in which it is cut."""
+    return sum(map(len, _blocks_to_cut(space).values()))
 
 
-def _asked(space: Space) -> dict[Half, list[int]]:
+def _blocks_to_cut(space: Space) -> dict[Half, list[int]]:
     """Return the blocks to cut in each way."""
-    found: dict[Half, set[int]] = {}
+    blocks_of: dict[Half, set[int]] = {}
     for r, reaction in enumerate(space.reactions):
         for slot, half in enumerate(reaction.halves):
-            found.setdefault(half, set()).update(space.slots[r, slot].tolist())
-    return {half: sorted(blocks) for half, blocks in found.items()}
+            blocks_of.setdefault(half, set()).update(space.slots[r, slot].tolist())
+    return {half: sorted(blocks) for half, blocks in blocks_of.items()}
 
 
 class _Table:
-    """Distinct synthons, while they are collected."""
+    """Collects distinct synthons."""
 
     def __init__(self, spec: FingerprintSpec) -> None:
         self.spec, self.number = spec, dict[str, int]()
-        self.own, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
+        self.inner, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
         self.reaches, self.reach = dict[Reach, int](), list[int]()
 
     def cut(
@@ -265,16 +268,16 @@ class _Table:
         """Return the synthons of each block, or why it has none."""
         texts = [smiles[block] for block in blocks]
         maker = "Cutter" if half.smarts else "Opener"
-        found = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
+        results = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
         return {
-            block: own if isinstance(own, str) else [self._take(synthon) for synthon in own]
-            for block, own in zip(blocks, found, strict=True)
+            block: result if isinstance(result, str) else [self._take(synthon) for synthon in result]
+            for block, result in zip(blocks, results, strict=True)
         }
 
     def _take(self, synthon: Synthon) -> int:
-        number = self.number.setdefault(synthon.smiles, len(self.own))
-        if number == len(self.own):
-            self.own.append(synthon.own)
+        number = self.number.setdefault(synthon.smiles, len(self.inner))
+        if number == len(self.inner):
+            self.inner.append(synthon.inner)
             self.edge.append(synthon.edge)
             self.reach.append(self.reaches.setdefault(synthon.reach, len(self.reaches)))
             self.sums.append(synthon.sums)
@@ -282,14 +285,14 @@ class _Table:
 
 
 def summed(
-    own: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
+    inner: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
 ) -> sparse.csr_matrix:
     """Return the counts of products: of their synthons, and of environments over the cuts.
 
     Parameters
     ----------
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     synthons : list of integer arrays of shape (n,)
         Of each slot.
     overlaps : list of Overlap
@@ -301,10 +304,10 @@ def summed(
     """
     terms, places = [], []
     for slot, (counts, row, view) in zip(synthons, overlaps, strict=True):
-        # What a synthon adds is summed once, however many of the products have it.
+        # The counts of a synthon are summed once, however many products have it.
         number = _distinct(slot.astype(np.int64))[1]
         first, place = _distinct(number * (int(view.max(initial=0)) + 1) + view)
-        terms.append(own[slot[first]] + counts[row[first]])
+        terms.append(inner[slot[first]] + counts[row[first]])
         places.append(place)
     if sum(int(term.data.max(initial=0)) for term in terms) <= MAX_COUNT:
         terms = [term.astype(np.uint16) for term in terms]  # a quarter of the bytes
@@ -322,9 +325,9 @@ def summed(
 
 
 def _distinct(codes: Integers) -> tuple[Integers, Integers]:
-    """Return where each distinct code is first, by ascending code, and which of them each code is.
+    """Return the first position of each distinct code, by ascending code, and which of them each code is.
 
-    Codes are not negative. Without sorting where they are small: it would take most of the time.
+    Codes are not negative. Small ones are not sorted, which would take most of the time.
     """
     size = int(codes.max(initial=-1)) + 1
     if size > _LARGE + 4 * len(codes):
@@ -337,12 +340,9 @@ def _distinct(codes: Integers) -> tuple[Integers, Integers]:
 
 
 def _covering(places: Sequence[Integers], firsts: Sequence[Integers]) -> tuple[list[int], list[Integers]]:
-    """Return products that show each key of each slot, and which of them shows it, by slot.
+    """Return products that cover all keys of all slots, and which of them has each key, by slot.
 
-    Parameters
-    ----------
-    places, firsts : list of integer arrays
-        For each slot, the key of each product, and the first product with each key.
+    For each slot, `places` are the keys of the products, and `firsts` the first product with each key.
     """
     joined: list[int] = []
     for place, first in zip(places, firsts, strict=True):
@@ -360,16 +360,16 @@ def _entries(made: Mapping[int, list[int] | str], blocks: npt.NDArray[np.int32])
     refused: dict[str, list[int]] = {}
     pairs = []
     for block in blocks.tolist():
-        if isinstance(own := made[block], str):
-            refused.setdefault(own, []).append(block)
+        if isinstance(result := made[block], str):
+            refused.setdefault(result, []).append(block)
         else:
-            pairs += [(block, synthon) for synthon in own]
+            pairs += [(block, synthon) for synthon in result]
     columns = np.array(pairs, np.int32).reshape(-1, 2)
     return Entries(columns[:, 0].copy(), columns[:, 1].copy(), refused)
 
 
 def _counts_matrix(rows: Sequence[Mapping[int, int]], spec: FingerprintSpec) -> sparse.csr_matrix:
-    """Return counts by column as a matrix of as many columns as fingerprints have."""
+    """Return counts by column as a matrix with the columns of fingerprints."""
     dtype = np.int32 if spec.n_columns < 2**31 else np.int64
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     n_counts = int(sizes.sum())
@@ -381,8 +381,8 @@ def _counts_matrix(rows: Sequence[Mapping[int, int]], spec: FingerprintSpec) -> 
     return matrix
 
 
-def _chained(parts: Iterable[Iterable[int]]) -> Iterable[int]:
-    return (one for part in parts for one in part)
+def _chained(groups: Iterable[Iterable[int]]) -> Iterable[int]:
+    return (one for group in groups for one in group)
 
 
 def in_helpers(
@@ -392,31 +392,31 @@ def in_helpers(
     lost: Callable[[str], Any] | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> list[Any]:
-    """Return what a function gives for each text, in as many helper processes as there are processors.
+    """Return the results of a function for some texts, from one helper process per processor.
 
     Parameters
     ----------
     maker, arguments, texts
         As in `daskrf.molecules.isolation.each`.
     lost : callable, optional
-        Makes the result of a text that RDKit fails on, from the reason; an error without.
+        Turns the reason why RDKit fails on a text into its result; an error by default.
     tell : callable, optional
-        Is told how many more texts are done.
+        Called with the number of texts just done.
 
     Raises
     ------
     InputError
         If RDKit fails on a text.
     """
-    parts = [texts[start : start + _PART] for start in range(0, len(texts), _PART)]
-    found: list[Any] = []
+    batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
+    results: list[Any] = []
     with ThreadPoolExecutor(processors()) as pool:
-        for answers in pool.map(lambda part: each(maker, arguments, part), parts):
-            found += answers
+        for answers in pool.map(lambda batch: each(maker, arguments, batch), batches):
+            results += answers
             tell(len(answers))
-    for i, one in enumerate(found):
+    for i, one in enumerate(results):
         if isinstance(one, Lost):
             if lost is None:
                 raise InputError(f"RDKit {one.reason} on {texts[i]}.")
-            found[i] = lost(f"RDKit {one.reason}")
-    return found
+            results[i] = lost(f"RDKit {one.reason}")
+    return results

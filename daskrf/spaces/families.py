@@ -29,7 +29,7 @@ class Product(NamedTuple):
     blocks, synthons : tuple of int
         By slot.
     site : int
-        Which of the products of these blocks it is, from 0.
+        Its number among the products of these blocks, from 0.
     """
 
     reaction: int
@@ -68,9 +68,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Family:
-    """Reactions that leave the same of their blocks, so that equal synthons give equal products.
+    """Reactions that cut their blocks in the same way, so that equal synthons give equal products.
 
-    Reactions that have few synthons in common are families of their own.
+    Reactions with few synthons in common are separate families.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Family:
 
     @property
     def size(self) -> int:
-        """Number of products, each combination of synthons once."""
+        """Number of products; each combination of synthons counts once."""
         kinds = [
             np.unique((side.places >= 0).T, axis=0, return_counts=True) for side in self.sides
         ]  # synthons of the same reactions, by slot, and how many there are
@@ -112,14 +112,14 @@ class Family:
         )
 
     def fingerprints(
-        self, own: sparse.csr_matrix, rows: Sequence[npt.NDArray[np.integer]]
+        self, inner: sparse.csr_matrix, rows: Sequence[npt.NDArray[np.integer]]
     ) -> sparse.csr_matrix:
-        """Return the fingerprints of some products: some million a second, since nothing is joined.
+        """Return the fingerprints of some products: about a million per second, since nothing is joined.
 
         Parameters
         ----------
-        own : csr_matrix
-            `CutSpace.own`.
+        inner : csr_matrix
+            `CutSpace.inner`.
         rows : list of integer arrays, shape (n,)
             Rows of the sides, by slot.
 
@@ -136,7 +136,9 @@ class Family:
             Overlap(side.counts, side.overlap[side.edge[row], view[group]], view[group])
             for side, row, view in zip(self.sides, rows, self.views.T, strict=True)
         ]
-        return summed(own, [side.synthon[row] for side, row in zip(self.sides, rows, strict=True)], overlaps)
+        return summed(
+            inner, [side.synthon[row] for side, row in zip(self.sides, rows, strict=True)], overlaps
+        )
 
     def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
         """Return the lowest number of some products; -1 where no reaction has all of the synthons.
@@ -146,15 +148,15 @@ class Family:
         rows : list of integer arrays, shape (n,)
             Rows of the sides, by slot.
         """
-        found = np.full(len(rows[0]), -1, np.int64)
+        numbers = np.full(len(rows[0]), -1, np.int64)
         for r in reversed(range(len(self.reactions))):
-            there, number = np.ones(len(found), bool), np.zeros(len(found), np.int64)
+            there, number = np.ones(len(numbers), bool), np.zeros(len(numbers), np.int64)
             for side, row, size in zip(self.sides, rows, self.shapes[r], strict=True):
                 place = side.places[r, row].astype(np.int64)
                 there &= place >= 0
                 number = number * size + place
-            found[there] = self.starts[r] + number[there]
-        return found
+            numbers[there] = self.starts[r] + number[there]
+        return numbers
 
 
 def starts_of(cut: CutSpace) -> list[int]:
@@ -196,7 +198,7 @@ def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
     >>> products[1].blocks, products[1].site, identifiers(space, products)
     ((0, 1), 1, ['amide-a-b', 'amide-a-b.2'])
     """
-    starts, found = starts_of(cut), []
+    starts, products = starts_of(cut), []
     for number in map(int, numbers):
         if not 0 <= number < starts[-1]:
             raise InputError(f"There is no product {number}; {cut.space.path} has {starts[-1]:,}.")
@@ -207,18 +209,18 @@ def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
             rest, place = divmod(rest, len(slot.block))
             places.append(place)
         places.reverse()
-        blocks = tuple(int(own.block[p]) for own, p in zip(entries, places, strict=True))
-        synthons = tuple(int(own.synthon[p]) for own, p in zip(entries, places, strict=True))
+        blocks = tuple(int(slot.block[p]) for slot, p in zip(entries, places, strict=True))
+        synthons = tuple(int(slot.synthon[p]) for slot, p in zip(entries, places, strict=True))
         site = 0
-        for own, block, place in zip(entries, blocks, places, strict=True):
-            first, stop = np.searchsorted(own.block, [block, block + 1])
+        for slot, block, place in zip(entries, blocks, places, strict=True):
+            first, stop = np.searchsorted(slot.block, [block, block + 1])
             site = site * int(stop - first) + place - int(first)
-        found.append(Product(reaction, blocks, synthons, site))
-    return found
+        products.append(Product(reaction, blocks, synthons, site))
+    return products
 
 
 def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
-    """Return the IDs of products: the reaction and its blocks, and which product it is if not the first."""
+    """Return the IDs of products: reaction, blocks and, from the second product of these on, its number."""
     names, blocks = [reaction.name for reaction in cut.space.reactions], cut.space.blocks
     return [
         "-".join([names[p.reaction], *(blocks[b] for b in p.blocks)]) + (f".{p.site + 1}" if p.site else "")
@@ -231,30 +233,32 @@ def families(cut: CutSpace) -> list[Family]:
     alike: dict[tuple[tuple[Half, ...], str], list[int]] = {}
     for r, reaction in enumerate(cut.space.reactions):
         if cut.sizes[r]:
-            # Reactions of a table of synthons share few of these; as one family, most pairs would be of none.
-            own = "" if reaction.smarts else reaction.name
-            alike.setdefault((tuple(reaction.halves), own), []).append(r)
+            # Reactions of a synthon table share few synthons; most pairs of a joint family would be of none.
+            scope = "" if reaction.smarts else reaction.name
+            alike.setdefault((tuple(reaction.halves), scope), []).append(r)
     starts = starts_of(cut)
-    return [_family(cut, starts, own) for reactions in alike.values() for own in _together(cut, reactions)]
+    return [
+        _family(cut, starts, members) for reactions in alike.values() for members in _together(cut, reactions)
+    ]
 
 
 def _together(cut: CutSpace, reactions: list[int]) -> list[tuple[int, ...]]:
     """Return which reactions to score together: those whose synthons are mostly the same.
 
-    All combinations of the synthons of a family are scored, so that others would only add combinations that
+    All combinations of the synthons of a family are scored; other reactions would only add combinations that
     no reaction makes.
     """
     groups: list[tuple[list[int], list[Places]]] = []
     for reaction in sorted(reactions, key=lambda r: (-cut.sizes[r], r)):
-        own = [np.unique(slot.synthon) for slot in cut.entries[reaction]]
+        synthons = [np.unique(slot.synthon) for slot in cut.entries[reaction]]
         for members, sides in groups:
-            union = [np.union1d(one, other) for one, other in zip(sides, own, strict=True)]
-            if _combinations(union) <= _combinations(sides) + _combinations(own):
+            union = [np.union1d(one, other) for one, other in zip(sides, synthons, strict=True)]
+            if _combinations(union) <= _combinations(sides) + _combinations(synthons):
                 members.append(reaction)
                 sides[:] = union
                 break
         else:
-            groups.append(([reaction], own))
+            groups.append(([reaction], synthons))
     return [tuple(sorted(members)) for members, _ in groups]
 
 
@@ -267,13 +271,13 @@ def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Fam
     of_slot = [[cut.entries[r][slot].synthon for r in reactions] for slot in range(n_slots)]
     synthons = []
     for every in of_slot:
-        own = np.unique(np.concatenate(every))
-        synthons.append(own[np.lexsort((own, cut.edge[own], cut.reach[own]))])
+        distinct = np.unique(np.concatenate(every))
+        synthons.append(distinct[np.lexsort((distinct, cut.edge[distinct], cut.reach[distinct]))])
     edges = [
-        np.unique(np.column_stack([cut.reach[own], cut.edge[own]]), axis=0, return_inverse=True)
-        for own in synthons
+        np.unique(np.column_stack([cut.reach[ids], cut.edge[ids]]), axis=0, return_inverse=True)
+        for ids in synthons
     ]
-    groups = np.array(list(itertools.product(*(np.unique(cut.reach[own]) for own in synthons))), np.int32)
+    groups = np.array(list(itertools.product(*(np.unique(cut.reach[ids]) for ids in synthons))), np.int32)
     views = np.empty_like(groups)
     for slot in range(n_slots):
         numbers: dict[tuple[int, ...], int] = {}
@@ -281,14 +285,14 @@ def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Fam
     tables = _overlaps(cut, synthons, [place.ravel() for _, place in edges], groups, views)
     sides = [
         Side(
-            own.astype(np.int32),
-            cut.reach[own],
+            ids.astype(np.int32),
+            cut.reach[ids],
             place.ravel().astype(np.int32),
             overlap,
             counts,
-            np.array([_first_places(entries, own) for entries in every]),
+            np.array([_first_places(entries, ids) for entries in every]),
         )
-        for own, (_, place), (overlap, counts), every in zip(synthons, edges, tables, of_slot, strict=True)
+        for ids, (_, place), (overlap, counts), every in zip(synthons, edges, tables, of_slot, strict=True)
     ]
     shapes = tuple(tuple(len(slot.block) for slot in cut.entries[r]) for r in reactions)
     return Family(reactions, tuple(starts[r] for r in reactions), shapes, sides, groups, views)
@@ -311,24 +315,24 @@ def _overlaps(
     """Return `Side.overlap` and `Side.counts` of each slot, from one product of each edge and view."""
     lengths = np.array([len(smiles) for smiles in cut.smiles])
     shown = []  # by slot: the shortest synthon of each edge, which is parsed fastest
-    for own, edge in zip(synthons, edges, strict=True):
-        order = np.lexsort((lengths[own], edge))
-        shown.append(own[order[np.unique(edge[order], return_index=True)[1]]])
-    reach = [cut.reach[own] for own in shown]
+    for ids, edge in zip(synthons, edges, strict=True):
+        order = np.lexsort((lengths[ids], edge))
+        shown.append(ids[order[np.unique(edge[order], return_index=True)[1]]])
+    reach = [cut.reach[ids] for ids in shown]
     products, of = [], []
     met: list[set[tuple[int, int]]] = [set() for _ in shown]
     for g, (classes, seen) in enumerate(zip(groups.tolist(), views.tolist(), strict=True)):
         with_reach = [np.flatnonzero(r == c) for r, c in zip(reach, classes, strict=True)]
-        new = [(c, v) not in known for c, v, known in zip(classes, seen, met, strict=True)]
+        new = [(c, v) not in pairs for c, v, pairs in zip(classes, seen, met, strict=True)]
         n = max((len(some) for some, first in zip(with_reach, new, strict=True) if first), default=0)
         products.append(np.column_stack([some[np.arange(n) % len(some)] for some in with_reach]))
         of.append(np.full(n, g))
-        for c, v, known in zip(classes, seen, met, strict=True):
-            known.add((c, v))
+        for c, v, pairs in zip(classes, seen, met, strict=True):
+            pairs.add((c, v))
     chosen, group = np.concatenate(products), np.concatenate(of)
-    found = cut.overlaps(np.column_stack([own[chosen[:, s]] for s, own in enumerate(shown)]))
+    overlaps = cut.overlaps(np.column_stack([ids[chosen[:, s]] for s, ids in enumerate(shown)]))
     tables = []
-    for slot, (counts, row, _) in enumerate(found):
+    for slot, (counts, row, _) in enumerate(overlaps):
         overlap = np.full((len(shown[slot]), int(views[:, slot].max()) + 1), -1, np.int32)
         overlap[chosen[:, slot], views[group, slot]] = row
         tables.append((overlap, counts))

@@ -51,7 +51,7 @@ def lies_within(smiles: str, limits: Sequence[Range]) -> bool:
 
 
 def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Range, ...]:
-    """Return the ranges of sums by name, where None is no bound.
+    """Return the ranges of sums by name; None is no bound.
 
     Raises
     ------
@@ -63,19 +63,19 @@ def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Rang
     >>> ranges_of({"weight": (None, 450)})
     ((1, -inf, 450.0),)
     """
-    found = []
+    ranges = []
     for name, bounds in (within or {}).items():
         if name not in SUMS:
-            raise InputError(f"There is no limit on {name!r}; limits are on {', '.join(SUMS)}.")
+            raise InputError(f"There is no limit on {name!r}; choose from {', '.join(SUMS)}.")
         if len(bounds) != 2:
-            raise InputError(f"The range of {name} is LOW and HIGH, not {tuple(bounds)!r}.")
+            raise InputError(f"The range of {name} must be LOW and HIGH, not {tuple(bounds)!r}.")
         low, high = (
             float(none if b is None else b) for b, none in zip(bounds, (-math.inf, math.inf), strict=True)
         )
         if not low <= high:
-            raise InputError(f"The range of {name} from {low:g} to {high:g} holds nothing.")
-        found.append((SUMS.index(name), low, high))
-    return tuple(sorted(found))
+            raise InputError(f"The range of {name} from {low:g} to {high:g} is empty.")
+        ranges.append((SUMS.index(name), low, high))
+    return tuple(sorted(ranges))
 
 
 def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
@@ -91,15 +91,15 @@ def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float
     >>> ranges_of_texts(["weight=:450", "rings=1:4"])
     {'weight': (None, 450.0), 'rings': (1.0, 4.0)}
     """
-    found: dict[str, tuple[float | None, float | None]] = {}
+    ranges: dict[str, tuple[float | None, float | None]] = {}
     for text in texts:
         name, _, bounds = text.partition("=")
         low, mark, high = bounds.partition(":")
         try:
-            found_range = float(low) if low else None, float(high) if high else None
+            limits = float(low) if low else None, float(high) if high else None
         except ValueError:
             mark = ""
-        if not mark or name in found:
-            raise ValueError(f"{text!r} is not NAME=LOW:HIGH, such as weight=:450, with each name once.")
-        found[name] = found_range
-    return found
+        if not mark or name in ranges:
+            raise ValueError(f"{text!r} must be NAME=LOW:HIGH, such as weight=:450, with each name once.")
+        ranges[name] = limits
+    return ranges

@@ -17,8 +17,8 @@ Integers = npt.NDArray[np.int64]
 def neighbours(cut: CutSpace, numbers: Integers, best: Integers, most: int, seed: int) -> Integers:
     """Return the products that differ in one slot from some products.
 
-    A slot with more than `most` distinct synthons gives only so many: up to half of them are those of the
-    best products of its reaction, and the others are random ones.
+    A slot with more than `most` distinct synthons contributes `most` of them: up to half from the best
+    products of its reaction, the others at random.
 
     Parameters
     ----------
@@ -34,8 +34,7 @@ def neighbours(cut: CutSpace, numbers: Integers, best: Integers, most: int, seed
     Returns
     -------
     int64 array
-        Ascending, each once, without `numbers`. Of the products that equal synthons of different blocks make,
-        one.
+        Ascending, each once, without `numbers`. Different blocks with equal synthons give one product.
 
     Examples
     --------
@@ -52,18 +51,20 @@ def neighbours(cut: CutSpace, numbers: Integers, best: Integers, most: int, seed
     >>> neighbours(space, np.array([0]), np.array([0]), 100, 0).tolist()
     [1, 2]
     """
-    found, good = [np.empty(0, np.int64)], {r: places for r, _, places in places_by_reaction(cut, best)}
+    products, good = [np.empty(0, np.int64)], {r: places for r, _, places in places_by_reaction(cut, best)}
     for r, at, places in places_by_reaction(cut, numbers):
         sizes = [len(slot.block) for slot in cut.entries[r]]
         strides = [math.prod(sizes[slot + 1 :]) for slot in range(len(sizes))]
-        for slot, (own, stride) in enumerate(zip(cut.entries[r], strides, strict=True)):
-            _, first, synthon = np.unique(own.synthon, return_index=True, return_inverse=True)
+        for slot, (entries, stride) in enumerate(zip(cut.entries[r], strides, strict=True)):
+            _, first, synthon = np.unique(entries.synthon, return_index=True, return_inverse=True)
             taken = np.arange(len(first))
             if len(first) > most:
-                known = list(dict.fromkeys(synthon[good[r][slot]].tolist() if r in good else ()))[: most // 2]
+                preferred = list(dict.fromkeys(synthon[good[r][slot]].tolist() if r in good else ()))[
+                    : most // 2
+                ]
                 random = random_numbers(len(first), most, seed, f"space/neighbours/{r}/{slot}").tolist()
-                taken = np.array(list(itertools.islice(dict.fromkeys([*known, *random]), most)))
+                taken = np.array(list(itertools.islice(dict.fromkeys([*preferred, *random]), most)))
             new = numbers[at][:, None] + (first[taken] - places[slot][:, None]) * stride
             same = synthon[places[slot]][:, None] == taken
-            found.append(new[~same])
-    return np.setdiff1d(np.concatenate(found), numbers)
+            products.append(new[~same])
+    return np.setdiff1d(np.concatenate(products), numbers)

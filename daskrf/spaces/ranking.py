@@ -1,6 +1,6 @@
-"""The best products of a family by the posterior mean of a process on Fourier features, exactly.
+"""The best products of a family by the posterior mean of a model on Fourier features, exactly.
 
-Counts of a product are sums over its synthons s: x = sum_s (own_s + over_s), where the counts over the cuts
+Counts of a product are sums over its synthons s: x = sum_s (inner_s + over_s), where the counts over the cuts
 depend on the reaches of the partners. A mean in Fourier features is
 
     mean(x) = m + sum_j Re(beta_j exp(i w_j . x)),    beta_j = (c_j - i s_j) / sqrt(p)
@@ -35,11 +35,11 @@ LEADING = 16  # synthons of the first of three slots in a piece
 ROUNDING = 1e-6
 """Of sums of properties."""
 TILE = 1024, 4096  # products that are scored at a time
-LARGE = 1000  # times the square of the number of features: products of a family that make bounds pay
-_HEADS, _ROWS = 32, 4  # that a basis is made for: of each group; rows, times the number of features
+LARGE = 1000  # times the squared number of features: products of a family for which bounds pay off
+_HEADS, _ROWS = 32, 4  # a basis is made from so many heads per group, and so many rows per feature
 _ONE_BY_ONE = 2048  # products that are scored one by one, at a time
-_MOST = 65_536  # products that are shown at a time, the best first
-_DEAR = 40  # a score of one product takes the time of so many in a matrix product
+_MOST = 65_536  # products that are shown at a time, the best ones first
+_DEAR = 40  # cost of scoring one product alone, relative to one in a matrix product
 
 Complex = npt.NDArray[np.complex64]
 Single = npt.NDArray[np.float32]
@@ -67,14 +67,14 @@ class Piece(NamedTuple):
 
 
 class Best(Protocol):
-    """What keeps the best products of a family."""
+    """Collects the best products of a family."""
 
     @property
     def least(self) -> float:
-        """The score below which nothing is among the best."""
+        """The score below which no product is among the best."""
 
     def look(self, scores: Single, rows_of: RowsOf) -> None:
-        """Take what may be among the best.
+        """Take products that may be among the best.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Best(Protocol):
 
 
 class Search(NamedTuple):
-    """What scores products, and what keeps the best.
+    """Weights that score products, and a collector of the best.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Search(NamedTuple):
         See `amplitudes`; its sign is such that larger is better.
     best : Best
     basis : BalancedBasis or None
-        See `balanced_basis`: products are left out that by their bounds are not among the best.
+        See `balanced_basis`: products whose bounds rule them out are left out.
     """
 
     beta: Complex
@@ -108,8 +108,8 @@ def waves(feature_map: FourierFeatures, counts: sparse.csr_matrix) -> Complex:
     Examples
     --------
     >>> from daskrf import RandomFourierFeatures
-    >>> found = waves(RandomFourierFeatures(n_components=4).fit(np.eye(2)), sparse.csr_matrix([[0, 0]]))
-    >>> found.round(3).tolist()
+    >>> result = waves(RandomFourierFeatures(n_components=4).fit(np.eye(2)), sparse.csr_matrix([[0, 0]]))
+    >>> result.round(3).tolist()
     [[(1+0j), (1+0j)]]
     """
     n_pairs = feature_map.n_components // 2
@@ -126,17 +126,17 @@ def amplitudes(weights: npt.NDArray[np.float64]) -> Complex:
 
 
 def pieces_of(families: Sequence[Family], n_components: int) -> list[Piece]:
-    """Cut the products of families into pieces, whose size depends on nothing but the number of features."""
+    """Cut the products of families into pieces, whose size depends only on the number of features."""
     side = max(LEAST_ROWS, int(math.sqrt(PIECE_FLOP / (2 * n_components))))
-    found = []
+    pieces = []
     for number, family in enumerate(families):
         lead = leading(family)
-        ranges = [_parts(size, LEADING if slot == lead else side) for slot, size in enumerate(family.shape)]
-        found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
-    return found
+        ranges = [_ranges(size, LEADING if slot == lead else side) for slot, size in enumerate(family.shape)]
+        pieces += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
+    return pieces
 
 
-def _parts(size: int, most: int) -> list[tuple[int, int]]:
+def _ranges(size: int, most: int) -> list[tuple[int, int]]:
     """Cut a range into equal parts of at most `most`."""
     bounds = np.linspace(0, size, -(-size // most) + 1).astype(int).tolist()
     return list(itertools.pairwise(bounds))
@@ -150,39 +150,41 @@ def leading(family: Family) -> int | None:
 def score_piece(
     piece: Piece,
     family: Family,
-    own: sparse.csr_matrix,
+    inner: sparse.csr_matrix,
     feature_map: FourierFeatures,
     limits: Sequence[Limit],
     searches: Sequence[Search],
 ) -> None:
-    """Score the products of a piece, for each search to choose from; they share the factors of synthons.
+    """Score the products of a piece for all searches, which share the factors of synthons.
 
     Parameters
     ----------
     piece : Piece
     family : Family
         That of the piece.
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     feature_map : FourierFeatures
     limits : sequence of Limit
         Products outside of them are left out.
     searches : sequence of Search
     """
-    parts = [
-        _Part.of(side, rows, own, feature_map) for side, rows in zip(family.sides, piece.bounds, strict=True)
+    blocks = [
+        _Block.of(side, rows, inner, feature_map)
+        for side, rows in zip(family.sides, piece.bounds, strict=True)
     ]
     lead = leading(family)
-    left, right = (slot for slot in range(len(parts)) if slot != lead)
+    left, right = (slot for slot in range(len(blocks)) if slot != lead)
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
-        rows = [part.rows_of(c) for part, c in zip(parts, classes, strict=True)]
+        rows = [block.rows_of(c) for block, c in zip(blocks, classes, strict=True)]
         if not all(stop > start for start, stop in rows):
             continue
-        factors = [part.factor(*r, v) for part, r, v in zip(parts, rows, views, strict=True)]
+        factors = [block.factor(*r, v) for block, r, v in zip(blocks, rows, views, strict=True)]
         b = np.ascontiguousarray(factors[right]).view(np.float32)
-        offsets = [part.start + start for part, (start, _) in zip(parts, rows, strict=True)]
+        offsets = [block.start + start for block, (start, _) in zip(blocks, rows, strict=True)]
         sums = [
-            [_of_rows(limit.values, part, r) for part, r in zip(parts, rows, strict=True)] for limit in limits
+            [_of_rows(limit.values, block, r) for block, r in zip(blocks, rows, strict=True)]
+            for limit in limits
         ]
         for beta, best, basis in searches:
             few_b = None if basis is None else basis.right(b)
@@ -202,18 +204,18 @@ def score_piece(
                     few=few,
                     bounds=bounds,
                     best=best,
-                    first=[first[slot] for slot in range(len(parts))],
+                    first=[first[slot] for slot in range(len(blocks))],
                     left=left,
                     right=right,
                 )
 
 
 def balanced_basis(
-    family: Family, own: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
+    family: Family, inner: sparse.csr_matrix, feature_map: FourierFeatures, beta: Complex
 ) -> BalancedBasis | None:
-    """Return the basis for bounds of all products of a family, or None if it is too small for them to pay.
+    """Return the basis for bounds of all products of a family, or None if it is too small to profit.
 
-    It is made for some of the rows, and the same for all pieces.
+    It is made from some of the rows, and is the same for all pieces.
     """
     if math.prod(family.shape) < LARGE * feature_map.n_components**2:
         return None
@@ -231,7 +233,7 @@ def balanced_basis(
             few = _HEADS if slot == lead else _ROWS * n_columns
             some = np.unique(np.linspace(start, stop - 1, few).astype(int))
             factors.append(
-                _factors(side, some, waves(feature_map, own[side.synthon[some]]), view, feature_map)
+                _factors(side, some, waves(feature_map, inner[side.synthon[some]]), view, feature_map)
             )
         heads = beta[None] if lead is None else factors[lead] * beta
         for i, head in enumerate(heads):
@@ -248,8 +250,8 @@ def _turned(factors: Complex, head: Complex) -> Single:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Some rows of a side, with the waves of their own counts."""
+class _Block:
+    """Some rows of a side, with the waves of their inner counts."""
 
     side: Side
     start: int
@@ -259,13 +261,13 @@ class _Part:
 
     @classmethod
     def of(
-        cls, side: Side, rows: tuple[int, int], own: sparse.csr_matrix, feature_map: FourierFeatures
-    ) -> _Part:
+        cls, side: Side, rows: tuple[int, int], inner: sparse.csr_matrix, feature_map: FourierFeatures
+    ) -> _Block:
         start, stop = rows
-        return cls(side, start, stop, waves(feature_map, own[side.synthon[start:stop]]), feature_map)
+        return cls(side, start, stop, waves(feature_map, inner[side.synthon[start:stop]]), feature_map)
 
     def rows_of(self, reach: int) -> tuple[int, int]:
-        """Return the range of rows, within the part, that have a reach."""
+        """Return the range of rows, within the block, that have a reach."""
         start, stop = np.searchsorted(self.side.reach[self.start : self.stop], [reach, reach + 1])
         return int(start), int(stop)
 
@@ -276,19 +278,21 @@ class _Part:
 
 
 def _factors(
-    side: Side, rows: npt.NDArray[np.int64], own: Complex, view: int, feature_map: FourierFeatures
+    side: Side, rows: npt.NDArray[np.int64], inner: Complex, view: int, feature_map: FourierFeatures
 ) -> Complex:
-    """Return the waves of rows of a side in a view, from those of their own counts."""
+    """Return the waves of rows of a side in a view, from those of their inner counts."""
     distinct, place = np.unique(side.edge[rows], return_inverse=True)
     over = waves(feature_map, side.counts[side.overlap[distinct, view]])
-    found = over[place]
-    found *= own
-    return found
+    factors = over[place]
+    factors *= inner
+    return factors
 
 
-def _of_rows(values: npt.NDArray[np.float64], part: _Part, rows: tuple[int, int]) -> npt.NDArray[np.float64]:
+def _of_rows(
+    values: npt.NDArray[np.float64], block: _Block, rows: tuple[int, int]
+) -> npt.NDArray[np.float64]:
     start, stop = rows
-    return values[part.side.synthon[part.start + start : part.start + stop]]
+    return values[block.side.synthon[block.start + start : block.start + stop]]
 
 
 class _Bounds(NamedTuple):
@@ -330,8 +334,8 @@ def _scan(
 ) -> None:
     """Show the scores of pairs of rows, in tiles, to `best`; `first` are rows of the first product.
 
-    `few` are rows whose products are upper bounds of the scores: all pairs are scored without them, and the
-    others are scored one by one.
+    Products of the rows `few` are upper bounds of the scores; pairs that these do not rule out are scored one
+    by one. Without `few`, all pairs are scored.
     """
     n_rows, n_columns = TILE
     room = np.empty(min(n_rows, len(a)) * min(n_columns, len(b)), np.float32)
@@ -384,12 +388,12 @@ def _rows_of(
 
 
 def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
-    """Return the products of some pairs of rows; each depends on nothing but its rows."""
-    found = np.empty(len(at), np.float32)
+    """Return the products of some pairs of rows; each depends only on its rows."""
+    scores = np.empty(len(at), np.float32)
     for start in range(0, len(at), _ONE_BY_ONE):
         i, j = divmod(at[start : start + _ONE_BY_ONE], len(b))
-        np.einsum("ij,ij->i", a[i], b[j], out=found[start : start + _ONE_BY_ONE])
-    return found
+        np.einsum("ij,ij->i", a[i], b[j], out=scores[start : start + _ONE_BY_ONE])
+    return scores
 
 
 def _rows_at(

@@ -1,4 +1,4 @@
-"""Reactions of a space, and what each of their slots leaves of a building block: its synthon."""
+"""Reactions of a space, and how each of their slots turns a building block into a synthon."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Half:
         Whether the template names hydrogen atoms, so that blocks need theirs.
     cuts : tuple of int
         The numbers of the new bonds, which are the isotopes of the dummy atoms.
-    given : tuple of (int, int), default ()
-        Atoms that the block gives to the ring of another slot: the number of each in `smarts`, and that of
-        the new bond which what the block keeps is bound to it by, or 0.
+    donated : tuple of (int, int), default ()
+        Atoms that the block donates to the ring of another slot: the number of each in `smarts`, and the
+        number of the new bond that joins it to the rest of the block, or 0.
     """
 
     smarts: str
     hydrogens: bool
     cuts: tuple[int, ...]
-    given: tuple[tuple[int, int], ...] = ()
+    donated: tuple[tuple[int, int], ...] = ()
 
 
 class _Cut(NamedTuple):
@@ -57,8 +57,8 @@ class Reaction:
     ----------
     name : str
     smarts : str
-        Templates of the reactants, one a slot, ``>>``, and that of the product. What has several parts stands
-        in parentheses.
+        Templates of the reactants, one per slot, ``>>``, and that of the product. Templates of several
+        fragments stand in parentheses.
 
     Raises
     ------
@@ -91,9 +91,9 @@ class Reaction:
     def rdkit(self) -> rdChemReactions.ChemicalReaction:
         """RDKit's reaction."""
         with rdBase.BlockLogs():
-            found = rdChemReactions.ReactionFromSmarts(self.smarts)
-            found.Initialize()
-        return found
+            reaction = rdChemReactions.ReactionFromSmarts(self.smarts)
+            reaction.Initialize()
+        return reaction
 
     @cached_property
     def slots(self) -> list[Chem.Mol]:
@@ -107,7 +107,7 @@ class Reaction:
 
     @cached_property
     def refusal(self) -> str:
-        """Why products of this reaction do not compose of synthons, or an empty string."""
+        """Why products of this reaction cannot be assembled from synthons, or an empty string."""
         if not 2 <= len(self.slots) <= 3:
             return f"it has {amount(len(self.slots), 'slots')}; two or three are supported"
         if (n_products := self.rdkit.GetNumProductTemplates()) != 1:
@@ -119,12 +119,14 @@ class Reaction:
             return "an atom number stands in two slots"
         if -1 in owners.values():
             return "a part of the product is bound to no slot"
-        for slot, given in enumerate(self._given):
+        for slot, donated in enumerate(self._donated):
             if slot not in self._homes.values():
                 return f"the product has no atom of slot {slot}"
-            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in given):
+            if not all(self._product.GetAtomWithIdx(atom).GetAtomicNum() for atom in donated):
                 return f"slot {slot} gives an atom of any element to a ring"
-            if {owners[atom] for atom in given} - {owners[atom] for atom in given if atom in self._bearing}:
+            if {owners[atom] for atom in donated} - {
+                owners[atom] for atom in donated if atom in self._bearing
+            }:
                 return f"slot {slot} gives atoms to a ring; number the atom it keeps that these are bound to"
         links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
         if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
@@ -157,27 +159,28 @@ class Reaction:
 
     @cached_property
     def _owners(self) -> dict[int, int]:
-        """The slot that each atom of the product belongs to: where it comes from, or the first it touches.
+        """The slot that each atom of the product belongs to: its origin, or the first slot it touches.
 
-        Rings that the reaction makes are whole of one slot.
+        A ring that the reaction makes belongs to one slot as a whole.
         """
         owners, rings = dict(self._homes), _ring_systems(self._product)
         while True:
             for ring in rings:
                 if any(owners[atom] >= 0 for atom in ring):
                     owners |= dict.fromkeys(ring, self._owner(ring, owners))
-            found = {}
+            added = {}
             for atom in (atom for atom, owner in owners.items() if owner < 0):
                 if owned := [owners[n] for n in self._touched[atom] if owners[n] >= 0]:
-                    found[atom] = min(owned)
-            if not found:
+                    added[atom] = min(owned)
+            if not added:
                 return owners
-            owners |= found
+            owners |= added
 
     def _owner(self, ring: set[int], owners: Mapping[int, int]) -> int:
-        """Return the slot that a ring belongs to, of those that its atoms have so far.
+        """Return the slot that a ring belongs to, among the slots of its atoms so far.
 
-        That of most atoms, if the others can give theirs: one of these is bound to what their blocks keep.
+        It is the slot of most atoms that lets the others donate theirs: one atom of each of these is bound to
+        the rest of its block.
         """
         atoms = Counter(owners[atom] for atom in ring if owners[atom] >= 0)
         exits = Counter(
@@ -196,8 +199,8 @@ class Reaction:
         return [{n.GetIdx() for n in atom.GetNeighbors()} for atom in self._product.GetAtoms()]
 
     @cached_property
-    def _given(self) -> list[list[int]]:
-        """For each slot, its atoms that belong to the ring of another."""
+    def _donated(self) -> list[list[int]]:
+        """For each slot, its atoms that belong to the ring of another slot."""
         homes, owners = self._homes, self._owners
         return [[a for a, home in homes.items() if home == s != owners[a]] for s in range(len(self.slots))]
 
@@ -210,16 +213,18 @@ class Reaction:
             if owners[ends[0]] != owners[ends[1]]:
                 single = bond.GetBondType() == Chem.BondType.SINGLE
                 cuts.append(_Cut(((ends[0], owners[ends[0]]), (ends[1], owners[ends[1]])), single))
-        for slot, given in enumerate(self._given):
-            if slot not in owners.values() and len(given) == 1:  # the block keeps what is bound to this atom
-                cuts += [_Cut(((given[0], owners[given[0]]), (None, slot)), True)]
+        for slot, donated in enumerate(self._donated):
+            if (
+                slot not in owners.values() and len(donated) == 1
+            ):  # the rest of the block is bound to this atom
+                cuts += [_Cut(((donated[0], owners[donated[0]]), (None, slot)), True)]
         return cuts
 
     @cached_property
     def _bearing(self) -> dict[int, int]:
-        """Atoms that a block gives and that what it keeps is bound to, and the number of that cut."""
+        """Donated atoms that are bound to the rest of their block, and the numbers of these cuts."""
         ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
-        ends += [(own[::-1], number) for own, number in ends]
+        ends += [(pair[::-1], number) for pair, number in ends]
         return {
             atom: number
             for ((atom, _), (_, slot)), number in ends
@@ -228,36 +233,38 @@ class Reaction:
 
     @property
     def _sets_stereo(self) -> bool:
-        """Whether the product's template has stereochemistry that a cut or a given atom would change."""
-        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(*self._given)
+        """Whether the product's template has stereochemistry that a cut or a donated atom would change."""
+        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(
+            *self._donated
+        )
         atoms = [self._product.GetAtomWithIdx(atom) for atom in touched]
         bonds = [bond for atom in atoms for bond in atom.GetBonds()]
         return any(atom.GetChiralTag() for atom in atoms) or any(bond.GetBondDir() for bond in bonds)
 
     def _half(self, slot: int) -> Half:
-        """Return the part of a slot: the product's template without the other slots."""
+        """Return the half of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
-        given = {atom: self._bearing.get(atom, 0) for atom in self._given[slot]}
+        donated = {atom: self._bearing.get(atom, 0) for atom in self._donated[slot]}
         edited.BeginBatchEdit()
         for number, cut in enumerate(self._cuts, 1):
             for (here, owner), (there, _) in (cut.ends, cut.ends[::-1]):
                 if owner == slot:
                     cuts.append(number)
-                    if here is not None and there not in given:
+                    if here is not None and there not in donated:
                         dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
                         edited.AddBond(here, dummy, Chem.BondType.SINGLE)
-        for atom in given:
+        for atom in donated:
             edited.ReplaceAtom(atom, _any_element(self._product.GetAtomWithIdx(atom)))
         for bond in self._product.GetBonds():
             ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            if set(ends) <= given.keys():
+            if set(ends) <= donated.keys():
                 edited.RemoveBond(*ends)
         for atom, owner in owners.items():
-            if owner != slot and atom not in given:
+            if owner != slot and atom not in donated:
                 edited.RemoveAtom(atom)
         edited.CommitBatchEdit()
         block, order = Chem.Mol(self.slots[slot]), dict[int, int]()
-        for atom in block.GetAtoms():  # numbers by position, so that reactions share what they share
+        for atom in block.GetAtoms():  # numbers by position, so that reactions can share halves
             if number := atom.GetAtomMapNum():
                 order[number] = len(order) + 1
                 atom.SetAtomMapNum(order[number])
@@ -269,7 +276,7 @@ class Reaction:
         )
         smarts = f"({Chem.MolToSmarts(block)})>>({Chem.MolToSmarts(left)})"
         behind = [
-            (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in given.items()
+            (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in donated.items()
         ]
         return Half(smarts, self.hydrogens[slot], tuple(cuts), tuple(sorted(behind)))
 
@@ -278,13 +285,13 @@ def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
     """Return the atoms of each ring system of a template: rings that share atoms are one system."""
     systems: list[set[int]] = []
     for ring in map(set, Chem.GetSSSR(Chem.Mol(molecule))):
-        apart = [own for own in systems if own.isdisjoint(ring)]
-        systems = [*apart, ring.union(*(own for own in systems if own not in apart))]
+        apart = [system for system in systems if system.isdisjoint(ring)]
+        systems = [*apart, ring.union(*(system for system in systems if system not in apart))]
     return systems
 
 
 def _any_element(atom: Chem.Atom) -> Chem.Atom:
-    """Return a template's atom without its element, so that RDKit keeps that of the block."""
+    """Return a template's atom without its element; RDKit then keeps that of the block."""
     # RDKit keeps the charge of the block, too, unless the template has one.
     charge = "+0" if atom.HasProp("_QueryFormalCharge") else ""
     return Chem.AtomFromSmarts(f"[*{charge}:{atom.GetAtomMapNum()}]")

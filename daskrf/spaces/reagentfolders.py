@@ -1,4 +1,4 @@
-"""Spaces as a folder with the SMARTS of one reaction, and a file of the reagents of each slot."""
+"""Spaces as a folder with the SMARTS of one reaction and a file of reagents for each slot."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def read_reagents(folder: PurePath) -> Space:
     """Read a space from a folder with one file ``*.smarts`` and one file of reagents for each slot.
 
     The file of SMARTS has one line, ``reactants>>product``. Every other file holds the reagents of a slot, in
-    the order of the files' names and in any format that libraries have: 10 comes after 9, and hidden files do
-    not count.
+    the order of the files' names and in any format of libraries: 10 comes after 9, and hidden files are
+    ignored.
 
     Raises
     ------
     InputError
-        If the files do not match the slots, a reagent cannot be read, one stands twice in a file, or two have
-        the same ID.
+        If the files do not match the slots, a reagent cannot be read or is repeated in a file, or two
+        reagents have the same ID.
     """
     with file_errors("read", folder):
         names = sorted(backend(folder).names(folder), key=natural_order)
@@ -45,7 +45,7 @@ def read_reagents(folder: PurePath) -> Space:
     reactions = [name for name in names if name.endswith(_REACTION)]
     files = [name for name in names if name not in reactions]
     if len(reactions) > 1:
-        raise InputError(f"{folder} has {' and '.join(reactions)}; keep one reaction in a folder.")
+        raise InputError(f"{folder} has {' and '.join(reactions)}; keep one reaction per folder.")
     data, path = content(folder / reactions[0]), folder / reactions[0]
     lines = data.decode("utf-8-sig", "replace").split()
     if len(lines) != 1 or lines[0].count(">>") != 1:
@@ -61,27 +61,27 @@ def read_reagents(folder: PurePath) -> Space:
     for slot, name in enumerate(files):
         reagents = _reagents(folder / name)
         digest.update(repr(reagents).encode())
-        own = [number.setdefault(reagent, len(number)) for reagent in reagents]
-        if repeats := len(own) - len(set(own)):
+        positions = [number.setdefault(reagent, len(number)) for reagent in reagents]
+        if repeats := len(positions) - len(set(positions)):
             raise InputError(f"{folder / name} repeats {amount(repeats, 'reagents')}.")
-        slots[0, slot] = np.sort(np.array(own, np.int32))
+        slots[0, slot] = np.sort(np.array(positions, np.int32))
     blocks, smiles = [block for block, _ in number], [text for _, text in number]
     if shared := [block for block, times in Counter(blocks).items() if times > 1]:
         raise InputError(
-            f"{folder} has several reagents {printable(shared[0], 60)}; give each an ID of its own."
+            f"{folder} has several reagents named {printable(shared[0], 60)}; give each its own ID."
         )
     return Space((reaction,), blocks, smiles, slots, digest.hexdigest(), folder)
 
 
 def _reagents(path: PurePath) -> list[tuple[str, str]]:
-    """Return ID and SMILES of each reagent; those without an ID get the name of the file and their line."""
+    """Return ID and SMILES of each reagent; without an ID, it is named by its file and line."""
     library, stem = scan_files(lay_out([path])), path.name.partition(".")[0]
-    found = []
+    reagents = []
     for p in range(len(library.partitions)):
         for batch in read_partition(library, p):
             for reject in batch.rejects:
                 raise InputError(f"Line {reject.line} of {path} cannot be used: {reject.reason}.")
             rows = zip(batch.id, batch.smiles, batch.row.tolist(), batch.line.tolist(), strict=True)
             for name, smiles, row, line in rows:
-                found.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
-    return found
+                reagents.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
+    return reagents

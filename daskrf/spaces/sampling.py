@@ -1,4 +1,4 @@
-"""Random products of a space, each as likely as any other."""
+"""Uniformly random products of a space."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from daskrf.spaces.ranking import ROUNDING
 
 Integers = npt.NDArray[np.int64]
 
-_PART = 2**14  # products whose counts are held at a time
-_FEW = 2**20  # numbers that are all put in random order
-_TRIES = 30  # times as many numbers are drawn where few are wanted
+_BATCH = 2**14  # products whose counts are held at a time
+_FEW = 2**20  # up to so many numbers are all shuffled
+_TRIES = 30  # rounds of random numbers, if few are wanted
 
 
 def random_numbers(
@@ -28,9 +28,9 @@ def random_numbers(
     name: str,
     wanted: Callable[[Integers], npt.NDArray[np.bool_]] | None = None,
 ) -> Integers:
-    """Return `n` distinct random numbers from 0 to total - 1, in random order; fewer where there are no more.
+    """Return `n` distinct random numbers from 0 to total - 1, in random order; fewer if there are no more.
 
-    They are the first distinct ones in a stream of random words, so that more of them begin with the same.
+    They are the first distinct numbers in a stream of random words: a larger `n` extends the sequence.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def random_numbers(
     name : str
         Of the stream.
     wanted : callable, optional
-        Returns which numbers count. Where fewer than one in 30 does, fewer than `n` may be found.
+        Returns which numbers qualify. If fewer than one in 30 does, fewer than `n` may be returned.
 
     Returns
     -------
@@ -55,22 +55,22 @@ def random_numbers(
     if total <= max(2 * n, _FEW):
         order = np.argsort(seeds.words(seed, name, total), kind="stable").astype(np.int64)
         return (order if wanted is None else order[wanted(order)])[:n]
-    found = np.empty(0, np.int64)
+    chosen = np.empty(0, np.int64)
     most = np.uint64((2**64 // total) * total - 1)  # words above would make small numbers more likely
     size = 2 * n + 64
-    for part in range(_TRIES):
-        words = seeds.words(seed, name, size, start=part * size)
+    for attempt in range(_TRIES):
+        words = seeds.words(seed, name, size, start=attempt * size)
         numbers = (words[words <= most] % np.uint64(total)).astype(np.int64)
-        found = _distinct(np.concatenate([found, numbers if wanted is None else numbers[wanted(numbers)]]))
-        if len(found) >= n:
+        chosen = _distinct(np.concatenate([chosen, numbers if wanted is None else numbers[wanted(numbers)]]))
+        if len(chosen) >= n:
             break
-    return found[:n]
+    return chosen[:n]
 
 
 def places_by_reaction(
     cut: CutSpace, numbers: Integers
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], list[Integers]]]:
-    """Yield each reaction of some products by number, where these are, and their entries, by slot."""
+    """Yield each reaction of some products by number, positions of these, and their entries by slot."""
     starts = np.array(starts_of(cut), np.int64)
     reaction = np.searchsorted(starts[1:], numbers, side="right")
     for r in np.unique(reaction).tolist():
@@ -85,7 +85,7 @@ def places_by_reaction(
 def by_reaction(
     cut: CutSpace, numbers: Integers
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.int32]]]]:
-    """Yield each reaction of some products by number, where these are, and their synthons, by slot."""
+    """Yield each reaction of some products by number, positions of these, and their synthons by slot."""
     for r, at, places in places_by_reaction(cut, numbers):
         yield r, at, [slot.synthon[place] for slot, place in zip(cut.entries[r], places, strict=True)]
 
@@ -93,35 +93,35 @@ def by_reaction(
 def counts_of_numbers(
     cut: CutSpace, families: Sequence[Family], numbers: Integers
 ) -> Iterator[tuple[npt.NDArray[np.intp], sparse.csr_matrix]]:
-    """Yield the fingerprints of products by number, in parts, and where each part is."""
+    """Yield batches of products by number: their positions and fingerprints."""
     for r, at, synthons in by_reaction(cut, numbers):
         family = next(family for family in families if r in family.reactions)
         rows = []
         for side, synthon in zip(family.sides, synthons, strict=True):
             order = np.argsort(side.synthon)
             rows.append(order[np.searchsorted(side.synthon[order], synthon)])
-        for start in range(0, len(at), _PART):
-            part = slice(start, start + _PART)
-            yield at[part], family.fingerprints(cut.own, [row[part] for row in rows])
+        for start in range(0, len(at), _BATCH):
+            batch = slice(start, start + _BATCH)
+            yield at[batch], family.fingerprints(cut.inner, [row[batch] for row in rows])
 
 
 def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
     """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
-    found = np.zeros((len(numbers), cut.sums.shape[1]))
+    sums = np.zeros((len(numbers), cut.sums.shape[1]))
     for _, at, synthons in by_reaction(cut, numbers):
         for synthon in synthons:
-            found[at] += cut.sums[synthon]
-    return found
+            sums[at] += cut.sums[synthon]
+    return sums
 
 
 def inside(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
-    """Return which products lie in all limits, as a search leaves out the others."""
-    found = np.ones(len(numbers), bool)
+    """Return which products lie within all limits, by the rule of a search."""
+    mask = np.ones(len(numbers), bool)
     if limits:
         sums = product_sums(cut, numbers)
         for column, low, high in limits:
-            found &= (sums[:, column] >= low - ROUNDING) & (sums[:, column] <= high + ROUNDING)
-    return found
+            mask &= (sums[:, column] >= low - ROUNDING) & (sums[:, column] <= high + ROUNDING)
+    return mask
 
 
 def counts_of(cut: CutSpace, products: Sequence[Product]) -> sparse.csr_matrix:
@@ -135,5 +135,5 @@ def counts_of(cut: CutSpace, products: Sequence[Product]) -> sparse.csr_matrix:
 
 
 def _distinct(numbers: Integers) -> Integers:
-    """Return each number once, in the order of their first places."""
+    """Return each number once, in order of first occurrence."""
     return numbers[np.sort(np.unique(numbers, return_index=True)[1])]

@@ -1,4 +1,4 @@
-"""Spaces as chemists have them, whatever their files."""
+"""Spaces in any of their file formats."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def space_among(source: Any) -> PurePath | None:
     Raises
     ------
     InputError
-        If it is several paths, one of them a space.
+        If there are several paths, and one of them is a space.
     """
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
-    found = [
+    spaces = [
         as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
     ]
-    if found and len(paths) > 1:
-        raise InputError(f"{found[0]} is a space; screen one space at a time, and nothing else with it.")
-    return found[0] if found else None
+    if spaces and len(paths) > 1:
+        raise InputError(f"{spaces[0]} is a space; screen one space at a time, without other inputs.")
+    return spaces[0] if spaces else None
 
 
 def is_space(path: str | os.PathLike[str]) -> bool:
@@ -53,8 +53,8 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     It is one of
 
     - a folder of three tables, comma- or tab-separated: ``reactions`` (columns reaction, reactants, product:
-      SMARTS), ``blocks`` (block, smiles) and ``slots`` (reaction, slot, block: which blocks may stand in
-      which slot, from 0), with the ending ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``;
+      SMARTS), ``blocks`` (block, smiles) and ``slots`` (reaction, slot, block: which blocks fit which
+      slot, from 0), with the ending ``.csv``, ``.tsv``, ``.csv.gz`` or ``.tsv.gz``;
     - a folder with the SMARTS of one reaction in a file ``*.smarts``, and a file ``*.smi`` of reagents for
       each slot, in the order of their names;
     - one table of synthons, with the columns SMILES, synton_id, synton# and reaction_id.
@@ -84,7 +84,7 @@ def read_space(path: str | os.PathLike[str]) -> Space:
         header = TextTable(place, _head(place)).header
         if not is_synthon_table(header):
             raise InputError(
-                f"{place} is no space: a table of synthons has the columns SMILES, synton_id, synton# and "
+                f"{place} is not a space: a table of synthons has the columns SMILES, synton_id, synton# and "
                 f"reaction_id, and this one has {', '.join(header) or 'none'}."
             )
         return read_synthons(place)
@@ -93,8 +93,8 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     if has_reagents(names):
         return read_reagents(place)
     raise InputError(
-        f"{place} is no space: it has neither a table of reactions (reactions.csv or .tsv) nor the SMARTS of "
-        "one reaction (*.smarts)."
+        f"{place} is not a space: it has neither a table of reactions (reactions.csv or .tsv) nor the SMARTS "
+        "of one reaction (*.smarts)."
     )
 
 

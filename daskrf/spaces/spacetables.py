@@ -1,4 +1,4 @@
-"""Spaces as chemists have them: a folder with tables of reactions, of building blocks and of their slots."""
+"""Spaces as a folder with tables of reactions, of building blocks and of their slots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Space:
     blocks : list of str
         IDs of the building blocks.
     smiles : list of str
-        Their SMILES. Centres of enhanced stereo groups are not specified in them.
+        Their SMILES. Centres of enhanced stereo groups are unspecified in them.
     slots : dict of (int, int) to int32 array
         For each reaction and slot, the positions of its blocks, ascending.
     digest : str
@@ -58,10 +58,10 @@ class Space:
 
     @property
     def notes(self) -> list[str]:
-        """What was assumed when it was read."""
+        """Assumptions made when it was read."""
         if not self.marked:
             return []
-        return [f"{amount(self.marked, 'blocks')} {GROUPS}: products have the marked centres not specified"]
+        return [f"{amount(self.marked, 'blocks')} {GROUPS}: the marked centres are unspecified in products"]
 
     def slots_of(self, reaction: int) -> list[npt.NDArray[np.int32]]:
         """Return the blocks of each slot of a reaction."""
@@ -77,7 +77,7 @@ def read_tables(folder: PurePath) -> Space:
     """Read a space from a folder of three tables, comma- or tab-separated, which may be gzipped.
 
     The files are ``reactions`` (columns reaction, reactants, product: SMARTS), ``blocks`` (block, smiles) and
-    ``slots`` (reaction, slot, block: which blocks may stand in which slot, from 0), with the ending ``.csv``,
+    ``slots`` (reaction, slot, block: which blocks fit which slot, from 0), with the ending ``.csv``,
     ``.tsv``, ``.csv.gz`` or ``.tsv.gz``. Other columns are ignored.
 
     Raises
@@ -100,19 +100,19 @@ def read_tables(folder: PurePath) -> Space:
     """
     digest = hashlib.sha256()
     reactions, blocks, slots = (_find(folder, name) for name in _TABLES)
-    found: dict[str, Reaction] = {}
+    by_name: dict[str, Reaction] = {}
     for name, reactants, product in _rows(reactions, ("reaction", "reactants", "product"), digest):
-        if name in found:
+        if name in by_name:
             raise InputError(f"{reactions} has reaction {name} twice; give each a name of its own.")
-        found[name] = Reaction(name, f"{reactants}>>{product}")
+        by_name[name] = Reaction(name, f"{reactants}>>{product}")
     number: dict[str, int] = {}
     smiles: list[str] = []
     for block, text in _rows(blocks, ("block", "smiles"), digest):
         if number.setdefault(block, len(smiles)) < len(smiles):
             raise InputError(f"{blocks} has block {block} twice; give each an ID of its own.")
         smiles.append(text)
-    places = _places(slots, found, number, digest)
-    return Space(tuple(found.values()), list(number), smiles, places, digest.hexdigest(), folder)
+    places = _places(slots, by_name, number, digest)
+    return Space(tuple(by_name.values()), list(number), smiles, places, digest.hexdigest(), folder)
 
 
 def _places(
@@ -120,32 +120,32 @@ def _places(
 ) -> dict[tuple[int, int], npt.NDArray[np.int32]]:
     """Return the blocks of each slot."""
     names = {name: r for r, name in enumerate(reactions)}
-    found: dict[tuple[int, int], list[int]] = {
+    slots: dict[tuple[int, int], list[int]] = {
         (names[name], slot): [] for name, reaction in reactions.items() for slot in range(len(reaction.slots))
     }
     for name, slot, block in _rows(path, ("reaction", "slot", "block"), digest):
         key = names.get(name, -1), int(slot) if slot.isdecimal() else -1
-        if key not in found or block not in blocks:
-            what = f"block {block}" if key in found else f"slot {slot} of reaction {name}"
+        if key not in slots or block not in blocks:
+            what = f"block {block}" if key in slots else f"slot {slot} of reaction {name}"
             raise InputError(f"{path} names {what}, which the other tables do not have.")
-        found[key].append(blocks[block])
-    for (reaction, number), members in found.items():
+        slots[key].append(blocks[block])
+    for (reaction, number), members in slots.items():
         place = f"slot {number} of reaction {list(reactions)[reaction]}"
         if not members:
             raise InputError(f"{path} has no blocks for {place}; leave the reaction out.")
         if repeats := len(members) - len(set(members)):
             raise InputError(f"{path} repeats {amount(repeats, 'blocks')} in {place}.")
-    return {key: np.sort(np.array(members, np.int32)) for key, members in found.items()}
+    return {key: np.sort(np.array(members, np.int32)) for key, members in slots.items()}
 
 
 def _find(folder: PurePath, name: str) -> PurePath:
     with file_errors("read", folder):
         there = backend(folder).names(folder)
-    found = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in there]
-    if len(found) != 1:
-        what = f"{' and '.join(found)}; keep one" if found else f"no {name}.csv or {name}.tsv"
-        raise InputError(f"{folder} is no space: it has {what}.")
-    return folder / found[0]
+    files = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in there]
+    if len(files) != 1:
+        what = f"{' and '.join(files)}; keep one" if files else f"no {name}.csv or {name}.tsv"
+        raise InputError(f"{folder} is not a space: it has {what}.")
+    return folder / files[0]
 
 
 def _rows(path: PurePath, columns: tuple[str, ...], digest: hashlib._Hash) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 Counts of a product are sums over its synthons, and so is a linear function of them: the score of a pair is
 a_i + b_j, where what reaches over the cut belongs to a_i and b_j of one group of reaches. With both sorted,
-the pairs above a threshold are counted and listed without looking at the others.
+the pairs above a threshold are counted and listed without visiting the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
 LEADS = 64  # synthons of the first of three slots in a piece
 AT_ONCE = 2**20  # products that are listed at a time
-_BINS = 12  # of synthons by their share of the first limit, so that few products are listed in vain
+_BINS = 12  # of synthons by their share of the first limit, to list few products outside of it
 _MARGIN = 1e-5  # relative to scores, which are kept in single precision
 _HALVINGS = 60
 
@@ -31,7 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of counts: weights of some columns, ascending; others count nothing."""
+    """A linear function of counts: weights of some columns, ascending; others weigh nothing."""
 
     columns: Integers
     weights: Array
@@ -41,22 +41,22 @@ class Linear:
 
         Examples
         --------
-        >>> own = Linear(np.array([1, 5]), np.array([10.0, 1.0]))
-        >>> own(sparse.csr_matrix([[3, 2, 0, 0, 0, 4], [0, 0, 1, 0, 0, 0]])).tolist()
+        >>> function = Linear(np.array([1, 5]), np.array([10.0, 1.0]))
+        >>> function(sparse.csr_matrix([[3, 2, 0, 0, 0, 4], [0, 0, 1, 0, 0, 0]])).tolist()
         [24.0, 0.0]
         """
         if not len(self.columns):
             return np.zeros(counts.shape[0])
         place = np.minimum(np.searchsorted(self.columns, counts.indices), len(self.columns) - 1)
-        known = self.columns[place] == counts.indices
-        values = np.where(known, self.weights[place], 0.0) * counts.data
+        mask = self.columns[place] == counts.indices
+        values = np.where(mask, self.weights[place], 0.0) * counts.data
         row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         return np.bincount(row, weights=values, minlength=counts.shape[0]).astype(np.float64)
 
 
 def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
     """Cut products into pieces: all pairs of a family, or triples of some synthons of the smallest slot."""
-    found = []
+    pieces = []
     for number, family in enumerate(families):
         lead = leading(family)
         ranges = [
@@ -65,14 +65,14 @@ def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
             else [(0, size)]
             for slot, size in enumerate(family.shape)
         ]
-        found += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
-    return found
+        pieces += [Piece(number, bounds) for bounds in itertools.product(*ranges)]
+    return pieces
 
 
 def best_sums(
     piece: Piece,
     family: Family,
-    own: sparse.csr_matrix,
+    inner: sparse.csr_matrix,
     function: Linear,
     limits: Sequence[Limit],
     best: Best,
@@ -84,8 +84,8 @@ def best_sums(
     piece : Piece
         Of `pieces_of_sums`.
     family : Family
-    own : csr_matrix
-        `CutSpace.own`.
+    inner : csr_matrix
+        `CutSpace.inner`.
     function : Linear
         Larger is better.
     limits : sequence of Limit
@@ -94,7 +94,7 @@ def best_sums(
     """
     lead = leading(family)
     left, right = (slot for slot in range(len(family.shape)) if slot != lead)
-    value = [function(own[side.synthon]) for side in family.sides]
+    value = [function(inner[side.synthon]) for side in family.sides]
     over = [function(side.counts) for side in family.sides]
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
         every = [
@@ -133,19 +133,25 @@ class _Slot:
         return _Slot(self.rows[[i]], self.score[[i]], [share[[i]] for share in self.shares])
 
     def bins(self) -> list[_Slot]:
-        """Return the synthons by their share of the first limit, each part by descending score."""
+        """Return bins of synthons by their share of the first limit, each sorted by descending score."""
         n_bins = min(_BINS, len(self.rows)) if self.shares else 1
         order = np.argsort(self.shares[0], kind="stable") if self.shares else np.arange(len(self.rows))
-        found = []
-        for part in np.array_split(order, n_bins):
-            own = part[np.argsort(-self.score[part], kind="stable")]
-            found.append(_Slot(self.rows[own], self.score[own], [share[own] for share in self.shares]))
-        return found
+        bins = []
+        for group in np.array_split(order, n_bins):
+            descending = group[np.argsort(-self.score[group], kind="stable")]
+            bins.append(
+                _Slot(
+                    self.rows[descending],
+                    self.score[descending],
+                    [share[descending] for share in self.shares],
+                )
+            )
+        return bins
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """All pairs of two parts, with one synthon of a third slot."""
+    """All pairs of two bins, with one synthon of a third slot."""
 
     a: _Slot
     b: _Slot
@@ -154,7 +160,7 @@ class _Pairs:
     slots: tuple[int, int, int | None]
 
     def show(self, best: Any) -> None:
-        """Show `best` the pairs above its threshold, in bands from the best on."""
+        """Show `best` the pairs above its threshold, in bands, the best pairs first."""
         if not self._may_lie_within():
             return
         a, b = self.a.score, self.b.score
@@ -177,9 +183,9 @@ class _Pairs:
     def _ends(self, least: float) -> Integers:
         """Return for each row of a how many pairs reach a score."""
         first = int(np.searchsorted(-self.a.score, float(self.b.score[0]) - least, side="right"))
-        found = np.zeros(len(self.a.rows), np.int64)
-        found[:first] = np.searchsorted(-self.b.score, self.a.score[:first] - least, side="right")
-        return found
+        counts = np.zeros(len(self.a.rows), np.int64)
+        counts[:first] = np.searchsorted(-self.b.score, self.a.score[:first] - least, side="right")
+        return counts
 
     def _band(self, stop: Integers, low: float) -> Integers:
         """Return the ends of the next band: about `AT_ONCE` pairs, at least one."""
@@ -187,15 +193,15 @@ class _Pairs:
         ends = np.maximum(self._ends(low), stop)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            found = np.maximum(self._ends(middle), stop)
-            size = int((found - stop).sum())
+            ends_here = np.maximum(self._ends(middle), stop)
+            size = int((ends_here - stop).sum())
             if size > AT_ONCE:
-                low, ends = middle, found
+                low, ends = middle, ends_here
             elif size:
-                return found
+                return ends_here
             else:
                 high = middle
-        # Very many are equal: some of them, row by row.
+        # Very many scores are equal: take some of them, row by row.
         return stop + np.diff(np.minimum(np.cumsum(ends - stop), AT_ONCE), prepend=0)
 
     def _look(self, best: Best, start: Integers, stop: Integers, shift: float) -> None:
@@ -218,9 +224,9 @@ class _Pairs:
         best.look(score, rows_of)
 
     def _may_lie_within(self) -> bool:
-        """Return whether sums of the parts can lie in all limits."""
+        """Return whether any sums of the bins can lie within all limits."""
         for number, limit in enumerate(self.limits):
-            parts = [part.shares[number] for part in (self.a, self.b, self.head) if part is not None]
+            parts = [slot.shares[number] for slot in (self.a, self.b, self.head) if slot is not None]
             if sum(float(p.min()) for p in parts) > limit.high + ROUNDING:
                 return False
             if sum(float(p.max()) for p in parts) < limit.low - ROUNDING:

@@ -1,6 +1,6 @@
 """Synthons of building blocks, their joining, and the counts of their Morgan environments.
 
-What runs here runs in the helper processes of `daskrf.molecules.isolation`.
+This module runs in the helper processes of `daskrf.molecules.isolation`.
 
 Why counts of products are sums, exactly. A cut is a single bond of no ring, so that joining changes neither
 rings nor aromaticity, nor charges or hydrogen counts of atoms. An environment of radius r around an atom of
@@ -9,7 +9,7 @@ fewer than r bonds from the attachment point. What they see of the partner is, f
 atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `Reach` of the
 partner. RDKit drops an environment whose bonds another one has already. Bonds of one environment around each
 synthon can be the same only for r = 2, when every bond lies next to the cut (and for r = 1, when the product
-has two atoms); so that is a part of the reach, too.
+has two atoms); so that belongs to the reach, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _URANIUM = 92  # and the three elements after it: attachment points in tables th
 
 
 class Reach(NamedTuple):
-    """What environments of other synthons see of one.
+    """What environments of other synthons depend on in one.
 
     Attributes
     ----------
@@ -51,17 +51,17 @@ class Reach(NamedTuple):
 
 
 class Synthon(NamedTuple):
-    """What a reaction leaves of a block.
+    """The part of a block that stays in the product.
 
     Attributes
     ----------
     smiles : str
         With a dummy atom at each cut, whose isotope is the number of the cut.
-    own : dict of int to int
+    inner : dict of int to int
         Counts of the environments that end before the cuts, by column.
     edge : int
-        What the environments of its own atoms that reach over a cut depend on, as far as it is concerned:
-        equal numbers, equal counts.
+        Hash of what environments of its atoms that reach over a cut depend on in the synthon itself: equal
+        numbers, equal counts.
     reach : Reach
         What they depend on in a partner.
     sums : tuple of float
@@ -69,14 +69,14 @@ class Synthon(NamedTuple):
     """
 
     smiles: str
-    own: dict[int, int]
+    inner: dict[int, int]
     edge: int
     reach: Reach
     sums: tuple[float, ...]
 
 
 def check_spec(spec: FingerprintSpec) -> None:
-    """Raise InputError unless fingerprints of products are sums of those of their synthons.
+    """Raise InputError unless fingerprints of products are sums over their synthons.
 
     Examples
     --------
@@ -84,21 +84,19 @@ def check_spec(spec: FingerprintSpec) -> None:
     >>> check_spec(FingerprintSpec("atompair"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    daskrf.errors.InputError: Fingerprints of the kind 'atompair' do not compose of those of synthons; ...
+    daskrf.errors.InputError: Fingerprints of the kind 'atompair' are not sums over synthons; ...
     """
-    take = f"take counts of Morgan environments of radius 1 or {LARGEST_RADIUS}, such as --kind morgan:2"
+    take = f"use counts of Morgan environments of radius 1 or {LARGEST_RADIUS}, such as --kind morgan:2"
     for kind in spec.kinds:
         if kind.kind != "morgan" or kind.radius > LARGEST_RADIUS or kind.features:
-            raise InputError(
-                f"Fingerprints of the kind {kind.name!r} do not compose of those of synthons; {take}."
-            )
+            raise InputError(f"Fingerprints of the kind {kind.name!r} are not sums over synthons; {take}.")
     if spec.chirality or not spec.counts:
         what = "Chiral" if spec.chirality else "Binary"
-        raise InputError(f"{what} fingerprints do not compose of those of synthons; {take}.")
+        raise InputError(f"{what} fingerprints are not sums over synthons; {take}.")
 
 
 class Cutter:
-    """Function from the SMILES of a block to its distinct synthons, or a sentence saying why it has none.
+    """Function from the SMILES of a block to its distinct synthons, or the reason why it has none.
 
     Examples
     --------
@@ -112,7 +110,7 @@ class Cutter:
     def __init__(self, half: Half, spec: FingerprintSpec) -> None:
         self._silence = rdBase.BlockLogs()
         self._half, self._environments = half, _Environments(spec)
-        self._given = dict(half.given)
+        self._donated = dict(half.donated)
         self._reaction = rdChemReactions.ReactionFromSmarts(half.smarts)
         self._reaction.Initialize()
 
@@ -125,22 +123,22 @@ class Cutter:
             return "it has several fragments; strip salts and solvents"
         if any(atom.GetAtomicNum() == 0 for atom in _atoms(block)):
             return "it has a dummy atom"
-        found: dict[str, Chem.Mol] = {}
+        synthons: dict[str, Chem.Mol] = {}
         for outcome in outcomes(self._reaction, [block], [self._half.hydrogens]):
-            left = Chem.RWMol(outcome) if self._given else outcome
-            if self._given and (reason := _cut_off(left, self._given, block)):
+            left = Chem.RWMol(outcome) if self._donated else outcome
+            if self._donated and (reason := _cut_off(left, self._donated, block)):
                 return reason
             if smiles := finished(left):
-                found.setdefault(smiles, Chem.MolFromSmiles(smiles))
-        if not found:
+                synthons.setdefault(smiles, Chem.MolFromSmiles(smiles))
+        if not synthons:
             return "it does not match its slot"
         return [
-            _described(smiles, molecule, self._environments) for smiles, molecule in sorted(found.items())
+            _described(smiles, molecule, self._environments) for smiles, molecule in sorted(synthons.items())
         ]
 
 
 class Opener:
-    """Function from a synthon as a table has it to the synthon, or a sentence saying why it is none.
+    """Function from a synthon of a table to the synthon, or the reason why it is invalid.
 
     Examples
     --------
@@ -166,7 +164,7 @@ class Opener:
             if number := _point(atom):
                 if [bond.GetBondType() for bond in atom.GetBonds()] != [Chem.BondType.SINGLE]:
                     return f"its attachment point {number} is not at the end of a single bond"
-                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which atoms count as theirs, wherever it is
+                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # counted by its neighbour, wherever it is
                     return f"its attachment point {number} is at a hydrogen atom, which joins nothing"
                 points.append(number)
                 atom.SetAtomicNum(0)
@@ -176,8 +174,8 @@ class Opener:
             elif atom.GetAtomicNum() == 0:
                 return "it has a dummy atom without a number"
         if tuple(sorted(points)) != self._points:
-            asked = ", ".join(map(str, self._points))
-            return f"its attachment points are not those of most of its slot ({asked})"
+            expected = ", ".join(map(str, self._points))
+            return f"its attachment points are not those of most of its slot ({expected})"
         smiles = canonical(molecule)
         return [_described(smiles, Chem.MolFromSmiles(smiles), self._environments)]
 
@@ -211,20 +209,20 @@ class Reactor:
 def outcomes(
     reaction: rdChemReactions.ChemicalReaction, blocks: list[Chem.Mol], hydrogens: list[bool]
 ) -> Iterator[Chem.Mol]:
-    """Yield what RDKit makes of some blocks, before it is known whether that is a molecule."""
-    molecules = [Chem.AddHs(b) if asked else b for b, asked in zip(blocks, hydrogens, strict=True)]
+    """Yield the products of some blocks by RDKit, before sanitization."""
+    molecules = [Chem.AddHs(b) if needed else b for b, needed in zip(blocks, hydrogens, strict=True)]
     met = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=0):
-        if len(blocks) == 1:  # hydrogen atoms that may stand for each other give the same product again
-            kept = frozenset(_origin(atom) for atom in _atoms(product) if not _is_plain_hydrogen(atom))
-            if kept in met:
+        if len(blocks) == 1:  # equivalent hydrogen atoms give the same product again
+            origins = frozenset(_origin(atom) for atom in _atoms(product) if not _is_plain_hydrogen(atom))
+            if origins in met:
                 continue
-            met.add(kept)
+            met.add(origins)
         yield product
 
 
 def finished(product: Chem.Mol) -> str:
-    """Return the canonical SMILES of an outcome; empty if it is no molecule, as with too many bonds."""
+    """Return the canonical SMILES of an outcome; empty if it is not a molecule, such as for a bad valence."""
     try:
         Chem.SanitizeMol(product)
         return canonical(Chem.RemoveHs(product))
@@ -232,39 +230,30 @@ def finished(product: Chem.Mol) -> str:
         return ""
 
 
-def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> str:
-    """Put dummy atoms in place of the atoms that a block gives to other slots.
-
-    Parameters
-    ----------
-    product : RWMol
-        An outcome of the block's half of a reaction.
-    given : mapping of int to int
-        As in `daskrf.spaces.reactions.Half`.
-    block : Mol
-
-    Returns
-    -------
-    str
-        Why these are not what every other block gives, or an empty string.
-    """
-    atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in given]
+def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -> str:
+    """Put dummy atoms for the atoms that a block donates to other slots; return why it cannot, or ""."""
+    atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in donated]
     for atom in atoms:
         source, number = _origin(atom)
-        own = block.GetAtomWithIdx(source)
+        block_atom = block.GetAtomWithIdx(source)
         # RDKit copies these to the product. It may keep hydrogens that are written, as in [CH2].
-        if own.GetIsotope() or own.GetChiralTag() or own.GetNoImplicit() or atom.GetFormalCharge():
+        if (
+            block_atom.GetIsotope()
+            or block_atom.GetChiralTag()
+            or block_atom.GetNoImplicit()
+            or atom.GetFormalCharge()
+        ):
             return "it gives a ring an atom with a charge, isotope, stereocentre or written hydrogens"
         bonds = [
-            (bond.GetBondType(), _origin(bond.GetOtherAtom(atom))[1] in given) for bond in atom.GetBonds()
+            (bond.GetBondType(), _origin(bond.GetOtherAtom(atom))[1] in donated) for bond in atom.GetBonds()
         ]
-        if bonds != ([(Chem.BondType.SINGLE, False)] if given[number] else []):
+        if bonds != ([(Chem.BondType.SINGLE, False)] if donated[number] else []):
             return "it gives a ring an atom with other bonds than its template has"
-        if given[number] and atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which the ring atom would count
+        if donated[number] and atom.GetNeighbors()[0].GetAtomicNum() == 1:  # which the ring atom would count
             return "it has a hydrogen atom where the ring should be bound to the rest of it"
     product.BeginBatchEdit()
     for atom in atoms:
-        if cut := given[_origin(atom)[1]]:
+        if cut := donated[_origin(atom)[1]]:
             atom.SetAtomicNum(0)
             atom.SetIsotope(cut)
             atom.SetIsAromatic(False)
@@ -277,7 +266,7 @@ def _cut_off(product: Chem.RWMol, given: Mapping[int, int], block: Chem.Mol) -> 
 
 
 def _is_plain_hydrogen(atom: Chem.Atom) -> bool:
-    """Whether any other hydrogen atom may stand for this one."""
+    """Whether this is a hydrogen atom without isotope, equivalent to any other."""
     return atom.GetAtomicNum() == 1 and not atom.GetIsotope()
 
 
@@ -288,9 +277,9 @@ def _origin(atom: Chem.Atom) -> tuple[int, int]:
 
 
 def canonical(molecule: Chem.Mol) -> str:
-    """Return canonical SMILES that stay the same when they are read and written again."""
+    """Return canonical SMILES that do not change when read and written again."""
     smiles = str(Chem.MolToSmiles(molecule))
-    # Stereo centres that depend on each other may be written in two ways at first.
+    # Interdependent stereocentres may be written in two ways at first.
     return str(Chem.CanonSmiles(smiles)) if set(smiles) & set("@/\\") else smiles
 
 
@@ -342,13 +331,13 @@ class Edges:
         synthons = text.split()
         molecule = join(synthons)
         near = [_near(Chem.MolFromSmiles(text)) for text in synthons]
-        found = [Counter[int]() for _ in synthons]
-        for identifier, atom, radius in self._environments.kept(molecule):
+        totals = [Counter[int]() for _ in synthons]
+        for identifier, atom, radius in self._environments.counted(molecule):
             centre = molecule.GetAtomWithIdx(atom)
             slot = centre.GetIntProp("slot")
             if min(near[slot].get(centre.GetIntProp("atom"), (radius,))) < radius:
-                found[slot].update(self._environments.columns(identifier, radius))
-        return [dict(counts) for counts in found]
+                totals[slot].update(self._environments.columns(identifier, radius))
+        return [dict(counts) for counts in totals]
 
 
 class _Environments:
@@ -362,17 +351,17 @@ class _Environments:
         ]
         self._size = spec.size
         make = rdFingerprintGenerator.GetMorganGenerator
-        self._kept = make(radius=self.radius, countSimulation=False)
+        self._counted = make(radius=self.radius, countSimulation=False)
         self._all = make(radius=self.radius, countSimulation=False, includeRedundantEnvironments=True)
 
     def columns(self, identifier: int, radius: int) -> list[int]:
-        """Return the columns that an environment counts in, one for each kind that is wide enough."""
-        own = identifier % self._size if self._size else identifier
-        return [first + own for largest, first in self._kinds if radius <= largest]
+        """Return the columns of an environment, one for each kind of at least its radius."""
+        column = identifier % self._size if self._size else identifier
+        return [first + column for largest, first in self._kinds if radius <= largest]
 
-    def kept(self, molecule: Chem.Mol) -> Iterator[tuple[int, int, int]]:
+    def counted(self, molecule: Chem.Mol) -> Iterator[tuple[int, int, int]]:
         """Yield identifier, centre and radius of each environment that RDKit counts."""
-        return self._each(self._kept, molecule)
+        return self._each(self._counted, molecule)
 
     def _each(self, generator: Any, molecule: Chem.Mol) -> Iterator[tuple[int, int, int]]:
         output = rdFingerprintGenerator.AdditionalOutput()
@@ -383,28 +372,28 @@ class _Environments:
                 yield identifier, atom, radius
 
     def of_synthon(self, molecule: Chem.Mol) -> tuple[dict[int, int], int, Reach]:
-        """Return the attributes `own`, `edge` and `reach` of a synthon."""
+        """Return the attributes `inner`, `edge` and `reach` of a synthon."""
         near = _near(molecule)
-        kept = {(atom, radius): identifier for identifier, atom, radius in self.kept(molecule)}
+        counted = {(atom, radius): identifier for identifier, atom, radius in self.counted(molecule)}
         numbers = {atom.GetIdx(): number for atom in _atoms(molecule) if (number := _number(atom))}
-        own = Counter[int]()
-        for (atom, radius), identifier in kept.items():
+        inner = Counter[int]()
+        for (atom, radius), identifier in counted.items():
             if atom not in numbers and (atom not in near or min(near[atom]) >= radius):
-                own.update(self.columns(identifier, radius))
+                inner.update(self.columns(identifier, radius))
         every = {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
         ends = _ends(molecule)
         seen = tuple(self._seen(molecule, end, every) for end in ends)
         cuts = tuple(sorted(numbers.values()))
         reach = Reach(cuts, seen, len(set(ends)) < len(ends))
         edge = sorted(
-            (near[atom], radius, identifier, (atom, radius) in kept)
+            (near[atom], radius, identifier, (atom, radius) in counted)
             for (atom, radius), identifier in every.items()
             if atom in near and min(near[atom]) < max(radius, 1)
         )
-        return dict(own), _digest(edge, reach), reach
+        return dict(inner), _digest(edge, reach), reach
 
     def _seen(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
-        """Return a number for what environments of a partner see behind the cut at atom `end`."""
+        """Return a hash of what environments of a partner see behind the cut at atom `end`."""
         if self.radius < LARGEST_RADIUS:
             return _digest(every[end, 0])
         atom = molecule.GetAtomWithIdx(end)
@@ -431,25 +420,25 @@ def _point(atom: Chem.Atom) -> int:
 
 def _ends(molecule: Chem.Mol) -> list[int]:
     """Return the atom at each cut of a synthon, in the order of the cuts."""
-    found = [(number, atom) for atom in _atoms(molecule) if (number := _number(atom))]
-    return [atom.GetNeighbors()[0].GetIdx() for _, atom in sorted(found, key=itemgetter(0))]
+    dummies = [(number, atom) for atom in _atoms(molecule) if (number := _number(atom))]
+    return [atom.GetNeighbors()[0].GetIdx() for _, atom in sorted(dummies, key=itemgetter(0))]
 
 
 def _near(molecule: Chem.Mol) -> dict[int, tuple[int, ...]]:
     """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the bonds to each cut."""
     ends = _ends(molecule)
-    found: dict[int, list[int]] = {}
+    distances: dict[int, list[int]] = {}
     for cut, end in enumerate(ends):
         layer = {end}
         for distance in range(LARGEST_RADIUS):
             for atom in layer:
-                far = found.setdefault(atom, [LARGEST_RADIUS] * len(ends))
+                far = distances.setdefault(atom, [LARGEST_RADIUS] * len(ends))
                 far[cut] = min(far[cut], distance)
             around = (n for atom in layer for n in molecule.GetAtomWithIdx(atom).GetNeighbors())
             layer = {n.GetIdx() for n in around if not _number(n)}
-    return {atom: tuple(far) for atom, far in found.items()}
+    return {atom: tuple(far) for atom, far in distances.items()}
 
 
 def _digest(*values: Any) -> int:
-    """Return a number of 63 bits that tells values apart, the same in every process."""
+    """Return a 63-bit hash of some values, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little") >> 1

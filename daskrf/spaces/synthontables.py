@@ -1,4 +1,4 @@
-"""Spaces as one table of synthons, as those of public make-on-demand spaces."""
+"""Spaces as one table of synthons, in the format of public make-on-demand spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.texttable import TextTable, content, natural_order
 
-_COLUMNS = {  # as they are called, by what they hold
+_COLUMNS = {  # names of columns, by content
     "smiles": ("smiles",),
     "block": ("synton_id", "synthon_id", "id"),
     "slot": ("synton#", "synthon#", "synton_role", "synthon_role", "slot"),
@@ -27,7 +27,7 @@ _POINT = re.compile(r"\[(?:(\d+)\*(?::\d+)?|\*:(\d+)|(U|Np|Pu|Am))\]")
 
 
 def is_synthon_table(header: Sequence[str]) -> bool:
-    """Tell whether a table with these columns is one of synthons.
+    """Tell whether a table with these columns is a table of synthons.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def read_synthons(path: PurePath) -> Space:
     Raises
     ------
     InputError
-        If a column is missing, a line is too short, or a synthon stands twice in one slot.
+        If a column is missing, a line is too short, or a synthon is repeated in a slot.
     """
     data = content(path)
     table = TextTable(path, data)
@@ -72,17 +72,17 @@ def read_synthons(path: PurePath) -> Space:
     if not members:
         raise InputError(f"{path} has no synthons.")
     reactions, slots = [], {}
-    for r, (reaction, own) in enumerate(members.items()):
-        labels = sorted(own, key=natural_order)
-        # What most synthons of a slot have; the others are left out, and counted, when they are cut.
+    for r, (reaction, slot_members) in enumerate(members.items()):
+        labels = sorted(slot_members, key=natural_order)
+        # The attachment points of most synthons of a slot; the others are left out and counted on cutting.
         common = [max(points[reaction, label].items(), key=lambda item: item[1])[0] for label in labels]
         reactions.append(Coupling(reaction, tuple(common)))
         for s, label in enumerate(labels):
-            if repeats := len(own[label]) - len(set(own[label])):
+            if repeats := len(slot_members[label]) - len(set(slot_members[label])):
                 raise InputError(
                     f"{path} repeats {amount(repeats, 'synthons')} in slot {label} of reaction {reaction}."
                 )
-            slots[r, s] = np.sort(np.array(own[label], np.int32))
+            slots[r, s] = np.sort(np.array(slot_members[label], np.int32))
     blocks, digest = [block for block, _ in number], hashlib.sha256(data).hexdigest()
     return Space(tuple(reactions), blocks, [text for _, text in number], slots, digest, path)
 
@@ -97,13 +97,13 @@ def attachment_points(smiles: str) -> tuple[int, ...]:
     >>> attachment_points("Fc1cc([1*:1])ccn1")
     (1,)
     """
-    found = _POINT.findall(smiles)
+    points = _POINT.findall(smiles)
     return tuple(
-        sorted(int(label or mapped or _ELEMENTS.index(element) + 1) for label, mapped, element in found)
+        sorted(int(label or mapped or _ELEMENTS.index(element) + 1) for label, mapped, element in points)
     )
 
 
 def _place(header: Sequence[str], what: str) -> int | None:
-    """Return the position of the column of something, or None."""
+    """Return the position of a column, or None."""
     names = [name.lower() for name in header]
-    return next((names.index(known) for known in _COLUMNS[what] if known in names), None)
+    return next((names.index(alias) for alias in _COLUMNS[what] if alias in names), None)

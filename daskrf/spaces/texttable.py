@@ -1,4 +1,4 @@
-"""Text files of a space: uncompressed, and as rows of the columns that are asked for."""
+"""Text files of a space: uncompressed, and as rows of chosen columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TextTable:
     """A table with a header, between tabs, commas or, where the header has neither, spaces.
 
     Lines before the header that begin with ``#`` are comments. A row with more fields than the header has
-    separators that stand for one: its empty fields are left out.
+    repeated separators: its empty fields are dropped.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class TextTable:
                 if len(record) > len(header) and len(filled := [f for f in record if f]) == len(header):
                     record = filled
                 if len(record) <= max(places):
-                    raise InputError(f"Line {line} of {self.path} has {amount(len(record), 'fields')} only.")
+                    raise InputError(f"Line {line} of {self.path} has only {amount(len(record), 'fields')}.")
                 yield [record[place] for place in places]
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:

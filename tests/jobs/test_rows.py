@@ -121,8 +121,8 @@ def test_columns_of_another_type_are_refused(model: Path, vendor: pd.DataFrame, 
     for where, message in {
         "Supplier < 5": r"The column 'Supplier' of the library holds no numbers .* such as \"Enamine\"",
         "Supplier in (1, 2)": "The column 'Supplier' of the library holds no numbers",
-        "Suplier == 'Enamine'": "'Suplier' is neither a column that the library keeps nor a property",
-        "weight == 'Enamine'": "write a number to compare 'weight' with",
+        "Suplier == 'Enamine'": "'Suplier' is neither a column kept by the library nor a property",
+        "weight == 'Enamine'": "compare 'weight' with a number",
     }.items():
         with pytest.raises(InputError, match=message):
             daskrf.suggest(model, tmp_path / "vendor.csv", tmp_path / "b.csv", n=2, where=where)

@@ -119,9 +119,7 @@ def test_filters_are_part_of_what_hits_are(made: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"None of {N} molecules passes .*left out, not weight < 5: {N}"):
         daskrf.screen(made / "model", made / "fp", tmp_path / "none.csv", k=3, where="weight < 5")
     assert not (tmp_path / "none.csv").exists()
-    with pytest.raises(
-        InputError, match="'wieght' is neither a column that the library keeps nor a property"
-    ):
+    with pytest.raises(InputError, match="'wieght' is neither a column kept by the library nor a property"):
         daskrf.screen(made / "model", made / "fp", tmp_path / "none.csv", k=3, where="wieght < 5")
     daskrf.screen(made / "model", made / "fp", tmp_path / "h.html", k=3, where="price < 20")
     page = html.unescape((tmp_path / "h.html").read_text())

@@ -256,7 +256,7 @@ def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str]
     assert report.left_out["a molecule of vendor.smi"] > 0
     assert "1,024" not in str(report)
     assert set(pq.read_table(tmp_path / "batch.parquet")["price"].to_pylist()) <= set(map(str, range(40)))
-    with pytest.raises(OptionError, match="'cost' is neither a column that the library keeps nor a property"):
+    with pytest.raises(OptionError, match="'cost' is neither a column kept by the library nor a property"):
         suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", where="cost < 40")
     options: dict[str, Any] = {"n": 30, "acquisition": "greedy", "where": "price<40"}
     of_files = suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", **options)
@@ -448,7 +448,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "where": ({"where": "weight below 400"}, "'weight below 400' cannot be read"),
     "name": ({"where": "wieght < 400"}, "'wieght' is neither a column"),
     "smarts": ({"smarts": "C1CC"}, "RDKit cannot read the SMARTS 'C1CC'"),
-    "alerts": ({"alerts": "pain"}, "no catalog of alerts 'pain'"),
+    "alerts": ({"alerts": "pain"}, "no alert catalog 'pain'"),
     "kappa": ({"acquisition": "greedy", "kappa": 2.0}, "--kappa goes with"),
     "shortlist": ({"shortlist": 0.5}, "A shortlist works only for"),
 }

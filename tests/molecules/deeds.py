@@ -1,4 +1,4 @@
-"""What a helper process may be told to do, by the texts that it is given."""
+"""Deeds of a helper process, by the text that asks for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _eat(_: str) -> None:
 
 
 def _kill_once(mark: str) -> str:
-    """End as if something else had killed the process, which the mark tells from the next time."""
+    """End as if something else had killed the helper; a mark tells the first time from the next."""
     if not Path(mark).exists():
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)

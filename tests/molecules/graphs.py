@@ -1,4 +1,4 @@
-"""SMILES of any graph, and of families of molecules that grow."""
+"""SMILES of any graph, and of series of growing molecules."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def smiles_of(bonds: Bonds, atom: str) -> str:
 
 
 def clique(atoms: int) -> Bonds:
-    """Return the bonds of every atom with every other."""
+    """Return the bonds of a complete graph."""
     return list(itertools.combinations(range(atoms), 2))
 
 
 def bipartite(atoms: int) -> Bonds:
-    """Return the bonds of each of so many atoms with each of so many others."""
+    """Return the bonds of a complete bipartite graph of twice so many atoms."""
     return list(itertools.product(range(atoms), range(atoms, 2 * atoms)))
 
 

@@ -112,10 +112,10 @@ def test_too_long_a_smiles_is_refused_before_it_is_parsed(smiles: str, fragments
 def test_no_more_heavy_atoms_are_counted_than_there_are(
     fragments: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that no text is refused whose molecule would not be."""
+    """No text is refused unless its molecule would be."""
     for smiles in (data_dir / "guacamol_10k.smiles").read_text().split()[::100]:
         molecule = Chem.MolFromSmiles(smiles)
-        heavy = max(part.GetNumHeavyAtoms() for part in Chem.GetMolFrags(molecule, asMols=True))
+        heavy = max(fragment.GetNumHeavyAtoms() for fragment in Chem.GetMolFrags(molecule, asMols=True))
         heavy = molecule.GetNumHeavyAtoms() if fragments == "keep" else heavy
         monkeypatch.setattr("daskrf.molecules.counts.costs.MAX_HEAVY_ATOMS", heavy)
         assert refusal_of_text(smiles, fragments) == ""

@@ -95,8 +95,8 @@ def naive(smiles: str) -> list[int]:
         sum(atom.GetFormalCharge() for atom in m.GetAtoms()),
     ]
     return [
-        min(max(round((value - own.lowest) / own.unit), 0), 65_535)
-        for value, own in zip(values, DESCRIPTORS, strict=True)
+        min(max(round((value - descriptor.lowest) / descriptor.unit), 0), 65_535)
+        for value, descriptor in zip(values, DESCRIPTORS, strict=True)
     ]
 
 
@@ -173,5 +173,5 @@ def test_other_fingerprints_have_no_columns_to_keep_apart() -> None:
 @pytest.mark.parametrize("options", [{"counts": False}, {"size": 13}], ids=str)
 def test_options_that_descriptors_do_not_have_are_refused(options: dict[str, int]) -> None:
     for kinds in ("descriptors", ["morgan:1", "descriptors"]):
-        with pytest.raises(InputError, match=re.escape("Descriptors are 14 numbers")):
+        with pytest.raises(InputError, match=re.escape("Descriptors are counts in 14 columns")):
             FingerprintSpec(kinds, **options)

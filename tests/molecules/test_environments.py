@@ -53,15 +53,15 @@ def test_without_an_atom_that_stands_alone_the_rest_is_the_rest(spec: Fingerprin
 
 
 def test_atoms_of_radius_0_add_up() -> None:
-    """Each feature is one atom: so what all atoms lose together is all there is."""
+    """Each feature is one atom, so the atoms together lose all features."""
     spec = FingerprintSpec("morgan", radius=0, size=64)
     for smiles in SMILES:
-        found = without_atoms(smiles, spec, "keep").toarray().astype(int)
-        assert ((found[0] - found[1:]).sum(axis=0) == found[0]).all()
+        rows = without_atoms(smiles, spec, "keep").toarray().astype(int)
+        assert ((rows[0] - rows[1:]).sum(axis=0) == rows[0]).all()
 
 
 def test_pairs_and_torsions_lose_what_counting_says() -> None:
-    """Of n atoms in a chain, n - 1 pairs have a given atom, and each torsion has four atoms."""
+    """In a chain of n atoms, each atom is in n - 1 pairs, and each torsion has four atoms."""
     n = 7
     pairs = without_atoms("C" * n, FingerprintSpec("atompair"), "keep").sum(axis=1).ravel().tolist()[0]
     assert pairs[0] == n * (n - 1) // 2
@@ -81,7 +81,7 @@ def test_only_the_atoms_of_the_kept_fragment_are_counted() -> None:
     ("smiles", "kind", "message"),
     [
         ("CC)", "morgan", "is not a molecule"),
-        ("CC", "lingo", "are known for morgan, atompair, torsion, not for"),
+        ("CC", "lingo", "need the kinds morgan, atompair, torsion, not"),
     ],
 )
 def test_what_cannot_be_told_is_refused(smiles: str, kind: str, message: str) -> None:

@@ -50,14 +50,14 @@ def test_conditions(text: str) -> None:
 
 def test_texts_that_cannot_be_compared() -> None:
     for text, message in {
-        "weight == heavy": "write a number to compare 'weight' with, since 'heavy' is none",
-        "charge in (0, a)": "write a number to compare 'charge' with, since 'a' is none",
-        "supplier < 'A'": "write a number behind the sign, since 'A' is none",
+        "weight == heavy": "compare 'weight' with a number; 'heavy' is not a number",
+        "charge in (0, a)": "compare 'charge' with a number; 'a' is not a number",
+        "supplier < 'A'": "write a number after the sign; 'A' is not a number",
         "supplier == in stock": "write a number or a text in quotes",
         "supplier == 'A": "close the quote '",
         "supplier in ('A'": "write a list such as",
         "supplier in ()": "write a list such as",
-        "weight < nan": "write a number behind the sign, since 'nan' is none",
+        "weight < nan": "write a number after the sign; 'nan' is not a number",
     }.items():
         with pytest.raises(OptionError) as error:
             limits_of(text, COLUMNS)
@@ -109,7 +109,7 @@ def test_any_words_are_read_or_refused(words: list[str]) -> None:
 
 
 def test_the_time_to_read_grows_with_the_length() -> None:
-    """A million blanks: time that grows with their square would be hours."""
+    """A million blanks: quadratic time would be hours."""
     blanks = " " * 1_000_000
     assert len(limits_of(f"weight{blanks}<{blanks}4{blanks}and logp < 3{blanks}")) == 2
     for text in (blanks, f"weight < 3{blanks}x", f"not{blanks}x", "'" * 1_000_001):
@@ -137,15 +137,15 @@ def test_properties_are_those_of_rdkit() -> None:
 
 
 def test_similarity_and_scaffolds() -> None:
-    found = Similarities(SMILES)
+    similarities = Similarities(SMILES)
     for i in (0, 7):
         expected = [naive.similarity(SMILES[i], other) for other in SMILES]
-        np.testing.assert_allclose(found.to(i), expected)
+        np.testing.assert_allclose(similarities.to(i), expected)
     similarity, index = nearest(SMILES[:5], SMILES[20:])
     for i in range(5):
-        own = [naive.similarity(SMILES[i], other) for other in SMILES[20:]]
-        assert similarity[i] == pytest.approx(max(own))
-        assert own[index[i]] == pytest.approx(max(own))
+        expected = [naive.similarity(SMILES[i], other) for other in SMILES[20:]]
+        assert similarity[i] == pytest.approx(max(expected))
+        assert expected[index[i]] == pytest.approx(max(expected))
     assert scaffolds(SMILES).tolist() == list(map(naive.scaffold, SMILES))
 
 

@@ -85,10 +85,10 @@ def check(smiles: list[str], spec: FingerprintSpec) -> None:
     expected = [naive.fingerprint(text, spec) for text in smiles]
     assert block.kept.tolist() == [k for k, row in enumerate(expected) if row is not None]
     assert [position for position, _ in block.rejects] == [k for k, row in enumerate(expected) if row is None]
-    kept = [row for row in expected if row is not None]
-    assert as_dicts(block) == kept
-    assert block.empty == sum(not row for row in kept)
-    assert block.fingerprints.shape == (len(kept), spec.n_columns)
+    accepted = [row for row in expected if row is not None]
+    assert as_dicts(block) == accepted
+    assert block.empty == sum(not row for row in accepted)
+    assert block.fingerprints.shape == (len(accepted), spec.n_columns)
     assert all(0 < len(reason) < 250 and "\n" not in reason for _, reason in block.rejects)
 
 
@@ -153,8 +153,8 @@ def test_features_that_meet_in_a_column_add_up(rows: list[list[tuple[int, int]]]
         expected: dict[int, int] = {}
         for column, count in row:
             expected[column] = expected.get(column, 0) + count
-        found = slice(starts[k], starts[k + 1])
-        assert list(zip(columns[found].tolist(), counts[found].tolist(), strict=True)) == sorted(
+        span = slice(starts[k], starts[k + 1])
+        assert list(zip(columns[span].tolist(), counts[span].tolist(), strict=True)) == sorted(
             expected.items()
         )
 

@@ -38,8 +38,8 @@ SPECS = [
 def texts(data_dir: Path) -> list[str]:
     draw = random.Random(0)
     real = (data_dir / "guacamol_10k.smiles").read_text().split()
-    found = [mutant(draw, real) for _ in range(N)]
-    return [*found, *(garbage(draw).decode(errors="surrogateescape") for _ in range(N // 10))]
+    mutants = [mutant(draw, real) for _ in range(N)]
+    return [*mutants, *(garbage(draw).decode(errors="surrogateescape") for _ in range(N // 10))]
 
 
 def rows_of(block: FingerprintBlock, n: int) -> list[object]:

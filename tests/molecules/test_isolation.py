@@ -134,10 +134,10 @@ def test_other_limits_hold_for_the_next_call(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "seconds"), [("soon", 30), ("0", 30), ("-1", 30), ("nan", 30), ("inf", 1e6)]
+    ("value", "seconds"), [("soon", 30), ("0", 30), ("-1", 30), ("nan", 30), ("inf", 1e6)]
 )
-def test_a_limit_that_is_none(given: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DASKRF_MOLECULE_SECONDS", given)
+def test_a_limit_that_is_none(value: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASKRF_MOLECULE_SECONDS", value)
     assert isolation.seconds_a_text() == seconds
     assert do("a") == ["A"]
 

@@ -50,10 +50,10 @@ def test_figure_1() -> None:
     )
 )
 def test_counts_are_those_of_the_oracle(smiles: list[str]) -> None:
-    found = lingo_counts(smiles)
-    assert found.shape == (len(smiles), 2**32)
-    assert found.dtype == np.uint16
-    assert as_counters(found) == [dict(naive.lingos(text)) for text in smiles]
+    counts = lingo_counts(smiles)
+    assert counts.shape == (len(smiles), 2**32)
+    assert counts.dtype == np.uint16
+    assert as_counters(counts) == [dict(naive.lingos(text)) for text in smiles]
 
 
 def test_numbers_of_rings_do_not_matter_but_those_in_brackets_do() -> None:

@@ -40,12 +40,12 @@ UGLY = [
 def orders(smiles: str, n: int, seed: int) -> list[str]:
     """Return a molecule with its atoms in random orders, and as it is."""
     molecule, numbers = Chem.MolFromSmiles(smiles), random.Random(seed)
-    found = [smiles]
+    notations = [smiles]
     for _ in range(n):
         order = list(range(molecule.GetNumAtoms()))
         numbers.shuffle(order)
-        found.append(Chem.MolToSmiles(Chem.RenumberAtoms(molecule, order), canonical=False))
-    return found
+        notations.append(Chem.MolToSmiles(Chem.RenumberAtoms(molecule, order), canonical=False))
+    return notations
 
 
 def check(spec: FingerprintSpec, molecules: list[str], n: int) -> None:

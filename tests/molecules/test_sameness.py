@@ -94,8 +94,8 @@ def test_levels_are_nested(level: str, one: str, other: str) -> None:
         same = LEVELS.index(each) >= LEVELS.index(level)
         first, second = same_names([one, other], each)
         assert (first == second) == same, each
-        for known, asked in ((one, other), (other, one)):
-            assert KnownStructures.of([known, "CCCCCCCCO"], each).among([asked]) == [same], each
+        for reference, query in ((one, other), (other, one)):
+            assert KnownStructures.of([reference, "CCCCCCCCO"], each).among([query]) == [same], each
 
 
 @pytest.mark.parametrize(("one", "other"), OTHERS)
@@ -113,8 +113,8 @@ def test_what_no_reader_takes_is_its_own_parent(text: str) -> None:
 
 def test_numbers_of_graphs_tell_molecules_apart() -> None:
     parent = parenter()
-    found = [parent(text) for text in ReactionLibrary().smiles(0, 400)]
-    assert len({number for _, number in found}) > 0.9 * len({smiles for smiles, _ in found})
+    parents = [parent(text) for text in ReactionLibrary().smiles(0, 400)]
+    assert len({number for _, number in parents}) > 0.9 * len({smiles for smiles, _ in parents})
 
 
 def test_names_do_not_depend_on_how_molecules_are_written() -> None:
@@ -134,9 +134,9 @@ def test_a_set_finds_the_same_as_comparing_all_tautomers() -> None:
     random.Random(1).shuffle(some)
     for level, plain in (("tautomer", False), ("skeleton", True)):
         whole = tautomers(parents(some)[0], plain=plain)
-        known = KnownStructures.of(some[:20], level)
-        assert known.among(some) == [name in whole[:20] for name in whole]
-        assert known.free(some).tolist() == [name not in whole[:20] for name in whole]
+        structures = KnownStructures.of(some[:20], level)
+        assert structures.among(some) == [name in whole[:20] for name in whole]
+        assert structures.free(some).tolist() == [name not in whole[:20] for name in whole]
         names = same_names(some, level)
         assert [names.index(name) for name in names] == [whole.index(name) for name in whole]
 

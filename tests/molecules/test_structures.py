@@ -90,9 +90,9 @@ def test_molecules_are_counted_among_others() -> None:
 def test_few_molecules_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
 
-    def counted(found: Iterable[str]) -> list[str]:
-        parsed.extend(found := list(found))
-        return canonical_smiles(found)
+    def counted(smiles: Iterable[str]) -> list[str]:
+        parsed.extend(smiles := list(smiles))
+        return canonical_smiles(smiles)
 
     monkeypatch.setattr(structures, "canonical_smiles", counted)
     molecules = Molecules(["CCO", "OCC", "CCN", "c1ccccc1", "CCCl", "CCCl"], most=2)

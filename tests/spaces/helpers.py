@@ -1,4 +1,4 @@
-"""Small spaces, written as the tables that chemists have."""
+"""Small spaces, written as tables."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ N, M = 300, 64
 
 
 def smooth(random: np.random.Generator, n: int) -> Single:
-    """Rows most of which a few coordinates hold."""
+    """Return rows that are mostly determined by a few coordinates."""
     scale = 1 / (1 + np.arange(M)) ** 2
     mixed = np.linalg.qr(np.random.default_rng(7).standard_normal((M, M)))[0]
     return ((random.standard_normal((n, M)) * scale) @ mixed).astype(np.float32)
@@ -64,8 +64,8 @@ def test_both_gram_matrices_become_the_same_diagonal() -> None:
     random = np.random.default_rng(2)
     A, B = (smooth(random, N).astype(float) + random.standard_normal((N, M)) for _ in range(2))
     basis = BalancedBasis.of(A.T @ A, B.T @ B)
-    for rows, own in ((A, basis.P), (B, basis.Q)):
-        turned = rows @ own
+    for rows, basis_matrix in ((A, basis.P), (B, basis.Q)):
+        turned = rows @ basis_matrix
         gram = turned.T @ turned
         scale = gram[0, 0]
         np.testing.assert_allclose(gram / scale, np.diag(np.diag(gram)) / scale, atol=1e-5)

@@ -76,8 +76,8 @@ def test_real_reactions(data_dir, tmp_path):
     for name in ("blocks", "slots"):
         text = gzip.decompress((real / f"{name}.csv.gz").read_bytes()).decode()
         header, *rows = csv.reader(text.splitlines())
-        kept = rows if name == "blocks" else rows[::150]
-        (tmp_path / f"{name}.csv").write_text("\n".join(map(",".join, [header, *kept])) + "\n")
+        lines = rows if name == "blocks" else rows[::150]
+        (tmp_path / f"{name}.csv").write_text("\n".join(map(",".join, [header, *lines])) + "\n")
     (tmp_path / "reactions.tsv").write_bytes((real / "reactions.tsv").read_bytes())
     spec = daskrf.FingerprintSpec(["morgan:1", "morgan:2"])
     report = daskrf.check_space(tmp_path, spec=spec, sample=50, seed=7)

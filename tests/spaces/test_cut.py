@@ -32,11 +32,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> CutSpace:
 
 def all_products(space: CutSpace, reaction: int) -> np.ndarray:
     """Return the synthons of every product of a reaction."""
-    return np.array(list(itertools.product(*(np.unique(own.synthon) for own in space.entries[reaction]))))
+    return np.array(list(itertools.product(*(np.unique(slot.synthon) for slot in space.entries[reaction]))))
 
 
 def run_reactants(name: str, blocks: list[str]) -> set[str]:
-    """Return the products of RDKit, as a chemist would ask for them."""
+    """Return the products of RDKit's ``RunReactants``."""
     smarts, slots = SPACES[name][0], len(blocks)
     reaction = rdChemReactions.ReactionFromSmarts(smarts)
     needs = [
@@ -44,11 +44,11 @@ def run_reactants(name: str, blocks: list[str]) -> set[str]:
     ]
     molecules = [Chem.MolFromSmiles(block) for block in blocks]
     molecules = [Chem.AddHs(m) if need else m for m, need in zip(molecules, needs, strict=True)]
-    found = set()
+    products = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=10**6):
         if Chem.SanitizeMol(product, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE:
-            found.add(Chem.CanonSmiles(Chem.MolToSmiles(Chem.RemoveHs(product))))
-    return found
+            products.add(Chem.CanonSmiles(Chem.MolToSmiles(Chem.RemoveHs(product))))
+    return products
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -56,9 +56,9 @@ def test_joined_synthons_are_rdkit_s_products(whole: CutSpace, name: str) -> Non
     reaction, space = list(SPACES).index(name), whole.space
     made = 0
     for blocks in itertools.product(*space.slots_of(reaction)):
-        of = [own.of_block(block) for own, block in zip(whole.entries[reaction], blocks, strict=True)]
-        found = np.array(list(itertools.product(*of)), int).reshape(-1, len(of))
-        joined = {Chem.CanonSmiles(smiles) for smiles in whole.product_smiles(found)}
+        of = [slot.of_block(block) for slot, block in zip(whole.entries[reaction], blocks, strict=True)]
+        synthons = np.array(list(itertools.product(*of)), int).reshape(-1, len(of))
+        joined = {Chem.CanonSmiles(smiles) for smiles in whole.product_smiles(synthons)}
         assert joined == run_reactants(name, [space.smiles[block] for block in blocks])
         made += len(joined)
     assert made > 30
@@ -80,10 +80,12 @@ def test_blocks_that_give_a_ring_something_else_are_left_out(
     tmp_path: Path, name: str, slot: int, block: str, reason: str
 ) -> None:
     smarts, slots = SPACES[name][0].replace("[C;H1:7]", "[C:7]"), SPACES[name][1]
-    given = [[*own, block] if s == slot else own for s, own in enumerate(slots)]
-    space = cut(read_space(write_space(tmp_path / "s", {name: (smarts, given)})), SPEC)
+    slots_with = [
+        [*blocks_of_slot, block] if s == slot else blocks_of_slot for s, blocks_of_slot in enumerate(slots)
+    ]
+    space = cut(read_space(write_space(tmp_path / "s", {name: (smarts, slots_with)})), SPEC)
     refused = space.entries[0][slot].refused
-    (left_out,) = (own for sentence, own in refused.items() if sentence.endswith(reason))
+    (left_out,) = (blocks for sentence, blocks in refused.items() if sentence.endswith(reason))
     assert block in [space.space.smiles[number] for number in left_out]
 
 
@@ -125,8 +127,8 @@ def test_fingerprints_of_all_products_are_sums(whole: CutSpace, name: str) -> No
             .GetNonzeroElements()
             .items()
         }
-        own = slice(*summed.indptr[row : row + 2])
-        got = dict(zip(summed.indices[own].tolist(), summed.data[own].tolist(), strict=True))
+        span = slice(*summed.indptr[row : row + 2])
+        got = dict(zip(summed.indices[span].tolist(), summed.data[span].tolist(), strict=True))
         assert got == expected, text
 
 
@@ -137,9 +139,9 @@ def test_fingerprints_are_those_of_the_package(whole: CutSpace, kind: dict[str, 
         chosen = all_products(other, reaction)[::7]
         summed = other.fingerprints(chosen)
         expected = Fingerprinter(other.spec)(other.product_smiles(chosen)).fingerprints
-        for part in ("data", "indices", "indptr"):
-            np.testing.assert_array_equal(getattr(summed, part), getattr(expected, part))
-            assert getattr(summed, part).dtype == getattr(expected, part).dtype
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(summed, name), getattr(expected, name))
+            assert getattr(summed, name).dtype == getattr(expected, name).dtype
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -153,11 +155,11 @@ def test_fingerprints_of_a_family_are_those_of_its_synthons(
     )
     monkeypatch.setattr(cutting, "_ROWS", 7)  # in many parts, by numbers that are sorted
     monkeypatch.setattr(cutting, "_LARGE", -(10**6))
-    found = family.fingerprints(whole.own, rows)
-    assert found.dtype == np.uint16
-    assert (found != expected).nnz == 0
+    summed = family.fingerprints(whole.inner, rows)
+    assert summed.dtype == np.uint16
+    assert (summed != expected).nnz == 0
     monkeypatch.setattr(cutting, "MAX_COUNT", 3)
-    clipped = family.fingerprints(whole.own, rows)
+    clipped = family.fingerprints(whole.inner, rows)
     assert clipped.dtype == np.uint16
     assert expected.data.max() > 3
     np.testing.assert_array_equal(clipped.data, np.minimum(expected.data, 3))
@@ -169,9 +171,9 @@ def test_no_products_have_no_fingerprints(whole: CutSpace) -> None:
 
 
 def test_the_comparison_finds_no_difference(whole: CutSpace) -> None:
-    found = [compare(whole, reaction, 20, seed=3) for reaction in range(len(SPACES))]
-    assert [one.difference for one in found] == [""] * len(SPACES)
-    assert all(one.combinations == 20 and one.products >= 20 for one in found)
+    comparisons = [compare(whole, reaction, 20, seed=3) for reaction in range(len(SPACES))]
+    assert [one.difference for one in comparisons] == [""] * len(SPACES)
+    assert all(one.combinations == 20 and one.products >= 20 for one in comparisons)
 
 
 def test_a_wrong_fingerprint_is_a_difference(whole: CutSpace) -> None:
@@ -189,10 +191,10 @@ def test_a_missing_product_is_a_difference(whole: CutSpace) -> None:
 def test_sizes_count_sites(tmp_path) -> None:
     blocks = [["NCCNC", "CN", "CCO"], ["CC(=O)O", "CC(=O)[O-].[Na+]", "nonsense", "*C(=O)O"]]
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, blocks)}))
-    found = cut(space, FingerprintSpec("morgan"))
-    assert found.sizes == [3]
+    cut_space = cut(space, FingerprintSpec("morgan"))
+    assert cut_space.sizes == [3]
     assert n_cuts(space) == 7
-    assert [own.refused for own in found.entries[0]] == [
+    assert [slot.refused for slot in cut_space.entries[0]] == [
         {"it does not match its slot": [2]},
         {
             "it has several fragments; strip salts and solvents": [4],
@@ -204,9 +206,9 @@ def test_sizes_count_sites(tmp_path) -> None:
 
 def test_equal_blocks_have_one_synthon(tmp_path) -> None:
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, [["CN", "NC", "C[NH2]"], ["CC(=O)O"]])}))
-    found = cut(space, FingerprintSpec("morgan"))
-    assert found.smiles == ["[1*]NC", "[1*]C(C)=O"]
-    assert found.sizes == [3]
+    cut_space = cut(space, FingerprintSpec("morgan"))
+    assert cut_space.smiles == ["[1*]NC", "[1*]C(C)=O"]
+    assert cut_space.sizes == [3]
 
 
 @pytest.mark.parametrize(
@@ -214,12 +216,12 @@ def test_equal_blocks_have_one_synthon(tmp_path) -> None:
 )
 def test_what_does_not_compose_is_refused(tmp_path, spec: FingerprintSpec) -> None:
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, [AMINES, ACIDS])}))
-    with pytest.raises(InputError, match="do not compose"):
+    with pytest.raises(InputError, match="are not sums over synthons"):
         cut(space, spec)
 
 
 def test_progress_is_told(tmp_path) -> None:
-    told: list[int] = []
+    steps: list[int] = []
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, [AMINES, ACIDS])}))
-    cut(space, FingerprintSpec("morgan"), told.append)
-    assert sum(told) == n_cuts(space) == len(AMINES) + len(ACIDS)
+    cut(space, FingerprintSpec("morgan"), steps.append)
+    assert sum(steps) == n_cuts(space) == len(AMINES) + len(ACIDS)

@@ -44,13 +44,13 @@ def test_each_combination_of_synthons_has_its_lowest_number(whole: CutSpace) -> 
         synthons = np.column_stack(
             [side.synthon[row] for side, row in zip(family.sides, rows.T, strict=True)]
         )
-        found = {tuple(s): n for s, n in zip(synthons.tolist(), numbers.tolist(), strict=True) if n >= 0}
-        assert found == first
+        numbered = {tuple(s): n for s, n in zip(synthons.tolist(), numbers.tolist(), strict=True) if n >= 0}
+        assert numbered == first
         assert family.size == len(first)
 
 
 def test_counts_of_numbers_are_those_of_products(whole: CutSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_PART", 9)
+    monkeypatch.setattr(sampling, "_BATCH", 9)
     numbers = np.random.default_rng(1).permutation(starts_of(whole)[-1])[:200]
     expected = sampling.counts_of(whole, decoded(whole, numbers.tolist()))
     seen = np.zeros(len(numbers), int)
@@ -83,6 +83,8 @@ def test_groups_have_the_counts_over_cuts_of_all_products(whole: CutSpace) -> No
             chosen = np.array(list(itertools.islice(itertools.product(*rows), 40)))
             total, synthons = 0, []
             for side, row, view in zip(family.sides, chosen.T, views, strict=True):
-                total = total + side.counts[side.overlap[side.edge[row], view]] + whole.own[side.synthon[row]]
+                total = (
+                    total + side.counts[side.overlap[side.edge[row], view]] + whole.inner[side.synthon[row]]
+                )
                 synthons.append(side.synthon[row])
             assert (total != whole.fingerprints(np.column_stack(synthons))).nnz == 0

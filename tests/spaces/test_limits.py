@@ -19,7 +19,7 @@ from tests.spaces.helpers import SPACES, write_space
 @pytest.mark.parametrize("name", SPACES)
 def test_properties_of_all_products_are_sums(tmp_path, name: str) -> None:
     space = cut(read_space(write_space(tmp_path / "s", {name: SPACES[name]})), FingerprintSpec("morgan"))
-    rows = np.array(list(itertools.product(*(np.unique(own.synthon) for own in space.entries[0]))))
+    rows = np.array(list(itertools.product(*(np.unique(slot.synthon) for slot in space.entries[0]))))
     functions = {
         "heavy_atoms": lambda m: m.GetNumHeavyAtoms(),
         "weight": Descriptors.MolWt,
@@ -36,7 +36,7 @@ def test_properties_of_all_products_are_sums(tmp_path, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["weight", "weight=450", "weight=a:b", "weight=1:2:3"])
 def test_other_texts_are_no_range(text: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME=LOW:HIGH"):
+    with pytest.raises(ValueError, match="must be NAME=LOW:HIGH"):
         ranges_of_texts([text])
     with pytest.raises(ValueError, match="each name once"):
         ranges_of_texts(["rings=1:", "rings=:3"])

@@ -37,31 +37,33 @@ def test_they_are_all_that_differ_in_one_synthon(space: CutSpace) -> None:
     random = np.random.default_rng(0)
     for _ in range(5):
         numbers = random.choice(len(every), 3, replace=False)
-        found = neighbours(space, numbers, NONE, 10**6, 0)
-        assert (np.diff(found) > 0).all()
-        assert not np.isin(found, numbers).any()
-        own = {every[n] for n in numbers.tolist()}
-        expected = {one for one in every if any(differing(one, other) for other in own)} - own
-        assert {every[n] for n in found.tolist()} - own == expected
+        products = neighbours(space, numbers, NONE, 10**6, 0)
+        assert (np.diff(products) > 0).all()
+        assert not np.isin(products, numbers).any()
+        start = {every[n] for n in numbers.tolist()}
+        expected = {one for one in every if any(differing(one, other) for other in start)} - start
+        assert {every[n] for n in products.tolist()} - start == expected
 
 
 def test_large_slots_give_some_of_the_best_products_and_random_ones(space: CutSpace) -> None:
     every = synthons_of(space, np.arange(sum(space.sizes)))
-    sizes = [[len(np.unique(slot.synthon)) for slot in own] for own in space.entries]
+    sizes = [[len(np.unique(slot.synthon)) for slot in slots] for slots in space.entries]
     start, best = np.array([0]), np.arange(sum(space.sizes))[::-7]
     assert max(sizes[0]) > 4
-    found = neighbours(space, start, best, 4, 0)
+    products = neighbours(space, start, best, 4, 0)
     for slot, size in enumerate(sizes[0]):
-        own = [every[n][1][slot] for n in found.tolist() if every[n][1][slot] != every[0][1][slot]]
-        assert len(own) == len(set(own)) >= min(size, 4) - 1  # the synthon of the product itself may be one
+        changed = [every[n][1][slot] for n in products.tolist() if every[n][1][slot] != every[0][1][slot]]
+        assert (
+            len(changed) == len(set(changed)) >= min(size, 4) - 1
+        )  # the synthon of the product itself may be one
         if size > 4:
             of_best = list(
                 dict.fromkeys(synthons[slot] for r, synthons in map(every.__getitem__, best) if not r)
             )
-            assert {*of_best[:2]} - {every[0][1][slot]} <= set(own)
-    assert (neighbours(space, start, best, 4, 0) == found).all()
+            assert {*of_best[:2]} - {every[0][1][slot]} <= set(changed)
+    assert (neighbours(space, start, best, 4, 0) == products).all()
     others = [neighbours(space, start, best, 4, seed) for seed in range(1, 6)]
-    assert any(len(found) != len(other) or (found != other).any() for other in others)
+    assert any(len(products) != len(other) or (products != other).any() for other in others)
 
 
 def test_of_no_products_there_are_none(space: CutSpace) -> None:

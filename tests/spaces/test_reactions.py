@@ -1,4 +1,4 @@
-"""Reactions whose products do not compose are refused with the reason."""
+"""Reactions whose products cannot be assembled from synthons are refused with the reason."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def test_what_does_not_compose_is_refused(smarts, reason):
     ],
 )
 def test_a_ring_is_of_the_slot_that_the_others_can_give_their_atoms_to(smarts, owner):
-    assert [bool(half.given) for half in Reaction("ring", smarts).halves] == [owner != 0, owner != 1]
+    assert [bool(half.donated) for half in Reaction("ring", smarts).halves] == [owner != 0, owner != 1]
 
 
 def test_a_block_gives_atoms_to_a_ring():
     halves = Reaction("triazole", SPACES["triazole"][0]).halves
-    assert [half.given for half in halves] == [(), ((2, 1), (3, 0))]
+    assert [half.donated for half in halves] == [(), ((2, 1), (3, 0))]
     assert [half.smarts.partition(">>")[2] for half in halves] == [
         "([#6:1][n:2]1[n&+0:3][n&+0:4]c([c&H1]1)-[1*])",
         "([*:1][*:2].[*:3])",
@@ -99,7 +99,7 @@ def test_a_block_gives_atoms_to_a_ring():
 
 def test_reactions_by_rings_of_one_slot_are_cut_as_before():
     halves = Reaction("azetidine", SPACES["azetidine"][0]).halves
-    assert [half.given for half in halves] == [(), ()]
+    assert [half.donated for half in halves] == [(), ()]
 
 
 def test_nonsense_is_an_input_error():

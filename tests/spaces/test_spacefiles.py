@@ -42,8 +42,8 @@ def write_table(path: Path, reactions: dict[str, dict[str, list[str]]], delimite
     return path
 
 
-def products(found: CutSpace, reaction: int) -> list[tuple[int, ...]]:
-    return list(itertools.product(*(own.synthon.tolist() for own in found.entries[reaction])))
+def products(space: CutSpace, reaction: int) -> list[tuple[int, ...]]:
+    return list(itertools.product(*(slot.synthon.tolist() for slot in space.entries[reaction])))
 
 
 def rdkit_products(path: Path, tmp_path: Path) -> set[str]:
@@ -56,17 +56,17 @@ def rdkit_products(path: Path, tmp_path: Path) -> set[str]:
 @pytest.mark.parametrize("spec", [MORGAN, FingerprintSpec(["morgan:1", "morgan:2"])])
 def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: FingerprintSpec) -> None:
     path = write_table(tmp_path / "space.txt", {"amide": TWO, "three": THREE})
-    found = cut(read_space(path), spec)
-    chosen = [np.array(products(found, reaction), np.int32) for reaction in range(2)]
-    smiles = [one for own in chosen for one in found.product_smiles(own)]
+    space = cut(read_space(path), spec)
+    chosen = [np.array(products(space, reaction), np.int32) for reaction in range(2)]
+    smiles = [one for synthons in chosen for one in space.product_smiles(synthons)]
     assert len(smiles) == len(set(smiles)) == 4 * 3 + 2 * 3 * 2
     assert set(smiles) == rdkit_products(path, tmp_path)
     whole = Fingerprinter(spec)(smiles).fingerprints
     start = 0
-    for own in chosen:
-        summed = found.fingerprints(own)
-        assert (summed != whole[start : start + len(own)]).nnz == 0
-        start += len(own)
+    for synthons in chosen:
+        summed = space.fingerprints(synthons)
+        assert (summed != whole[start : start + len(synthons)]).nnz == 0
+        start += len(synthons)
 
 
 def test_points_may_be_written_in_four_ways(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_points_may_be_written_in_four_ways(tmp_path: Path) -> None:
             slot: [text.replace("[1*]", one).replace("[2*]", two) for text in synthons]
             for slot, synthons in THREE.items()
         }
-        found = cut(read_space(write_table(tmp_path / "b.csv", {"three": other}, ",")), MORGAN)
-        assert found.smiles == expected.smiles
-        assert found.entries[0][0].synthon.tolist() == expected.entries[0][0].synthon.tolist()
+        space = cut(read_space(write_table(tmp_path / "b.csv", {"three": other}, ",")), MORGAN)
+        assert space.smiles == expected.smiles
+        assert space.entries[0][0].synthon.tolist() == expected.entries[0][0].synthon.tolist()
 
 
 def test_tables_between_spaces_compressed_and_with_other_names(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_tables_between_spaces_compressed_and_with_other_names(tmp_path: Path) -
     text = (tmp_path / "a.tsv").read_text().replace("\t", ",").replace("synton#", "synton_role")
     (tmp_path / "c.gz").write_bytes(gzip.compress(text.replace("synton_id", "synthon_id").encode()))
     assert is_space(tmp_path / "c.gz")
-    found = read_space(tmp_path / "c.gz")
-    assert found.smiles == expected.smiles
-    assert found.reactions == expected.reactions == (Coupling("amide", ((1,), (1,))),)
-    assert found.slots.keys() == expected.slots.keys()
+    space = read_space(tmp_path / "c.gz")
+    assert space.smiles == expected.smiles
+    assert space.reactions == expected.reactions == (Coupling("amide", ((1,), (1,))),)
+    assert space.slots.keys() == expected.slots.keys()
 
 
 def test_comments_before_the_header_are_passed_over(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_comments_before_the_header_are_passed_over(tmp_path: Path) -> None:
     assert is_space(tmp_path / "b.csv")
     assert read_space(tmp_path / "b.csv").smiles == read_space(tmp_path / "a.tsv").smiles
     (tmp_path / "c.csv").write_text("# one line\n" + text + "CC\n")
-    with pytest.raises(InputError, match=r"Line 10 of .*c\.csv has 1 field only"):
+    with pytest.raises(InputError, match=r"Line 10 of .*c\.csv has only 1 field"):
         read_space(tmp_path / "c.csv")
 
 
@@ -110,8 +110,8 @@ def test_doubled_separators_are_one(tmp_path: Path) -> None:
     lines = (tmp_path / "a.tsv").read_text().splitlines()
     lines[2:5] = [line.replace("\t", "\t\t", 1) for line in lines[2:5]]
     (tmp_path / "b.tsv").write_text("\n".join(lines) + "\n")
-    found = read_space(tmp_path / "b.tsv")
-    assert (found.smiles, found.blocks, found.reactions) == (
+    space = read_space(tmp_path / "b.tsv")
+    assert (space.smiles, space.blocks, space.reactions) == (
         expected.smiles,
         expected.blocks,
         expected.reactions,
@@ -165,9 +165,9 @@ def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("smiles,id\nC,a\n", "is no space: a table of synthons has the columns SMILES, synton_id"),
+        ("smiles,id\nC,a\n", "is not a space: a table of synthons has the columns SMILES, synton_id"),
         ("\t".join(HEADER), "has no synthons"),
-        ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has 3 fields only"),
+        ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has only 3 fields"),
         (
             "\t".join(HEADER) + "\nC[1*]\ta\t1\tr\nC[1*]\ta\t1\tr\n",
             "repeats 1 synthon in slot 1 of reaction r",
@@ -203,13 +203,13 @@ def reagents(tmp_path: Path) -> Path:
 
 def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) -> None:
     assert is_space(reagents)
-    found = read_space(reagents)
+    space = read_space(reagents)
     expected = read_space(write_space(tmp_path / "tables", {"amide": (AMIDE, [AMINES, ACIDS])}))
-    assert [r.smarts for r in found.reactions] == [r.smarts for r in expected.reactions]
-    for ours, theirs in zip(found.slots_of(0), expected.slots_of(0), strict=True):
-        assert [found.smiles[b] for b in ours] == [expected.smiles[b] for b in theirs]
-    assert found.blocks[:2] == ["amine-0", "amine-1"]
-    assert found.blocks[len(AMINES)] == "slot2_acids-1"
+    assert [r.smarts for r in space.reactions] == [r.smarts for r in expected.reactions]
+    for ours, theirs in zip(space.slots_of(0), expected.slots_of(0), strict=True):
+        assert [space.smiles[b] for b in ours] == [expected.smiles[b] for b in theirs]
+    assert space.blocks[:2] == ["amine-0", "amine-1"]
+    assert space.blocks[len(AMINES)] == "slot2_acids-1"
     assert daskrf.check_space(reagents, sample=20).exit_code == 0
 
 
@@ -219,7 +219,7 @@ def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) ->
         ("slot3.smi", "C", "has 2 slots, but .* has 3 files"),
         ("slot2_acids.smi.gz", "", "holds no rows"),
         ("slot2_acids.smi.gz", "CC(=O)O a\nCC(=O)O a\n", "repeats 1 reagent"),
-        ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents amine-0; give each an ID"),
+        ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents named amine-0; give each its own ID"),
         ("other.smarts", AMIDE, "amide.smarts and other.smarts; keep one reaction"),
         ("amide.smarts", "C.C", "must have one line, the SMARTS of the reaction"),
         ("amide.smarts", "[N:1>>", "RDKit cannot read the SMARTS"),

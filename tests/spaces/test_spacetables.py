@@ -30,11 +30,11 @@ def test_commas_other_columns_and_gzip_are_the_same(folder):
         rows = [f"{i}," + line.replace("\t", ",") for i, line in enumerate(path.read_text().splitlines())]
         path.unlink()
         (folder / f"{name}.csv.gz").write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
-    found = read_space(folder)
-    assert found.smiles == expected.smiles
-    assert found.reactions == expected.reactions
-    assert all((found.slots[key] == own).all() for key, own in expected.slots.items())
-    assert found.digest != expected.digest
+    space = read_space(folder)
+    assert space.smiles == expected.smiles
+    assert space.reactions == expected.reactions
+    assert all((space.slots[key] == blocks).all() for key, blocks in expected.slots.items())
+    assert space.digest != expected.digest
 
 
 def test_a_space_is_known_by_its_reactions(folder, tmp_path):
@@ -47,7 +47,7 @@ def test_a_space_is_known_by_its_reactions(folder, tmp_path):
     [
         ("blocks", "b1\t", "b0\t", "has block b0 twice"),
         ("blocks", "smiles", "structure", "has no column smiles; its columns are block, structure"),
-        ("blocks", "b1\tCN", "b1", r"Line 3 of .*blocks.tsv has 1 field only"),
+        ("blocks", "b1\tCN", "b1", r"Line 3 of .*blocks.tsv has only 1 field"),
         ("reactions", "amide\t[", "amide\t[[", "Reaction amide: RDKit cannot read the SMARTS"),
         ("slots", "\tb1\n", "\tb77\n", "names block b77, which the other tables do not have"),
         ("slots", "\t0\tb0\n", "\t2\tb0\n", "names slot 2 of reaction amide, which the other tables"),
@@ -72,7 +72,7 @@ def test_two_tables_of_one_kind_are_refused(folder):
 
 def test_a_missing_table_and_no_folder_are_refused(folder):
     (folder / "slots.tsv").unlink()
-    with pytest.raises(InputError, match=r"is no space: it has no slots\.csv or slots\.tsv"):
+    with pytest.raises(InputError, match=r"is not a space: it has no slots\.csv or slots\.tsv"):
         read_space(folder)
     with pytest.raises(InputError):
         read_space(folder / "nothing")

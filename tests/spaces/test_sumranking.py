@@ -29,24 +29,24 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A space that is cut, its families, numbers of all their products, and counts of these."""
     folder = write_space(tmp_path_factory.mktemp("sums") / "space", REACTIONS)
     space = cut(read_space(folder), FingerprintSpec(request.param))
-    own = families(space)
+    members = families(space)
     numbers = []
-    for family in own:
+    for family in members:
         rows = [grid.ravel() for grid in np.meshgrid(*(np.arange(n) for n in family.shape), indexing="ij")]
-        found = family.number(rows)
-        numbers.append(found[found >= 0])
+        of_family = family.number(rows)
+        numbers.append(of_family[of_family >= 0])
     all_numbers = np.concatenate(numbers)
-    return space, own, all_numbers, counts_of(space, decoded(space, all_numbers.tolist()))
+    return space, members, all_numbers, counts_of(space, decoded(space, all_numbers.tolist()))
 
 
 def searched(made: Any, function: Linear, k: int, ranges: list[tuple[int, float, float]]) -> TopK:
     """Return the best k products by the search."""
-    space, own, _, _ = made
+    space, members, _, _ = made
     limits = [Limit(space.sums[:, column], low, high) for column, low, high in ranges]
     top = TopK(k)
-    for piece in pieces_of_sums(own):
-        best = Chosen(own[piece.family], top)
-        best_sums(piece, own[piece.family], space.own, function, limits, best)
+    for piece in pieces_of_sums(members):
+        best = Chosen(members[piece.family], top)
+        best_sums(piece, members[piece.family], space.inner, function, limits, best)
         top = best.top()
     return top
 
@@ -99,7 +99,7 @@ def test_ties_are_all_looked_at(made: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_few_products_are_looked_at(made: Any) -> None:
-    _, own, numbers, counts = made
+    _, members, numbers, counts = made
     function, shown = linear(counts, np.random.default_rng(2), whole=False), 0
 
     class Counted(Chosen):
@@ -109,9 +109,9 @@ def test_few_products_are_looked_at(made: Any) -> None:
             super().look(scores, rows_of)
 
     top = TopK(1)
-    for piece in pieces_of_sums(own):
-        best = Counted(own[piece.family], top)
+    for piece in pieces_of_sums(members):
+        best = Counted(members[piece.family], top)
         best._least = -np.inf if not len(top) else best.least
-        best_sums(piece, own[piece.family], made[0].own, function, [], best)
+        best_sums(piece, members[piece.family], made[0].inner, function, [], best)
         top = best.top()
     assert shown < len(numbers)

@@ -3,7 +3,7 @@
 RDKit is fast on a molecule unless one of a few numbers grows without bound: smallest rings, when rings form a
 ring of rings; branched paths; pairs of torsions; or atoms, for the matrix of all distances. All of them can
 be counted or bounded quickly. Limits on them are the same on every machine, unlike a time limit; the time
-limit (`daskrf.molecules.isolation`) covers cases that nobody foresaw.
+limit (`daskrf.molecules.isolation`) covers unforeseen cases.
 
 No drug, peptide, lipid or macrocycle of up to 1,000 heavy atoms comes near these limits, except rings of 19
 or more sugars (cyclodextrins) or of 16 or more benzenes (cycloparaphenylenes).
@@ -52,7 +52,7 @@ _ATOM = re.compile(r"\[\d*(?:H(?![a-z])|\*|#)[^\]]*\]|(\[[^\]]*\]|Br|Cl|[BCNOPSF
 
 
 def refusal_of_text(text: str, fragments: str) -> str:
-    """Return why a SMILES is rejected as it stands, or an empty string.
+    """Return why a SMILES is rejected before parsing, or an empty string.
 
     RDKit takes whatever follows a blank as a name and drops trailing characters that it does not know: "CCé"
     would be read as ethane.
@@ -74,7 +74,7 @@ def refusal_of_text(text: str, fragments: str) -> str:
 
 
 def _heavy_atoms(smiles: str) -> int:
-    return sum(1 for found in _ATOM.finditer(smiles) if found[1])
+    return sum(1 for match in _ATOM.finditer(smiles) if match[1])
 
 
 def refusal_of_size(heavy_atoms: int) -> str:

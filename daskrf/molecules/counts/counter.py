@@ -1,4 +1,4 @@
-"""What RDKit computes from one SMILES: its feature counts, for each kind, or the reason why there are none.
+"""What RDKit computes from one SMILES: its feature counts for each kind, or why it is rejected.
 
 This runs in the helper processes of `daskrf.molecules.isolation`, which are single-threaded.
 """
@@ -57,7 +57,7 @@ class Counter:
             return self._of(text)
         except MemoryError:
             raise
-        except Exception as error:  # whatever fails in RDKit concerns this line alone
+        except Exception as error:  # a failure of RDKit concerns this line alone
             return f"RDKit failed: {sentence(error)}"
 
     def _of(self, text: str) -> list[bytes] | str:
@@ -73,7 +73,7 @@ class Counter:
         return reason or _unfit(molecule, self._kinds) or [make(molecule) for make in self._features]
 
     def _fragment(self, molecule: Chem.Mol) -> tuple[Chem.Mol, str]:
-        """Return what the fragment rule keeps of `molecule`, and why it is rejected, if it is."""
+        """Apply the fragment rule; return the molecule, and why it is rejected, or an empty string."""
         fragments = Chem.GetMolFrags(molecule, asMols=True)
         if len(fragments) < 2:
             return molecule, ""
@@ -88,7 +88,7 @@ def largest_fragment(molecule: Chem.Mol) -> Chem.Mol:
 
 
 def _largest(fragments: tuple[Chem.Mol, ...]) -> Chem.Mol:
-    return max(fragments, key=lambda part: (part.GetNumHeavyAtoms(), part.GetNumAtoms()))
+    return max(fragments, key=lambda fragment: (fragment.GetNumHeavyAtoms(), fragment.GetNumAtoms()))
 
 
 def _unfit(molecule: Chem.Mol, kinds: list[str]) -> str:
@@ -180,7 +180,7 @@ def syntax_checker() -> Callable[[str], bool]:
 
 
 def refuser() -> Callable[[str], str]:
-    """Return a function from a SMILES to the reason why RDKit rejects it, or to "" if it reads it.
+    """Return a function from a SMILES to the reason why RDKit rejects it, "" if it does not.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def canonizer() -> Callable[[str], str]:
 
 
 def unmarker() -> Callable[[str], str]:
-    """Return a function from a SMILES with groups of stereocentres to one where those are not specified.
+    """Return a function from a SMILES with enhanced stereo groups to one with their centres unspecified.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def unmarker() -> Callable[[str], str]:
 def inchikeyer() -> Callable[[str], str]:
     """Return a function from a SMILES to its standard InChIKey, or to "" if there is none.
 
-    Standard InChI has no groups of stereocentres: those marked are not specified.
+    Standard InChI has no enhanced stereo groups: their centres are unspecified.
 
     Examples
     --------
@@ -306,14 +306,14 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             return [written(molecule)]
         except MemoryError:
             raise
-        except Exception as error:  # whatever fails in RDKit concerns this record alone
+        except Exception as error:  # a failure of RDKit concerns this record alone
             return f"RDKit cannot read the MOL block: {sentence(error)}"
 
     return read
 
 
 def _is_query(atom: Chem.Atom) -> bool:
-    """Return whether an atom stands for several elements or neighbourhoods; R groups are dummy atoms."""
+    """Return whether an atom is a query, other than an R group, which is a dummy atom."""
     return bool(atom.HasQuery() and not atom.DescribeQuery().startswith("AtomNull"))
 
 
@@ -325,8 +325,8 @@ def _mol_message(block: str) -> str:
     with capture() as log:
         Chem.MolFromMolBlock(block, sanitize=False)
     lines = [re.sub(r"^\[[\d:]+\]", "", line).strip() for line in log.messages.splitlines()[:9]]
-    told = [line for line in lines if line and set(line) != {"*"} and not line.endswith(_TITLES)]
-    return " ".join(told[0].split())[:200] if told else "it is damaged"
+    messages = [line for line in lines if line and set(line) != {"*"} and not line.endswith(_TITLES)]
+    return " ".join(messages[0].split())[:200] if messages else "it is damaged"
 
 
 def explain(smiles: str) -> str:
@@ -385,8 +385,8 @@ def _syntax_message(smiles: str) -> str:
         Chem.MolFromSmiles(smiles, sanitize=False)
     text = log.messages
     for ending in (f" while parsing: {smiles}", f" for input: '{smiles}'"):
-        head, found, tail = text.partition(ending)
-        if found:
+        head, separator, tail = text.partition(ending)
+        if separator:
             message = head.rsplit("SMILES Parse Error: ", 1)[-1].rsplit("] ", 1)[-1]
             position = re.match(
                 r"\s*\[[\d:]+\] SMILES Parse Error: check for mistakes around position (\d+)", tail

@@ -36,7 +36,7 @@ DESCRIPTORS = (
     Descriptor("heavy atoms", 0.079),
     Descriptor("formal charge", 0.01, -100.0),
 )
-"""What is counted, in the order of the columns.
+"""The descriptors, in the order of their columns.
 
 Units are a hundredth of the standard deviation among 2,000 drug-like molecules (GuacaMol), with two digits. A
 charge of 1 counts as much as a standard deviation of the others, because most molecules have none.
@@ -107,8 +107,8 @@ def described(molecule: Chem.Mol, width: int) -> bytes:
         molecule.GetNumHeavyAtoms(),
         Chem.GetFormalCharge(molecule),
     )
-    entry, found = struct.Struct("<Ii" if width == 4 else "<Qi"), []
-    for column, (value, own) in enumerate(zip(values, DESCRIPTORS, strict=True)):
-        count = round(min(max((value - own.lowest) / own.unit, 0.0), MAX_COUNT))
-        found += [entry.pack(column, count)] if count else []
-    return b"".join(found)
+    entry, entries = struct.Struct("<Ii" if width == 4 else "<Qi"), []
+    for column, (value, descriptor) in enumerate(zip(values, DESCRIPTORS, strict=True)):
+        count = round(min(max((value - descriptor.lowest) / descriptor.unit, 0.0), MAX_COUNT))
+        entries += [entry.pack(column, count)] if count else []
+    return b"".join(entries)

@@ -22,9 +22,9 @@ Occurrence = tuple[int, tuple[int, ...]]
 
 
 def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.csr_matrix:
-    """Return the fingerprint of a molecule, and below it one for each atom, without the features it is in.
+    """Return the fingerprint of a molecule, then one for each atom without the features that contain it.
 
-    A feature that occurs several times loses as many counts as it has occurrences with the atom.
+    A feature loses one count for each of its occurrences that contain the atom.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     spec : FingerprintSpec
         Of Morgan, atom-pair and torsion fingerprints.
     fragments : {"keep", "largest", "reject"}
-        As in `Fingerprinter`; atoms that it leaves out are not counted.
+        As in `Fingerprinter`; atoms of other fragments have no rows.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     Raises
     ------
     InputError
-        RDKit cannot read the molecule, or the atoms of a kind of fingerprint are not known.
+        RDKit cannot read the molecule, or does not report the atoms of a kind of fingerprint.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     """
     unknown = [kind.name for kind in spec.kinds if kind.family not in KINDS]
     if unknown:
-        raise InputError(f"contributions of atoms are known for {', '.join(KINDS)}, not for {unknown[0]}.")
+        raise InputError(f"contributions of atoms need the kinds {', '.join(KINDS)}, not {unknown[0]}.")
     block = Fingerprinter(spec, fragments)([smiles])
     if block.rejects:
         raise InputError(f"{smiles[:80]!r} is not a molecule: {block.rejects[0][1]}")
-    (found,) = each("daskrf.molecules.counts.environments:finder", (spec, fragments), [smiles])
-    if isinstance(found, Lost):
-        raise InputError(f"the atoms of {smiles[:80]!r} cannot be told apart: RDKit {found.reason}")
-    n_atoms, kinds = found
+    (result,) = each("daskrf.molecules.counts.environments:finder", (spec, fragments), [smiles])
+    if isinstance(result, Lost):
+        raise InputError(f"RDKit finds no atoms for the features of {smiles[:80]!r}: it {result.reason}")
+    n_atoms, kinds = result
     whole = block.fingerprints
     counts = np.zeros((1 + n_atoms, whole.nnz), np.int64)
     for number, (kind, occurrences) in enumerate(zip(spec.kinds, kinds, strict=True)):
@@ -71,7 +71,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     if not spec.counts:
         counts = np.minimum(counts, 1)
     if (counts[0] != whole.data).any():
-        raise InputError(f"the features of {smiles[:80]!r} and their atoms do not agree in this RDKit.")
+        raise InputError(f"RDKit counts other features of {smiles[:80]!r} than it reports atoms for.")
     columns = np.tile(whole.indices, 1 + n_atoms)
     pointer = np.arange(2 + n_atoms) * whole.nnz
     rows = sparse.csr_matrix(
@@ -89,14 +89,14 @@ def _column(kind: FingerprintSpec, feature: int) -> int:
 
 
 def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, list[list[Occurrence]]]]:
-    """Return the function from a SMILES to its atoms and its features with theirs; runs in a helper."""
+    """Return the function from a SMILES to its number of atoms and the atoms of its features."""
     from rdkit.Chem import rdFingerprintGenerator
 
     from daskrf.molecules.counts.counter import generator_of, in_order
 
     def find(text: str) -> tuple[int, list[list[Occurrence]]]:
         molecule = _molecule(text, fragments)
-        found = []
+        features = []
         for kind in spec.kinds:
             output = rdFingerprintGenerator.AdditionalOutput()
             output.AllocateBitInfoMap()
@@ -111,14 +111,14 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
             places = _occurrences(kind.family, molecule, output)
             if numbers is not None:
                 places = [(feature, tuple(numbers[atom] for atom in atoms)) for feature, atoms in places]
-            found.append(places)
-        return molecule.GetNumAtoms(), found
+            features.append(places)
+        return molecule.GetNumAtoms(), features
 
     return find
 
 
 def _occurrences(kind: str, molecule: Any, output: Any) -> list[Occurrence]:
-    """Return each feature with its atoms, once for each time it occurs."""
+    """Return each occurrence of a feature with its atoms."""
     if kind == "torsion":
         return [(int(bit), tuple(path)) for bit, paths in output.GetBitPaths().items() for path in paths]
     places = [(int(bit), place) for bit, several in output.GetBitInfoMap().items() for place in several]
@@ -137,7 +137,7 @@ def _within(molecule: Any, centre: int, radius: int) -> tuple[int, ...]:
 
 
 def _molecule(text: str, fragments: str) -> Any:
-    """Return the molecule, or what the rule for fragments keeps of it, as `Counter` does."""
+    """Return the molecule after the fragment rule, as `Counter` does."""
     from rdkit import Chem
 
     from daskrf.molecules.counts.counter import largest_fragment
@@ -153,7 +153,7 @@ def _molecule(text: str, fragments: str) -> Any:
 def drawn_with_weights(
     smiles: str, fragments: str, weights: npt.NDArray[np.float64], width: int = 480, height: int = 360
 ) -> str:
-    """Return an SVG of a molecule, each atom in blue if its number is positive and in orange if negative.
+    """Return an SVG of a molecule, with positive atom weights in blue and negative ones in orange.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def painter(fragments: str, weights: list[float], width: int, height: int) -> Ca
         for atom, weight in zip(molecule.GetAtoms(), weights, strict=True):
             share = abs(weight) / largest
             full = (0.12, 0.37, 0.66) if weight > 0 else (0.85, 0.45, 0.10)
-            colours[atom.GetIdx()] = tuple(1 - 0.75 * share * (1 - part) for part in full)
+            colours[atom.GetIdx()] = tuple(1 - 0.75 * share * (1 - channel) for channel in full)
             radii[atom.GetIdx()] = 0.2 + 0.25 * share
             if share >= 0.1:
                 atom.SetProp("atomNote", f"{weight:+.2g}")

@@ -47,12 +47,12 @@ class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
     RDKit runs in a helper process (`daskrf.molecules.isolation`), one per thread that calls at the same time:
-    a SMILES that takes too long or crashes RDKit is rejected like any other that it cannot read.
+    a SMILES that takes too long or crashes RDKit is rejected like one that RDKit cannot read.
 
     Parameters
     ----------
     spec : FingerprintSpec, optional
-        What to count.
+        The features to count.
     fragments : {"keep", "largest", "reject"}
         How to treat molecules with several fragments (salts, mixtures): keep all as one molecule; keep the
         fragment with the most heavy atoms (then the most atoms, then the first); or reject them.
@@ -80,27 +80,27 @@ class Fingerprinter:
 
     def __call__(self, smiles: Sequence[str]) -> FingerprintBlock:
         """Return the fingerprints of `smiles`."""
-        kept: list[int] = []
+        accepted: list[int] = []
         rejects: list[tuple[int, str]] = []
         bodies: list[list[bytes]] = []
         counter = "daskrf.molecules.counts.counter:Counter"
-        for position, found in enumerate(each(counter, (self.spec, self.fragments), smiles)):
-            if isinstance(found, list):
-                kept.append(position)
-                bodies.append(found)
+        for position, result in enumerate(each(counter, (self.spec, self.fragments), smiles)):
+            if isinstance(result, list):
+                accepted.append(position)
+                bodies.append(result)
             else:
-                rejects.append((position, f"RDKit {found.reason}" if isinstance(found, Lost) else found))
-        found = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
-        indptr, ids, counts = _side_by_side(found, self.spec.size or 2**32)
+                rejects.append((position, f"RDKit {result.reason}" if isinstance(result, Lost) else result))
+        features = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
+        indptr, ids, counts = _side_by_side(features, self.spec.size or 2**32)
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
         dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
         matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
-        # The constructor would spend a pass on choosing index dtypes and checking what is already known.
+        # The constructor would spend a pass on index dtypes and checks that are not needed here.
         matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
         matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
         matrix.has_canonical_format = True
         empty = int(np.count_nonzero(np.diff(indptr) == 0))
-        return FingerprintBlock(matrix, np.array(kept, dtype=np.int64), rejects, saturated, empty)
+        return FingerprintBlock(matrix, np.array(accepted, dtype=np.int64), rejects, saturated, empty)
 
 
 def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: str) -> npt.NDArray[np.int64]:
@@ -114,8 +114,8 @@ def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: 
     block, numbers = Fingerprinter(spec, fragments)(smiles), np.arange(len(smiles))
     X, first = block.fingerprints, dict[bytes, int]()
     for row, place in enumerate(block.kept.tolist()):
-        own = slice(X.indptr[row], X.indptr[row + 1])
-        numbers[place] = first.setdefault(X.indices[own].tobytes() + X.data[own].tobytes(), place)
+        entries = slice(X.indptr[row], X.indptr[row + 1])
+        numbers[place] = first.setdefault(X.indices[entries].tobytes() + X.data[entries].tobytes(), place)
     return numbers
 
 

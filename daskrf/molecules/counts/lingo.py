@@ -37,7 +37,7 @@ def lingos(smiles: Iterable[str]) -> Features:
     for text in smiles:
         if not text.isascii():
             raise InputError(f"{text[:50]!r} is not SMILES: a character is not ASCII; remove or repair it.")
-        texts.append(_DIGITS_OR_BRACKET.sub(lambda found: found[0] if found[0][0] == "[" else "0", text))
+        texts.append(_DIGITS_OR_BRACKET.sub(lambda match: match[0] if match[0][0] == "[" else "0", text))
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     sizes = np.maximum(lengths - (WINDOW - 1), 0)
     indptr = np.concatenate([[0], np.cumsum(sizes)])

@@ -30,13 +30,13 @@ class Similarities:
 
     def __init__(self, smiles: Sequence[str]) -> None:
         self._rows = _bits(smiles)
-        self._known = np.diff(self._rows.indptr) > 0
+        self._nonempty = np.diff(self._rows.indptr) > 0
         self._against = TanimotoMinMax().against(self._rows)
 
     def to(self, number: int) -> npt.NDArray[np.float64]:
         """Return the similarity of each molecule to the one with this number."""
-        if not self._known[number]:
-            return np.zeros(len(self._known))
+        if not self._nonempty[number]:
+            return np.zeros(len(self._nonempty))
         return self._against(self._rows[number])[0]
 
 
@@ -53,20 +53,20 @@ def nearest(
     """
     best, index = np.zeros(len(smiles)), np.zeros(len(smiles), np.int64)
     rows = _bits([*smiles, *others])
-    own = np.flatnonzero(np.diff(rows.indptr)[: len(smiles)])
-    if not len(others) or not len(own):
+    nonempty = np.flatnonzero(np.diff(rows.indptr)[: len(smiles)])
+    if not len(others) or not len(nonempty):
         return best, index
-    for part, block in TanimotoMinMax().blocks(rows[own], rows[len(smiles) :]):
-        index[own[part]] = block.argmax(axis=1)
-        best[own[part]] = block.max(axis=1)
+    for span, block in TanimotoMinMax().blocks(rows[nonempty], rows[len(smiles) :]):
+        index[nonempty[span]] = block.argmax(axis=1)
+        best[nonempty[span]] = block.max(axis=1)
     return best, index
 
 
 def _bits(smiles: Sequence[str]) -> sparse.csr_matrix:
     """Return the fingerprints as ones; a row without any where there is no fingerprint."""
     block = Fingerprinter(FingerprintSpec("morgan", radius=2, counts=False))(list(smiles))
-    found = block.fingerprints
+    fingerprints = block.fingerprints
     sizes = np.zeros(len(smiles) + 1, np.int64)
-    sizes[1 + block.kept] = np.diff(found.indptr)
-    parts = found.data, found.indices, np.cumsum(sizes)
-    return sparse.csr_matrix(parts, shape=(len(smiles), found.shape[1]))
+    sizes[1 + block.kept] = np.diff(fingerprints.indptr)
+    parts = fingerprints.data, fingerprints.indices, np.cumsum(sizes)
+    return sparse.csr_matrix(parts, shape=(len(smiles), fingerprints.shape[1]))

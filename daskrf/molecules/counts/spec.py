@@ -1,4 +1,4 @@
-"""What a fingerprint counts, by name; without RDKit, which only the counting processes import."""
+"""What a fingerprint counts, by name; without RDKit, which only the helper processes import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none 
 FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
-"""What is counted by default; docs/maps.md has the comparison."""
+"""The kinds counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _PAIRS = 25  # atom pairs at each distance, as far as there are
@@ -39,24 +39,24 @@ class FingerprintSpec:
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
         RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), or "descriptors" (weight, logP, polar
         surface and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they
-        stand last in a row, see `daskrf.molecules.counts.descriptors`). Morgan may have a radius of its own,
-        as in "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several
-        times) are put side by side in a row, each in columns of its own. Default: "morgan:2",
+        come last in a row, see `daskrf.molecules.counts.descriptors`). A Morgan kind may have its own radius,
+        as in "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (repeat --kind) are
+        concatenated, each in its own columns. Default: "morgan:2",
         "morgan:2:features" and "atompair:4", or "morgan" if `radius` or `features` is given.
     radius : int, optional
         Radius of Morgan environments, unless the kind gives one. Default: 1. Other kinds have no radius.
     counts : bool, default True
-        Count how often a feature occurs, or only whether it does (0 or 1).
+        Count how often a feature occurs, or only record whether it does (0 or 1).
     size : int, default 0
         Number of columns to fold each kind to. 0 does not fold: each of the 2**32 identifiers has a column,
         which predicts slightly better. Folding is RDKit's (``GetCountFingerprint`` with ``fpSize=size`` and
         count simulation off): counts of features that share a column add up.
     chirality : bool, default False
-        Tell stereoisomers apart, as far as the kind sees them: Morgan sees centres of carbon and double
+        Distinguish stereoisomers, as far as the kind sees them: Morgan sees centres of carbon and double
         bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
         isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
         sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
-        docs/maps.md has the table. Not for "rdkit"; "descriptors" see nothing of it.
+        docs/maps.md has the table. Not for "rdkit"; "descriptors" ignores it.
     features : bool, default False
         Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
@@ -92,7 +92,7 @@ class FingerprintSpec:
         "counts": Option("--counts/--binary"),
     }
 
-    kind: str | Sequence[str] = cast(str, None)  # names, and a number, once it is made
+    kind: str | Sequence[str] = cast(str, None)  # set in __post_init__
     radius: int = cast(int, None)
     counts: bool = True
     size: int = 0
@@ -107,28 +107,28 @@ class FingerprintSpec:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        given = sorted(self._given_kinds(), key=lambda text: text == DESCRIPTORS)
-        if len(given) == 1:
-            self._take(*_parsed(given[0], self.radius, self.features))
+        requested = sorted(self._requested_kinds(), key=lambda text: text == DESCRIPTORS)
+        if len(requested) == 1:
+            self._take(*_parsed(requested[0], self.radius, self.features))
             self._check_kind()
             return
-        own = {text for text in given if text.partition(":")[0] == "morgan"} or set(given)
+        affected = {text for text in requested if text.partition(":")[0] == "morgan"} or set(requested)
         kinds = [
             dataclasses.replace(
                 self,
                 kind=text,
-                radius=self.radius if text in own else cast(int, None),
-                features=text in own and self.features,
+                radius=self.radius if text in affected else cast(int, None),
+                features=text in affected and self.features,
             )
-            for text in given
+            for text in requested
         ]
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
-            raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
+            raise InputError(f"fingerprint kinds must differ, not be {', '.join(names) or 'none'}.")
         self._take(names, None, False)  # each name holds its own radius and features
 
-    def _given_kinds(self) -> list[str]:
-        """Return the names of the kinds as they were given, or those of the default."""
+    def _requested_kinds(self) -> list[str]:
+        """Return the requested kinds, or the default ones."""
         if self.kind is None:
             return [*DEFAULT_KINDS] if self.radius is None and not self.features else ["morgan"]
         return [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
@@ -141,12 +141,12 @@ class FingerprintSpec:
         if self.kind != "morgan" and (self.features or self.radius != 1):
             option = "features" if self.features else "radius"
             raise InputError(
-                f"option {option!r} belongs to Morgan fingerprints; leave it out for {self.kind!r}."
+                f"option {option!r} applies to Morgan fingerprints only; leave it out for {self.kind!r}."
             )
         if self.kind == DESCRIPTORS and (not self.counts or 0 < self.size < _N_DESCRIPTORS):
             raise InputError(
-                f"Descriptors are {_N_DESCRIPTORS} numbers in columns of their own: leave out --binary, and "
-                "any --size below that."
+                f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size "
+                f"below {_N_DESCRIPTORS}."
             )
         if self.kind == "rdkit" and self.chirality:
             raise InputError(
@@ -162,7 +162,7 @@ class FingerprintSpec:
 
     @property
     def family(self) -> str:
-        """The kind without what stands behind it, one of `KINDS`; of several kinds, their names."""
+        """The kind without radius and options, one of `KINDS`; of several kinds, their names."""
         return self.kind.partition(":")[0] if isinstance(self.kind, str) else self.name
 
     @property
@@ -185,7 +185,7 @@ class FingerprintSpec:
 
     @property
     def n_structural(self) -> int | None:
-        """Number of columns before those of descriptors that stand beside other kinds; else None."""
+        """Number of columns before the descriptors, if they are beside other kinds; else None."""
         columns = self.columns
         return columns[DESCRIPTORS][0] if DESCRIPTORS in columns and len(columns) > 1 else None
 
@@ -219,7 +219,7 @@ class FingerprintSpec:
         if isinstance(self.kind, str):
             return dataclasses.asdict(self)
         columns = zip(self.kinds, self.columns.values(), strict=True)
-        return {"kinds": [{**kind.state(), "columns": list(own)} for kind, own in columns]}
+        return {"kinds": [{**kind.state(), "columns": list(span)} for kind, span in columns]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> FingerprintSpec:
@@ -228,7 +228,7 @@ class FingerprintSpec:
             return cls._of(state)
         if not state["kinds"]:
             raise InputError("there are no kinds of fingerprints.")
-        kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
+        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in state["kinds"]]
         names = [kind.name for kind in kinds]
         spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)
         if spec.state() != state:
@@ -256,10 +256,10 @@ def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bo
         limits = {"morgan": range(_MOST + 1), "atompair": range(1, _FARTHEST + 1)}
         if len(words) > 1 or not words[0].isdecimal() or int(words[0]) not in limits.get(kind, ()):
             raise InputError(
-                f"fingerprint kind {text!r} is unknown; what may stand behind a kind is a radius of Morgan "
-                f"environments, up to {_MOST}, as in 'morgan:2', the word 'features', as in "
-                "'morgan:2:features', or how many bonds apart the atoms of a pair are at most, up to "
-                f"{_FARTHEST}, as in 'atompair:4'."
+                f"fingerprint kind {text!r} is unknown; a kind may be followed by the radius of Morgan "
+                f"environments, up to {_MOST} ('morgan:2'), by the word 'features' ('morgan:2:features'), or "
+                f"by the maximum number of bonds between the atoms of a pair, up to {_FARTHEST} "
+                "('atompair:4')."
             )
         if kind == "atompair":
             return f"{kind}:{int(words[0])}", _RADIUS if radius is None else radius, features

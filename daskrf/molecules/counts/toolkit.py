@@ -18,14 +18,14 @@ _COUNTED = ("RDKit cannot parse", "no atoms")  # reasons for which a molecule ha
 
 @dataclass(frozen=True)
 class Toolkit:
-    """What counted the fingerprints of a store or a model.
+    """The version of RDKit that counted the fingerprints of a store or a model, and its counts.
 
     Attributes
     ----------
     rdkit : str
-        Version of RDKit; empty if it is not known.
+        Version of RDKit; empty if unknown.
     counts : dict of str to str
-        Digest of the counts of built-in molecules, by kind; empty if it is not known.
+        Digest of the counts of built-in molecules, by kind; empty if unknown.
 
     Examples
     --------
@@ -39,9 +39,9 @@ class Toolkit:
 
     @classmethod
     def here(cls, spec: FingerprintSpec) -> Toolkit:
-        """Return that of this process."""
-        found = {kind.name: _digest(kind) for kind in spec.kinds}
-        return cls(rdkit_version(), found if all(found.values()) else {})
+        """Return that of the RDKit that is installed here."""
+        digests = {kind.name: _digest(kind) for kind in spec.kinds}
+        return cls(rdkit_version(), digests if all(digests.values()) else {})
 
     @classmethod
     def from_state(cls, state: Any) -> Toolkit:
@@ -53,10 +53,13 @@ class Toolkit:
 
     def state(self) -> dict[str, str]:
         """Return it as a dict of texts."""
-        return {"rdkit": self.rdkit, "counts": " ".join(f"{name}={own}" for name, own in self.counts.items())}
+        return {
+            "rdkit": self.rdkit,
+            "counts": " ".join(f"{name}={digest}" for name, digest in self.counts.items()),
+        }
 
     def differing(self, other: Toolkit) -> list[str] | None:
-        """Return the kinds that another one counts differently; None if that is not known."""
+        """Return the kinds that another one counts differently; None if that is unknown."""
         if not self.counts or self.counts.keys() != other.counts.keys():
             return None
         return [name for name, digest in self.counts.items() if other.counts[name] != digest]
@@ -70,8 +73,8 @@ def _digest(kind: FingerprintSpec) -> str:
         return ""
     X = block.fingerprints
     arrays = (block.kept, X.indptr, X.indices, X.data)
-    found = hashlib.sha256(b"".join(np.asarray(array, "<i8").tobytes() for array in arrays))
-    return found.hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(np.asarray(array, "<i8").tobytes() for array in arrays))
+    return digest.hexdigest()[:16]
 
 
 @functools.cache

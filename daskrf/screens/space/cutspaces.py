@@ -33,9 +33,9 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class SearchTables:
-    """What tasks of a search need; see `CutSpace` for `own` and `sums`."""
+    """What tasks of a search need; see `CutSpace` for `inner` and `sums`."""
 
-    own: sparse.csr_matrix
+    inner: sparse.csr_matrix
     sums: npt.NDArray[np.float64]
     families: list[Family]
 
@@ -49,7 +49,10 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
     progress.start("cut", n_cuts(space), "blocks")
     made = cut(space, spec, progress.advance)
     progress.finish()
-    arrays = {"smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8), **_of_csr("own", made.own)}
+    arrays = {
+        "smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8),
+        **_of_csr("own", made.inner),
+    }
     arrays |= {"edge": made.edge, "reach": made.reach, "sums": made.sums}
     for r, slots in enumerate(made.entries):
         for s, slot in enumerate(slots):
@@ -146,8 +149,8 @@ def search_tables(work: str, key: str, n_columns: int) -> SearchTables:
             "the same command again, with the output in a folder that all workers share."
         )
     meta = json.loads(there.metadata["text"])
-    own = _csr("own", cut.arrays, n_columns)
-    return SearchTables(own, cut.arrays["sums"], _families(there.arrays, meta["families"], n_columns))
+    inner = _csr("own", cut.arrays, n_columns)
+    return SearchTables(inner, cut.arrays["sums"], _families(there.arrays, meta["families"], n_columns))
 
 
 def _leave(path: PurePath, arrays: Arrays, meta: dict[str, Any], key: str) -> None:
@@ -181,7 +184,7 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
         space=space,
         spec=spec,
         smiles=smiles,
-        own=_csr("own", arrays, spec.n_columns),
+        inner=_csr("own", arrays, spec.n_columns),
         edge=arrays["edge"],
         reaches=reaches,
         reach=arrays["reach"],

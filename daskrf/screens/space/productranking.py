@@ -229,7 +229,7 @@ class ProductRanking:
         size = self.n_components * self.n_draws
         pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
-        tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
+        tables = self.cut.inner.data.nbytes + self.cut.inner.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
         search = need_of_products(
             rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws

@@ -167,7 +167,7 @@ class SpaceSearch(Reduction):
         held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
         if self.map is None:
             function = Linear(held["columns"], held["weights"])
-            best_sums(block, family, tables.own, function, limits, best[0])
+            best_sums(block, family, tables.inner, function, limits, best[0])
         else:
             feature_map = self.map.feature_map
             assert isinstance(feature_map, FourierFeatures)
@@ -175,7 +175,7 @@ class SpaceSearch(Reduction):
             basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
             betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
             searches = [Search(beta, heap, basis) for beta, heap in zip(betas, best, strict=True)]
-            score_piece(block, family, tables.own, feature_map, limits, searches)
+            score_piece(block, family, tables.inner, feature_map, limits, searches)
         total.tops = [heap.top() for heap in best]
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
@@ -190,4 +190,4 @@ def _basis(search: SpaceSearch, family: int) -> BalancedBasis | None:
     assert isinstance(feature_map, FourierFeatures)
     held = needed_checkpoint(search.weights, as_path(search.weights).name).arrays
     beta = amplitudes(held["weights"])
-    return balanced_basis(tables.families[family], tables.own, feature_map, beta)
+    return balanced_basis(tables.families[family], tables.inner, feature_map, beta)
