@@ -78,8 +78,8 @@ def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        known = None if isinstance(error, ObjectError) else _REASONS.get(error.errno or 0)
-        reason = known or error.strerror or str(error)
+        phrase = None if isinstance(error, ObjectError) else _REASONS.get(error.errno or 0)
+        reason = phrase or error.strerror or str(error)
         raise StoreError(f"cannot {action} {path}: {reason}", errno=error.errno) from error
 
 
@@ -168,10 +168,10 @@ def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
         The file cannot be read.
     """
     with path.open("rb") as file:
-        found = digests_of_stream(file)
+        digests = digests_of_stream(file)
         if sync:
             os.fsync(file.fileno())
-    return found
+    return digests
 
 
 def sync_directory(path: Path) -> None:
@@ -247,8 +247,8 @@ def private_folder(base: Path | None = None) -> Path:
     folder = Path(base or tempfile.gettempdir(), f"daskrf-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise InputError(
             f"The folder {folder} for temporary files belongs to another user, is open to others, or is a "
             "link; delete it, or set TMPDIR to a folder of your own."
@@ -326,9 +326,9 @@ def make_folders(root: Path, folder: Path) -> None:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'absent/a'
     """
-    for part in reversed((folder, *folder.parents)):
-        if root in part.parents:
-            part.mkdir(exist_ok=True)
+    for parent in reversed((folder, *folder.parents)):
+        if root in parent.parents:
+            parent.mkdir(exist_ok=True)
 
 
 def remove(path: Path) -> None:

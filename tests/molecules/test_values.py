@@ -238,7 +238,7 @@ def test_names_of_scales() -> None:
     assert words(["IC50 [µM]"], transform="pIC50") == ["pIC50 = 6 - log10 of 'IC50 [µM]' in uM (by its name)"]
     assert words(["ic50_nm"], transform="pIC50") == ["pIC50 = 9 - log10 of 'ic50_nm' in nM (by its name)"]
     assert words(["item_m", "dose (uM)"]) == ["'item_m'", "'dose (uM)' in uM (by its name)"]
-    assert [scale.known for scale in scales_of(["item_m", "score"])] == [False, False]
+    assert [scale.worth_stating for scale in scales_of(["item_m", "score"])] == [False, False]
 
 
 @pytest.mark.parametrize(

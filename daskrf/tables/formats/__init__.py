@@ -229,7 +229,7 @@ class Purpose:
 
     fit: Callable[[Sequence[Sequence[str]]], int]
     is_header: Callable[[Sequence[str], Sequence[Sequence[str]]], bool]
-    asked: TableFormat
+    fmt: TableFormat
     longest: int
     strict: bool
     extensions: bool
@@ -422,7 +422,7 @@ def readers() -> tuple[Reader, ...]:
     TypeError
         If a format has no precedence, or that of another: the order would be that of the names of files.
     """
-    found: dict[int, Reader] = {}
+    by_precedence: dict[int, Reader] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for kind in vars(importlib.import_module(module.name)).values():
             if not (inspect.isclass(kind) and issubclass(kind, Reader) and kind.__module__ == module.name):
@@ -430,15 +430,17 @@ def readers() -> tuple[Reader, ...]:
             if inspect.isabstract(kind):
                 continue
             place = getattr(kind, "precedence", None)
-            if place is None or place in found:
-                taken = ", ".join(f"{own} ({reader.name})" for own, reader in sorted(found.items()))
-                wrong = "has none" if place is None else f"has {place}, as {found[place].name} does"
+            if place is None or place in by_precedence:
+                taken = ", ".join(
+                    f"{precedence} ({reader.name})" for precedence, reader in sorted(by_precedence.items())
+                )
+                wrong = "has none" if place is None else f"has {place}, as {by_precedence[place].name} does"
                 raise TypeError(
                     f"Each format needs a precedence of its own, and {kind.__name__} {wrong}: see "
                     f"Reader.precedence, and set another than {taken}."
                 )
-            found[place] = kind()
-    return tuple(found[place] for place in sorted(found))
+            by_precedence[place] = kind()
+    return tuple(by_precedence[place] for place in sorted(by_precedence))
 
 
 def reader_of(table: Table) -> Reader:

@@ -138,8 +138,8 @@ def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
     >>> chosen_score(["minimizedAffinity", "CNNscore"], [0, 1]), chosen_score(["pIC50", "Grid_Score"], [0, 1])
     (None, None)
     """
-    known = {k: known_score(names[k], names) for k in positions}
-    scores = {k: score for k, score in known.items() if score is not None}
+    by_position = {k: known_score(names[k], names) for k in positions}
+    scores = {k: score for k, score in by_position.items() if score is not None}
     others = [names[k] for k in positions if k not in scores]
     if not scores or not all(
         _BESIDE.fullmatch(normalised(name)) or _SCHRODINGER.fullmatch(name) for name in others
@@ -169,20 +169,20 @@ def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
     >>> scores_within({"meeko": '{"is_sidechain": [false], "free_energy": -7.1}'})
     {'meeko free_energy': '-7.1'}
     """
-    found: dict[str, str] = {}
+    scores: dict[str, str] = {}
     for place, kinds in _WITHIN.items():
         if place in properties:
             for kind, pattern in kinds.items():
                 if len(values := set(pattern.findall(properties[place]))) == 1:
-                    found[f"{place} {kind}"] = values.pop()
+                    scores[f"{place} {kind}"] = values.pop()
     if len(smiles := set(_SMILES.findall(properties.get("REMARK", "")))) == 1:
-        found["REMARK SMILES"] = smiles.pop()
+        scores["REMARK SMILES"] = smiles.pop()
     if _MEEKO in properties:
         try:
             data = json.loads(properties[_MEEKO], parse_float=str, parse_int=str)
         except (ValueError, RecursionError):
-            return found
+            return scores
         value = data.get("free_energy") if isinstance(data, dict) else None
         if isinstance(value, str) and re.fullmatch(_NUMBER, value):
-            found[f"{_MEEKO} free_energy"] = value
-    return found
+            scores[f"{_MEEKO} free_energy"] = value
+    return scores

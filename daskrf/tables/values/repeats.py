@@ -66,21 +66,21 @@ def one_of_each(
     order = np.argsort(groups, kind="stable")
     starts = _starts(groups[order])
     first = order[starts]
-    found = np.full((len(starts), y.shape[1]), np.nan)
+    labels = np.full((len(starts), y.shape[1]), np.nan)
     for t in range(y.shape[1]):
         values = y[order, t]
         there = np.isfinite(values)
         if repeats == "median":
-            found[:, t] = _medians(values, starts)
+            labels[:, t] = _medians(values, starts)
         elif repeats == "mean":
             counts = np.add.reduceat(there.astype(np.int64), starts)
             sums = np.add.reduceat(np.where(there, values, 0.0), starts)
-            np.divide(sums, counts, out=found[:, t], where=counts > 0)
+            np.divide(sums, counts, out=labels[:, t], where=counts > 0)
         else:
             function = np.fmax if largest[t] else np.fmin  # which pass over NaN
-            found[:, t] = function.reduceat(values, starts)
+            labels[:, t] = function.reduceat(values, starts)
     by_place = np.argsort(first, kind="stable")
-    return first[by_place], found[by_place]
+    return first[by_place], labels[by_place]
 
 
 def notes_on_repeats(
@@ -113,15 +113,15 @@ def notes_on_repeats(
     "18 labels of 'vina' are repeats of 6 molecules"
     """
     order = np.argsort(groups, kind="stable")
-    found = []
+    notes = []
     for t, name in enumerate(names):
-        own = order[np.isfinite(y[order, t])]
-        starts = _starts(groups[own])
-        counts = np.diff(np.append(starts, len(own)))
+        labelled = order[np.isfinite(y[order, t])]
+        starts = _starts(groups[labelled])
+        counts = np.diff(np.append(starts, len(labelled)))
         several = np.flatnonzero(counts > 1)
         if not len(several) or len(starts) < 2:
             continue
-        values = y[own, t]
+        values = y[labelled, t]
         means = np.add.reduceat(values, starts) / counts
         squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, starts)
         within = squares[several] / (counts[several] - 1)
@@ -129,11 +129,11 @@ def notes_on_repeats(
         typical, pooled = float(np.sqrt(np.median(within))), float(np.sqrt(within.mean()))
         n = int(counts[several].sum())
         worst = int(several[np.argmax(within)])
-        members = own[starts[worst] : starts[worst] + counts[worst]]
+        members = labelled[starts[worst] : starts[worst] + counts[worst]]
         example = f"such as {_values(y[members, t])} of {printable(words_of(int(members[0])), 60)}"
         shown = printable(name, 60)
         if len(several) >= _FEWEST and typical > _WIDE * between > 0:
-            found.append(
+            notes.append(
                 f"{n:,} labels of '{shown}' are repeats of {amount(len(several), 'molecules')}, and differ "
                 f"within a molecule by {pooled:.2g} (standard deviation; that of all molecules is "
                 f"{between:.2g}), {example}: if they are of poses or protomers, they are no replicates, and "
@@ -143,11 +143,11 @@ def notes_on_repeats(
         noise = typical / np.sqrt(_MEDIAN) if len(several) >= _FEWEST else 0.0
         far = np.sqrt(within) > max(_TIMES * noise, _ALONE * between)
         if far.any():
-            found.append(
+            notes.append(
                 f"the labels of '{shown}' of {amount(int(far.sum()), 'molecules')} differ among themselves "
                 f"by far more than those of others, {example}: correct them, or {_OPTION}"
             )
-    return tuple(found)
+    return tuple(notes)
 
 
 def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if (match := _SUFFIX.fullmatch(name.strip())) is not None:
             stems.setdefault(match[1], set()).add(name)
-    several = [own for own in stems.values() if len(own) > 1]
+    several = [variants for variants in stems.values() if len(variants) > 1]
     n = sum(map(len, several))
     if len(several) < _FEWEST or n > _LARGEST * len(several) or n * _SHARE < len(set(names)):
         return ()
