@@ -707,7 +707,7 @@ def _object_error(path: PurePath, error: BaseException) -> ObjectError:
         what = "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY here and for all workers"
         number = errno.EACCES
     elif isinstance(error, refused) or "InvalidAccessKeyId" in text or "SignatureDoesNotMatch" in text:
-        number, what = errno.EACCES, "access is denied; check the credentials and what they may do"
+        number, what = errno.EACCES, "access is denied; check the credentials and their permissions"
     elif isinstance(error, kinds.PreconditionError):
         number, what = errno.ESTALE, "it was replaced while it was in use; run the same command again"
     elif "error sending request" in text:
@@ -793,8 +793,8 @@ class _Objects(Backend):
         if self._put_new(path, data):
             self.remove(path)
             raise StoreError(
-                f"the storage of {path.parent} does not know conditional PUTs (If-None-Match), without which "
-                "two processes could undo each other's work; give another output path"
+                f"the storage of {path.parent} does not support conditional PUTs (If-None-Match), without "
+                "which two runs could undo each other's work; give another output path"
             )
         return _HeldObject(path, data, self._head(path)["e_tag"])
 

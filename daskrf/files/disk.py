@@ -39,7 +39,7 @@ _REASONS = {
     errno.EPERM: "the operation is not permitted; check who owns it, or give another path",
     errno.EROFS: "the file system is read-only; give another path",
     errno.ENOENT: "no such file or directory; check the path",
-    errno.EEXIST: "a file of that name is there already; give another path",
+    errno.EEXIST: "a file of that name already exists; give another path",
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
     errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
     errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",

@@ -53,7 +53,7 @@ def columns_beside(
         """Return the column with a usual name, or else that of which name and cells hold; note others."""
         candidates = [usual] if usual is not None else [k for k in cells if holds(names[k], cells[k])]
         if len(targets) > 1:
-            unused.update(dict.fromkeys(candidates, "it is not known which target is meant"))
+            unused.update(dict.fromkeys(candidates, "it is unclear which target it belongs to"))
             return None
         if usual is not None:
             return usual
@@ -62,13 +62,13 @@ def columns_beside(
             plain = normalised(names[k])
             of = [at for at, stem in others.items() if at != k and plain.startswith(stem)]
             if (at := next((at for at in of if _are_values(head.values(at))), None)) is not None:
-                unused[k] = f"by its name it tells of '{printable(names[at], 60)}'"
+                unused[k] = f"its name refers to '{printable(names[at], 60)}'"
                 candidates.remove(k)
         candidates = mine or candidates
         if len(candidates) > 1:
             raise InputError(
-                f"{path}: {listed([names[k] for k in candidates], chr(39))} hold {what}, and it is not known "
-                f"which of them tells of '{printable(names[targets[0]], 60)}'; leave the others out"
+                f"{path}: {listed([names[k] for k in candidates], chr(39))} hold {what}, and it is unclear "
+                f"which of them belongs to '{printable(names[targets[0]], 60)}'; leave the others out"
             )
         return candidates[0] if candidates else None
 
@@ -84,7 +84,9 @@ def columns_beside(
     usual = named(names, UNIT_NAMES, (*taken, *targets))
     positions["units"] = chosen(usual, lambda name, texts: _are_units(name, texts, target), "units")
     if positions["units"] is not None and is_logarithm(names[targets[0]]):
-        unused[positions["units"]] = f"'{printable(names[targets[0]], 60)}' is a logarithm by its name"
+        unused[positions["units"]] = (
+            f"'{printable(names[targets[0]], 60)}' is a logarithm, judging by its name"
+        )
         positions["units"] = None
     return {what: place for what, place in positions.items() if place is not None}, unused
 
@@ -99,8 +101,8 @@ def named(names: Sequence[str], usual: Sequence[str], taken: Collection[int]) ->
 def no_relation(name: str, text: str) -> str:
     """Return that a cell of a column of relations holds none that is known, and what to do."""
     return (
-        f"'{printable(name, 60)}' holds {text.strip()!r}, which is no known relation of a label, such as "
-        "<, > or =; correct it, or name the column otherwise"
+        f"'{printable(name, 60)}' holds {text.strip()!r}, which is not a known relation such as <, > or =; "
+        "correct it, or rename the column"
     )
 
 

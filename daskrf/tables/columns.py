@@ -180,15 +180,15 @@ def smiles_column(path: PurePath, head: Head, position: int | None = None) -> in
         at = smiles_by_content(head)
     if at is None:
         raise InputError(
-            f"{path} has no column of SMILES, but {listed(head.names)}; name their column with --key-column, "
-            "or give a library that the labels belong to"
+            f"{path} has no SMILES in its columns {listed(head.names)}; name the SMILES column with "
+            "--key-column, or give the library that the labels belong to"
         )
     values = head.values(at)
     if not mostly_smiles(values):
         shown = f", such as {values[0]!r}" if values else ""
         raise InputError(
-            f"{path} has no SMILES in {column_words(names, at)}{shown}; name their column with --key-column, "
-            "or give a library that the labels belong to"
+            f"{path} has no SMILES in {column_words(names, at)}{shown}; name the SMILES column with "
+            "--key-column, or give the library that the labels belong to"
         )
     return at
 
@@ -213,7 +213,7 @@ def only_target(path: PurePath, head: Head, taken: Collection[int]) -> int:
     numeric = numeric or [k for k, texts in columns.items() if is_truth(texts)]
     if len(numeric) == 1 and _are_dates(columns[numeric[0]]):
         raise InputError(
-            f"{path} has no numeric column in its first {head.n_rows:,} rows but '{names[numeric[0]]}', "
+            f"the only numeric column of {path} in its first {head.n_rows:,} rows is '{names[numeric[0]]}', "
             f"which holds dates or years; name the target columns (its columns are {listed(names)})"
         )
     if len(numeric) == 1:

@@ -266,4 +266,4 @@ def table_words(tables: Iterable[tuple[str | os.PathLike[str], Layout]]) -> tupl
             continue
         lines.append(f"{f'{len(paths):,} files such as {which}' if len(paths) > 1 else which}: {words}")
     more = len(lines) - _LAYOUTS
-    return (*lines[:_LAYOUTS], *([f"and files of {more:,} other layouts"] if more > 0 else []))
+    return (*lines[:_LAYOUTS], *([f"and files with {more:,} other layouts"] if more > 0 else []))

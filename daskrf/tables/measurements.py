@@ -80,7 +80,7 @@ KEYS = {
     "smiles": "SMILES",
     "structure": "SMILES, joined by structure,",
     "parent": "SMILES, joined by structure without salts and charges,",
-    "tautomer": "SMILES, joined by structure without salts and charges, as any tautomer,",
+    "tautomer": "SMILES, joined by structure without salts and charges, in any tautomeric form,",
     "skeleton": "SMILES, joined by structure without salts, charges, stereochemistry and isotopes,",
     "inchikey": "InChIKeys",
     "row": "row numbers",
@@ -93,10 +93,10 @@ LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
 _BESIDE_WORDS = {
-    "relations": "tells censored values",
-    "replicates": "tells of how many measurements each is the mean",
-    "deviations": "tells their standard deviation",
-    "errors": "tells the standard error of each mean",
+    "relations": "marks censored values",
+    "replicates": "gives the number of measurements that each is the mean of",
+    "deviations": "gives their standard deviation",
+    "errors": "gives the standard error of each mean",
 }
 
 _FEW_VALUES = 4  # different values that are named one by one
@@ -227,19 +227,19 @@ class Reading:
     def __post_init__(self) -> None:
         if self.replicate_std is not None and self.replicate_sem is not None:
             raise InputError(
-                "the standard deviation of replicates tells their standard error; give one of them"
+                "give the standard deviation of replicates or the standard error of their mean, not both"
             )
         if self.replicate_std is not None and self.replicates is None:
-            raise InputError("the deviation of replicates says nothing without their number; give replicates")
+            raise InputError("the standard deviation of replicates needs their number; give replicates, too")
         if self.replicate_sem is not None and self.replicates is None:
             raise InputError(
-                "a standard error says nothing of one measurement without their number; give replicates"
+                "the standard error of a mean needs the number of measurements; give replicates, too"
             )
         check_repeats(self.repeats)
         if self.repeats != "all" and self.replicates is not None:
             raise InputError(
-                "--replicates says of how many measurements each row is the mean, so that all rows count; "
-                "leave out --repeats"
+                "with --replicates each row is the mean of several measurements, and all rows are "
+                "used; leave out --repeats"
             )
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
@@ -306,11 +306,11 @@ def read_labels(
     names = tuple(scale.name for scale in source.scales)
     dropped = n_read - sum(n_rows for _, _, n_rows in parts)
     if not len(keys):
-        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
+        raise InputError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
     y = np.concatenate([values for _, values, _ in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
-            raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
+            raise InputError(f"{path} has no labels of {name} left: none of its values is a finite number")
     distinct, index = _encoded(keys, source.reading.key)
     notes += _notes_on_keys(distinct, source.reading.key)
     return Labels(
@@ -509,7 +509,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     path = as_path(path)
     head = open_table(path, _purpose(key))
     if not head.n_rows:
-        what = "has a header and no rows" if head.table.names else "is empty"
+        what = "has a header but no rows" if head.table.names else "is empty"
         raise InputError(f"the label file {path} {what}")
     return head
 
@@ -557,7 +557,9 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
         )
     _check_names(path, [names[position] for position in positions])
     if more and len(positions) > 1:
-        raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
+        raise InputError(
+            f"{path} has several targets, and it is unclear which of them the replicates are of."
+        )
     beside, unused = columns_beside(path, head, positions, taken)
     more |= beside
     notations = _notations(path, head, at, positions, names)
@@ -609,9 +611,9 @@ def _refuse_late_numbers(path: PurePath, head: Head, key: str, used: Sequence[in
         for k, texts in zip(empty, rows.columns, strict=True):
             if any(text and is_number(text) for text in texts):
                 raise InputError(
-                    f"{path}: it is not known whether '{names[used[-1]]}' is the target, or '{names[k]}', "
-                    f"which has no value in the first {head.n_rows:,} rows, and numbers below them; name the "
-                    f"target columns (its columns are {listed(names)})"
+                    f"{path}: the target may be '{names[used[-1]]}' or '{names[k]}', which is empty in the "
+                    f"first {head.n_rows:,} rows but has numbers further down; name the target columns (its "
+                    f"columns are {listed(names)})"
                 )
 
 
@@ -632,11 +634,11 @@ def _in_unit_of(path: PurePath, new: Scale, old: Scale) -> Scale:
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:
-    """Refuse targets whose deviations, std_NAME and std_y_NAME, would be columns of one name."""
+    """Refuse targets whose standard deviations, std_NAME and std_y_NAME, would share a column name."""
     if alike := next((name for name in sorted(targets) if f"y_{name}" in targets), None):
         raise InputError(
-            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
-            "name; rename one of them"
+            f"the standard deviations of the targets '{alike}' and 'y_{alike}' of {path} would have the same "
+            "column name; rename one of them"
         )
 
 
@@ -783,7 +785,7 @@ class _Suspects:
         if wrong and not self._source.reading.accept_outliers:
             raise InputError(
                 f"{self._source.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
-                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or take them as they are with "
+                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
                 "--accept-outliers (accept_outliers=True)"
             )
         return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
@@ -798,9 +800,9 @@ def _suspicion_words(kind: str, values: np.ndarray, clean: np.ndarray, example: 
     side = "smallest" if not len(clean) or low <= clean.min() else "largest"
     how = {
         "far": f"far from all others ({others})",
-        "spike": "many more than have any value near it",
-        "sign": f"and nearly all others have another sign ({most[0]:g} to {most[-1]:g})",
-        "limit": f"the {side} value: ties to a limit of detection count as if they were measured",
+        "spike": "far more than at any nearby value",
+        "sign": f"opposite in sign to nearly all others ({most[0]:g} to {most[-1]:g})",
+        "limit": f"the {side} value and perhaps a limit of detection, but taken as measured",
         "beyond": f"far beyond the usual range ({most[0]:g} to {most[-1]:g})",
     }[kind]
     return f"{which}, {how}, such as {example}"
@@ -880,16 +882,17 @@ class _Unusual:
             UNIT: f"holds {text!r}, which is in another unit; convert it",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
             OTHERWISE: f"holds {text!r}, but others have decimal "
-            f"{'commas' if self._source.notations[t].decimal == ',' else 'points'}; write all in one way",
+            f"{'commas' if self._source.notations[t].decimal == ',' else 'points'}; use one notation "
+            "throughout",
         }[kind]
         if kind == OTHERWISE:
             return f"'{name}' {what}"
         if kind == CENSORED:
             return (
-                f"'{name}' {what}; leave such censored values out with --censored drop, or take the numbers "
-                "in them with --censored value"
+                f"'{name}' {what}; leave out such censored values with --censored drop, or take their "
+                "numbers as measured with --censored value"
             )
-        return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
+        return f"'{name}' {what}, or leave out values that are not numbers with --drop-non-numbers"
 
 
 @dataclass(frozen=True)
@@ -953,10 +956,9 @@ def _check_flags(source: _Source, block: _Block) -> None:
     for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
         if is_limit(name, flag):
             raise InputError(
-                f"{source.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which is no known "
-                "relation: it does not say whether the label is an upper or a lower limit; write the "
-                "relations, such as < and >, in its place, or leave the column out to take all labels as "
-                "measured"
+                f"{source.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which marks a limit "
+                "but does not say whether it is an upper or a lower one; write a relation such as < or > "
+                "instead, or leave the column out to take all labels as measured"
             )
 
 
@@ -982,9 +984,7 @@ def _notes_on_keys(keys: pa.Array, kind: str) -> tuple[str, ...]:
         return ()
     texts = keys.to_pylist()
     marked = 0 if kind == "skeleton" else sum(map(has_groups, texts))
-    groups = (
-        f"{amount(marked, 'molecules')} {GROUPS} among the labels: other molecules than either enantiomer"
-    )
+    groups = f"{amount(marked, 'molecules')} {GROUPS} among the labels, each distinct from either enantiomer"
     radicals = note_on_radicals(texts, f"of {len(texts):,} with labels")
     return (*([groups] if marked else []), *([radicals] if radicals else []))
 

@@ -134,4 +134,4 @@ def _advice(path: PurePath, fmt: TableFormat, seen: _Seen) -> str:
             better = seen
         if not better.mostly_bad:
             return f"leave out the {' and '.join(chosen)} that you gave, to read them from {_place(layout)}"
-    return "say which column holds the SMILES, and what separates the columns"
+    return "say which column holds the SMILES and what separates the columns"

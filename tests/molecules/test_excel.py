@@ -155,7 +155,7 @@ def test_no_memory_for_a_workbook_is_one_sentence(tmp_path: Path, monkeypatch: p
         raise MemoryError
 
     monkeypatch.setattr("openpyxl.load_workbook", failing)
-    with pytest.raises(InputError, match="needs more memory than there is; save it as CSV"):
+    with pytest.raises(InputError, match="needs more memory than is available; save it as CSV"):
         scan(path)
 
 

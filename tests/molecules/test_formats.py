@@ -198,7 +198,9 @@ def test_columns_of_one_name_are_refused(kind: str, tmp_path: Path) -> None:
             book.active.append(row)
         book.save(path)
     for read in (scan, read_labels):
-        with pytest.raises(InputError, match=r"several columns of one name .'score', 'note'.; give each a"):
+        with pytest.raises(
+            InputError, match=r"several columns with the same name .'score', 'note'.; rename them"
+        ):
             read(path)
 
 

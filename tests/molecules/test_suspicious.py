@@ -181,7 +181,7 @@ def test_each_group_is_one_line_with_its_option(tmp_path: Path) -> None:
     labels = read(tmp_path, "score", [*SCORES, 0, 0, 0])
     (note,) = labels.notes
     assert note == (
-        "3 of 63 labels of 'score' are exactly 0, many more than have any value near it, such as line 62: 0; "
+        "3 of 63 labels of 'score' are exactly 0, far more than at any nearby value, such as line 62: 0; "
         "--drop-value 0 leaves them out"
     )
     dropped = read(tmp_path, "score", [*SCORES, 0, 0, 0], drop_value=0)
@@ -196,7 +196,7 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
     for text in (
         "2 of 63 labels of 'score' are exactly 999, far from all others (-9.9 to -4), such as line 62: 999",
         "1 of 63 labels of 'score' are exactly -9999",
-        "--drop-value 999 --drop-value -9999, or take them as they are with --accept-outliers",
+        "--drop-value 999 --drop-value -9999, or keep them with --accept-outliers",
     ):
         assert text in str(error.value)
     assert len(read(tmp_path, "score", values, drop_value=[999, -9999])) == 60
@@ -267,7 +267,7 @@ def test_several_targets_have_limits_of_their_own(tmp_path: Path) -> None:
     )
     there = np.isfinite(labels.y)
     assert there.sum(0).tolist() == [61, 62]
-    with pytest.raises(InputError, match="no target 'x' to give a value to drop"):
+    with pytest.raises(InputError, match="a value to drop is given for 'x', which is not a target"):
         read_labels(path, targets=["score", "logP"], drop_value={"x": 3})
 
 
@@ -292,7 +292,7 @@ def test_what_is_advised_for_rows_with_units_of_their_own(wrong: str, tmp_path: 
     options: dict[str, object] = {"key": "structure", "transform": "pIC50", "targets": ["IC50"]}
     with pytest.raises(InputError, match=r"labels of 'IC50', in \w+/?\w*, .* Leave them out with") as caught:
         read_labels(tmp_path / "y.csv", **options)
-    words = str(caught.value).partition("Leave them out with ")[2].partition(", or take")[0].split()
+    words = str(caught.value).partition("Leave them out with ")[2].partition(", or keep")[0].split()
     given: dict[str, object] = {}
     for option, value in zip(words[::2], words[1::2], strict=True):
         name = option[2:].replace("-", "_")

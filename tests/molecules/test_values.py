@@ -100,8 +100,8 @@ CHEMBL = (
 def test_relations_of_several_targets_are_not_used(tmp_path: Path) -> None:
     path = write(tmp_path, "id,a,b,relation\nx,1,2,>\ny,2,3,=\n")
     words = label_words(path, targets=["a", "b"])
-    assert words.endswith("targets 'a', 'b'; 'relation' unused: it is not known which target is meant")
-    assert "'relation' tells censored values" in label_words(path, targets=["a"])
+    assert words.endswith("targets 'a', 'b'; 'relation' unused: it is unclear which target it belongs to")
+    assert "'relation' marks censored values" in label_words(path, targets=["a"])
 
 
 def test_an_export_of_chembl(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
     assert values(found) == pytest.approx(expected, abs=1e-14)
     assert found.names == ("pIC50",)
     words = label_words(path, **options)
-    assert "'Standard Relation' tells censored values" in words
+    assert "'Standard Relation' marks censored values" in words
     assert (
         "pIC50 = -log10 of 'Standard Value' in mol/L (converted from the units in 'Standard Units')" in words
     )
@@ -176,16 +176,24 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
             {"transform": "pIC50"},
             "the unit of 'y' is not known, and pIC50 depends on it; .* --unit nM",
         ),
-        (["y"], {"transform": "pIC50", "unit": "%"}, "pIC50 is made of concentrations, and '%' is none"),
+        (
+            ["y"],
+            {"transform": "pIC50", "unit": "%"},
+            "pIC50 is computed from concentrations, and '%' is not a unit",
+        ),
         (
             ["y"],
             {"transform": "sqrt"},
-            "'sqrt' is no transform; choose log10, ln, log2, or a name such as pIC50",
+            "'sqrt' is not a transform; choose log10, ln, log2, or a name such as pIC50",
         ),
-        (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm by its name"),
-        (["logD"], {"transform": "log10"}, "'logD' is a logarithm by its name"),
+        (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm, judging by its name"),
+        (["logD"], {"transform": "log10"}, "'logD' is a logarithm, judging by its name"),
         *(
-            ([name], {"transform": form, "unit": "nM"}, "is a logarithm by its name; leave out the transform")
+            (
+                [name],
+                {"transform": form, "unit": "nM"},
+                "is a logarithm, judging by its name; leave out the transform",
+            )
             for form in ("pIC50", "ln")
             for name in [
                 *("Ln IC50 (nM)", "lnIC50", "lgIC50 (nM)", "lg(IC50)", "IC50_log_nM", "IC50 log(M)"),
@@ -195,9 +203,9 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
         (
             ["a", "b"],
             {"transform": {"c": "log10"}},
-            "no target 'c' to give a transform; the columns are 'a', 'b'",
+            "a transform is given for 'c', which is not a target; the columns are 'a', 'b'",
         ),
-        (["a", "b"], {"unit": {"c": "nM"}}, "no target 'c' to give a unit"),
+        (["a", "b"], {"unit": {"c": "nM"}}, "a unit is given for 'c', which is not a target"),
     ],
 )
 def test_scales_that_are_none(columns: list[str], options: dict[str, str], message: str) -> None:
@@ -273,7 +281,10 @@ def test_numbers_are_read_in_any_notation(
     ("cells", "message"),
     [
         (["1,200", "3"], "holds '1,200', which may mean 1.200 or 1200; write it as one of them"),
-        (["7,5", "1.5"], "holds '1.5' and '7,5', with decimal points and commas; write all in one way"),
+        (
+            ["7,5", "1.5"],
+            "holds '1.5' and '7,5', with decimal points and commas; use one notation throughout",
+        ),
         (["90 EUR", "90 EUR", "$90"], "line 4: 'v' holds '$90', which is in another unit; convert it"),
         (["90 EUR", "90 EUR", "90"], "line 4: 'v' holds '90', which is in another unit; convert it"),
         (["90", "90", "5 mM"], "line 4: 'v' holds '5 mM', which is in another unit; convert it"),
@@ -294,7 +305,7 @@ def test_a_notation_holds_for_the_whole_column(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"line 10102: 'v' holds '1.5', but others have decimal commas"):
         read_labels(path, drop_non_numbers=True)
     whole = write(tmp_path, "id\tv\n" + "".join(f"m{k}\t{k % 90}\n" for k in range(10_100)) + "last\t1,200\n")
-    with pytest.raises(InputError, match=r"holds '1,200', but others have decimal points; write all in one"):
+    with pytest.raises(InputError, match=r"holds '1,200', but others have decimal points; use one notation"):
         read_labels(whole, drop_non_numbers=True)
 
 
@@ -322,7 +333,7 @@ def test_relations_that_nobody_knows_are_refused(column: str, relation: str, tmp
     for first in ("=", relation):
         rows = f"smiles,{column},pIC50\nCCO,{first},5\nCCC,,6\nCCN,{relation},4\nCCS,{relation},4.5\n"
         (tmp_path / "y.csv").write_text(rows)
-        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is no known relation"):
+        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is not a known relation"):
             read_labels(tmp_path / "y.csv", key="structure", censored="drop", targets=["pIC50"])
 
 
@@ -351,7 +362,7 @@ def test_of_several_targets_words_of_a_qualifier_are_not_looked_at(tmp_path: Pat
 def test_relations_are_found_by_content(name: str, tmp_path: Path) -> None:
     rows = f"smiles,{name},IC50 (nM),note\nCCO,=,5,a\nCCC,,6,b\nCCN,>,10000,c\nCCF,less than,1,d\n"
     path = write(tmp_path, rows)
-    assert f"'{name}' tells censored values" in label_words(path, key="structure")
+    assert f"'{name}' marks censored values" in label_words(path, key="structure")
     with pytest.raises(InputError, match=r"line 4: 'IC50 \(nM\)' holds '>10000', which is a limit"):
         read_labels(path, key="structure")
     labels = read_labels(path, key="structure", censored="drop")
@@ -389,13 +400,13 @@ def test_of_several_columns_of_relations_that_of_the_target_is_taken(
     path = write(tmp_path, f"smiles,{columns}\n{rows}")
     options = {"key": "structure", "targets": ["IC50"]}
     assert read_labels(path, censored="drop", **options).y.ravel().tolist() == expected
-    unused = "'Ki_op' unused: by its name it tells of 'Ki'"
+    unused = "'Ki_op' unused: its name refers to 'Ki'"
     assert (unused in label_words(path, **options)) is ("note" in columns)
 
 
 def test_two_columns_of_relations_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "id,IC50,op,rel\nA,5,=,<\nB,6,<,=\n")
-    with pytest.raises(InputError, match=r"'op', 'rel' hold relations, and it is not known which of them"):
+    with pytest.raises(InputError, match=r"'op', 'rel' hold relations, and it is unclear which of them"):
         read_labels(path, censored="drop")
 
 
@@ -452,11 +463,11 @@ def test_units_of_another_column_and_of_logarithms_are_not_taken(tmp_path: Path)
         tmp_path, "id,pIC50,IC50,dose,dose_unit,units\nA,6,1,5,mg/kg,uM\nB,9,1,6,mg/L,nM\nC,5,10,7,g/L,uM\n"
     )
     assert values(read_labels(path, targets=["pIC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
-    said = "'units' unused: 'pIC50' is a logarithm by its name"
+    said = "'units' unused: 'pIC50' is a logarithm, judging by its name"
     assert label_words(path, targets=["pIC50"]).endswith(said)
     path = write(tmp_path, "id,IC50,dose,dose_unit\nA,6,5,mg/kg\nB,9,6,mg/L\nC,5,7,g/L\n")
     assert values(read_labels(path, targets=["IC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
-    assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: by its name it tells of 'dose'")
+    assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: its name refers to 'dose'")
 
 
 def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:

@@ -477,7 +477,7 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
     names = Counter(filter(None, head.table.names or ()))
     if twice := [name for name, times in names.items() if times > 1]:
         quoted = listed(twice, "'")
-        raise InputError(f"{path} has several columns of one name ({quoted}); give each a name of its own.")
+        raise InputError(f"{path} has several columns with the same name ({quoted}); rename them.")
     return head
 
 

@@ -147,7 +147,7 @@ def _workbook(path: PurePath) -> Iterator[Any]:
     except _TooLargeError as error:
         raise InputError(f"{path} {error}, more than Excel allows; save it as CSV.") from None
     except MemoryError:
-        raise InputError(f"{path} needs more memory than there is; save it as CSV.") from None
+        raise InputError(f"{path} needs more memory than is available; save it as CSV.") from None
     except _DAMAGE as error:
         reason = printable(str(error), 200) or type(error).__name__
         raise InputError(f"{path} is damaged, or not an Excel workbook ({reason}); save it again.") from None
@@ -167,8 +167,8 @@ def _check_size(path: PurePath, file: IO[bytes]) -> None:
         size, most = (total, _MOST_BYTES) if total > _MOST_BYTES else (texts, _MOST_TEXT)
         what = "" if total > _MOST_BYTES else " of text"
         raise InputError(
-            f"{path} unpacks to {size / 2**30:.1f} GiB{what}, more than the {most / 2**30:g} GiB that are "
-            "read of a workbook; save it as CSV."
+            f"{path} unpacks to {size / 2**30:.1f} GiB{what}, more than the limit of "
+            f"{most / 2**30:g} GiB for a workbook; save it as CSV."
         )
     file.seek(0)
 

@@ -138,7 +138,7 @@ class Notation:
         if points and commas:
             raise InputError(
                 f"{where} holds {_quoted(points[0][0])} and {_quoted(commas[0][0])}, with decimal points and "
-                "commas; write all in one way"
+                "commas; use one notation throughout"
             )
         if doubtful and not points and not commas and not semicolons:
             text = doubtful[0]

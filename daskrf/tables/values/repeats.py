@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 Repeats = Literal["all", "best", "mean", "median"]
 REPEATS: Final = get_args(Repeats)
 
-_OPTION = "--repeats best, mean or median takes one label of each molecule"
+_OPTION = "keep one label per molecule with --repeats best, mean or median"
 _WIDE: Final = 0.35  # of the spread of all molecules; replicates of an assay have some .2 or less
 _FEWEST: Final = 3  # molecules whose repeats are compared with the spread of all molecules
 _TIMES, _ALONE = 6.0, 0.75  # how far the repeats of one molecule differ: of others' noise, of all molecules
@@ -136,28 +136,28 @@ def notes_on_repeats(
             notes.append(
                 f"{n:,} labels of '{shown}' are repeats of {amount(len(several), 'molecules')}, and differ "
                 f"within a molecule by {pooled:.2g} (standard deviation; that of all molecules is "
-                f"{between:.2g}), {example}: if they are of poses or protomers, they are no replicates, and "
-                f"their differences count as noise; {_OPTION}"
+                f"{between:.2g}), {example}: if these are poses or protomers, not replicates, their "
+                f"differences are mistaken for noise; {_OPTION}"
             )
             continue
         noise = typical / np.sqrt(_MEDIAN) if len(several) >= _FEWEST else 0.0
         far = np.sqrt(within) > max(_TIMES * noise, _ALONE * between)
         if far.any():
             notes.append(
-                f"the labels of '{shown}' of {amount(int(far.sum()), 'molecules')} differ among themselves "
-                f"by far more than those of others, {example}: correct them, or {_OPTION}"
+                f"the labels of '{shown}' for {amount(int(far.sum()), 'molecules')} differ from each other "
+                f"far more than those of other molecules, {example}: correct them, or {_OPTION}"
             )
     return tuple(notes)
 
 
 def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a line if names are those of poses or protomers: equal but for a number in the end.
+    """Return a line if names differ only in a number at their end, as those of poses and protomers do.
 
     Examples
     --------
     >>> (line,) = notes_on_suffixes(["ZINC1.0", "ZINC1.1", "ZINC2.0", "ZINC2.1", "ZINC31.0", "ZINC31.1"])
     >>> line.partition(",")[0]
-    '6 of the first 6 IDs are equal to others but for a number at their end'
+    '6 of the first 6 IDs differ from others only in a number at their end'
     >>> notes_on_suffixes(["mol-1", "mol-2", "mol-3", "A1", "A2"])
     ()
     """
@@ -171,9 +171,9 @@ def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
         return ()
     a, b, *_ = sorted(several[0])
     return (
-        f"{n:,} of the first {len(names):,} IDs are equal to others but for a number at their end, such as "
-        f"{printable(a, 40)} and {printable(b, 40)}: if they are poses or protomers of one molecule, join "
-        "them with --key parent, or --key tautomer, and take one label of each with --repeats best",
+        f"{n:,} of the first {len(names):,} IDs differ from others only in a number at their end, such as "
+        f"{printable(a, 40)} and {printable(b, 40)}: if these are poses or protomers of one molecule, join "
+        "them with --key parent or --key tautomer, and keep one label per molecule with --repeats best",
     )
 
 

@@ -236,7 +236,7 @@ class Scale:
             return self
         raise InputError(
             f"{new} is in {self.unit}, and the unit of {model} is not known; fit the model again with "
-            "--unit, or give the values in the unit of the fit, in a column without units"
+            "--unit, or give the values in the unit of the fit, in a column that names no unit"
         )
 
     def words(self) -> str:
@@ -300,7 +300,7 @@ class Limits:
             low = high = math.nan
         if not low < high:
             raise InputError(
-                f"{outside!r} is no range of values to keep; give LOW:HIGH, such as -15:0, or one of the two."
+                f"{outside!r} is not a range of values to keep; give LOW:HIGH, such as -15:0, or one end."
             )
         scaled = _scaled(scale, [low, high])
         bounds = [end if math.isfinite(end) else None for end in scaled]
@@ -454,7 +454,8 @@ def _scale(
     name = form if is_p and alone else f"{form}_{column}" if form else column
     if is_p and unit and concentration_unit(unit) is None:
         raise InputError(
-            f"{form} is made of concentrations, and {unit!r} is none; choose one of {', '.join(DECADES)}."
+            f"{form} is computed from concentrations, and {unit!r} is not a unit of concentration; choose "
+            f"one of {', '.join(DECADES)}."
         )
     if unit:
         return Scale(column, name, form, plain_unit(unit), units="" if units is None else units[0])
@@ -477,7 +478,9 @@ def _each(columns: Sequence[str], choice: str | Mapping[str, str] | None, what: 
         return [choice or ""] * len(columns)
     if unknown := [name for name in choice if name not in columns]:
         there = ", ".join(f"'{name}'" for name in columns)
-        raise InputError(f"no target '{unknown[0]}' to give a {what}; the columns are {there}.")
+        raise InputError(
+            f"a {what} is given for '{unknown[0]}', which is not a target; the columns are {there}."
+        )
     return [choice.get(column, "") for column in columns]
 
 
@@ -485,7 +488,9 @@ def _check_transform(column: str, form: str) -> None:
     if form and form not in LOGARITHMS and not _P.fullmatch(form):
         choices = ", ".join(LOGARITHMS)
         raise InputError(
-            f"{form!r} is no transform; choose {choices}, or a name such as pIC50, pKi or pEC50."
+            f"{form!r} is not a transform; choose {choices}, or a name such as pIC50, pKi or pEC50."
         )
     if form and (is_logarithm(column) or normalised(column).startswith(normalised(form))):
-        raise InputError(f"'{column}' is a logarithm by its name; leave out the transform, or rename it.")
+        raise InputError(
+            f"'{column}' is a logarithm, judging by its name; leave out the transform, or rename the column."
+        )
