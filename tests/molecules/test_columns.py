@@ -30,8 +30,8 @@ def test_names_that_nobody_knows_are_a_header(names: str, tmp_path: Path) -> Non
     (_, layout), column = lay_out(path)[0], names.split(",")
     assert (layout.names, layout.header, layout.smiles, layout.id) == (tuple(column), 1, 0, None)
     assert f"SMILES in '{column[0]}'," in str(layout).partition(" no IDs")[0]
-    found = read_labels(path, key="smiles")
-    assert (found.keys.to_pylist(), found.names) == (["CCO", "CCN", "CCC"], (column[1],))
+    labels = read_labels(path, key="smiles")
+    assert (labels.keys.to_pylist(), labels.names) == (["CCO", "CCN", "CCC"], (column[1],))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_numbers_among_words_may_be_the_target(words: list[str], tmp_path: Path)
     with pytest.raises(InputError, match=r"several numeric columns \(pIC50, MW\); name the target columns"):
         read_labels(path, key="smiles", drop_non_numbers=True)
     path = put(tmp_path, "smiles,pIC50\n" + "".join(f"{row}\n" for row in rows))
-    found = read_labels(path, key="smiles", drop_non_numbers=True)
-    assert (found.names, len(found), found.dropped) == (("pIC50",), 20, 40)
+    labels = read_labels(path, key="smiles", drop_non_numbers=True)
+    assert (labels.names, len(labels), labels.dropped) == (("pIC50",), 20, 40)
 
 
 @pytest.mark.parametrize("other", ["R", "A12", "high", "24h"])
@@ -165,11 +165,11 @@ def test_a_column_without_numbers_is_no_target_however_late(late: str, tmp_path:
 def test_dates_alone_are_no_target(date: str, tmp_path: Path) -> None:
     rows = [f"{'C' * (k + 1)},{date},{'' if k < 30 else 5 + k / 10}\n" for k in range(60)]
     path = put(tmp_path, "smiles,date,pIC50\n" + "".join(rows))
-    said = r"only numeric column of .* in its first 25 rows is 'date', which holds dates or years; name"
-    with pytest.raises(InputError, match=said):
+    message = r"only numeric column of .* in its first 25 rows is 'date', which holds dates or years; name"
+    with pytest.raises(InputError, match=message):
         read_labels(path, key="smiles", drop_non_numbers=True)
-    found = read_labels(path, key="smiles", targets=["pIC50"], drop_non_numbers=True)
-    assert (len(found), found.y[0].tolist()) == (30, [8.0])
+    labels = read_labels(path, key="smiles", targets=["pIC50"], drop_non_numbers=True)
+    assert (len(labels), labels.y[0].tolist()) == (30, [8.0])
     assert read_labels(path, key="smiles", targets=["date"]).y[0].tolist() == [float(date)]
     path = put(tmp_path, "smiles,y\nCC,2000\nCO,20240105\nCN,2001.5\n")
     assert read_labels(path, key="smiles").names == ("y",)
@@ -179,9 +179,9 @@ def test_labels_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> 
     path = put(tmp_path, "id,score\nA,1.5\nB,2,3\nC,2.5\n")
     with pytest.raises(InputError, match=r"line 3 cannot be read .* leave out such lines with --accept-rej"):
         read_labels(path)
-    found = read_labels(path, accept_rejects=True)
-    assert (found.keys.to_pylist(), found.read, found.dropped) == (["A", "C"], 3, 1)
-    assert found.unusual == {"in lines that cannot be read": (1, "3: 3 columns where 2 are expected")}
+    labels = read_labels(path, accept_rejects=True)
+    assert (labels.keys.to_pylist(), labels.read, labels.dropped) == (["A", "C"], 3, 1)
+    assert labels.unusual == {"in lines that cannot be read": (1, "3: 3 columns where 2 are expected")}
 
 
 def test_a_broken_row_does_not_hide_the_header(tmp_path: Path) -> None:

@@ -171,14 +171,16 @@ def scale(name: str) -> Scale:
     [(LARGE, 5.0, "maximize"), (SMALL, 100.0, "minimize"), (DOCKING, -8.0, "minimize")],
 )
 def test_what_is_good_is_known(names: list[str], middle: float, direction: str) -> None:
-    found = {name: convention_of(scale(name), middle) for name in names}
-    assert {name: each and each.direction for name, each in found.items()} == dict.fromkeys(names, direction)
+    conventions = {name: convention_of(scale(name), middle) for name in names}
+    assert {name: each and each.direction for name, each in conventions.items()} == dict.fromkeys(
+        names, direction
+    )
 
 
 @pytest.mark.parametrize("middle", [-8.0, 5.0])
 def test_what_is_not_known_is_not_guessed(middle: float) -> None:
-    found = {name: convention_of(scale(name), middle) for name in UNKNOWN}
-    assert found == dict.fromkeys(UNKNOWN)
+    conventions = {name: convention_of(scale(name), middle) for name in UNKNOWN}
+    assert conventions == dict.fromkeys(UNKNOWN)
 
 
 @pytest.mark.parametrize("middle", [0.5, 60.0])
@@ -191,17 +193,17 @@ def test_scores_of_docking_that_are_positive_have_another_sign_convention(middle
 @pytest.mark.parametrize("column", ["IC50", "value", "standard_value", "activity"])
 def test_a_transform_turns_the_direction(form: str, column: str) -> None:
     (transformed,) = scales_of([column], form, "nM")
-    found = convention_of(transformed, 6.0)
-    assert found is not None
-    assert found.direction == "maximize"
+    convention = convention_of(transformed, 6.0)
+    assert convention is not None
+    assert convention.direction == "maximize"
 
 
 @pytest.mark.parametrize("form", ["log10", "ln", "log2"])
 def test_a_logarithm_does_not(form: str) -> None:
     (transformed,) = scales_of(["IC50"], form, "nM")
-    found = convention_of(transformed, 2.0)
-    assert found is not None
-    assert found.direction == "minimize"
+    convention = convention_of(transformed, 2.0)
+    assert convention is not None
+    assert convention.direction == "minimize"
 
 
 @pytest.mark.parametrize("form", ["pLC50", "pCC50", "pKa"])
@@ -226,12 +228,12 @@ def test_some_logarithms_are_wanted_large_or_small(form: str) -> None:
 def test_the_name_of_the_file_helps_where_the_column_says_nothing(
     file: str, column: str, middle: float, direction: str | None
 ) -> None:
-    found = convention_of(scale(column), middle, file)
-    assert (found.direction if found else None) == direction
+    convention = convention_of(scale(column), middle, file)
+    assert (convention.direction if convention else None) == direction
 
 
 def test_units_in_a_column_count() -> None:
     (mixed,) = scales_of(["standard_value"], None, None, ("standard_units", ["nM", "uM", "nM"]))
-    found = convention_of(mixed, 100.0)
-    assert found is not None
-    assert found.direction == "minimize"
+    convention = convention_of(mixed, 100.0)
+    assert convention is not None
+    assert convention.direction == "minimize"

@@ -42,7 +42,7 @@ GLIDE = {
     "i_i_glide_posenum": "11{pose}",
     "r_epik_State_Penalty": "0.02",
 }
-FOUND: dict[str, tuple[Mapping[str, str], str, str, str]] = {
+PROGRAMS: dict[str, tuple[Mapping[str, str], str, str, str]] = {
     "Open Babel": (OPEN_BABEL, "REMARK VINA RESULT", "Vina, from REMARK", "lower"),
     "Meeko": (MEEKO, "meeko free_energy", "Vina or AutoDock, from the JSON of Meeko", "lower"),
     "Smina": (
@@ -98,18 +98,18 @@ def sd_file(path: Path, properties: Mapping[str, str], scores: tuple[float, ...]
     for k, score in enumerate(scores):
         molecule = Chem.MolFromSmiles("C" * (k + 1) + "O")
         molecule.SetProp("_Name", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k])
-        own = {name: text.format(score=score, pose=k % 2 + 1) for name, text in properties.items()}
+        values = {name: text.format(score=score, pose=k % 2 + 1) for name, text in properties.items()}
         parts += [
             Chem.MolToMolBlock(molecule),
-            *(f">  <{name}>\n{text}\n\n" for name, text in own.items()),
+            *(f">  <{name}>\n{text}\n\n" for name, text in values.items()),
             "$$$$\n",
         ]
     return write(path, "".join(parts))
 
 
-@pytest.mark.parametrize("program", FOUND)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_score_is_found_where_it_stands(program: str, tmp_path: Path) -> None:
-    properties, name, whose, better = FOUND[program]
+    properties, name, whose, better = PROGRAMS[program]
     path = sd_file(tmp_path / "poses.sdf", properties)
     labels = read_labels(path)
     assert (labels.names, labels.keys.to_pylist(), labels.y.ravel().tolist()) == (
@@ -119,16 +119,16 @@ def test_the_score_is_found_where_it_stands(program: str, tmp_path: Path) -> Non
     )
     assert f"target '{name}' (score of {whose}, {better} is better)" in label_words(path)
     if name != "SCORE":
-        found = convention_of(Scale(name, name), -7.0)
-        assert found is not None
-        assert found.direction == "minimize"
+        convention = convention_of(Scale(name, name), -7.0)
+        assert convention is not None
+        assert convention.direction == "minimize"
 
 
 @pytest.mark.parametrize("name", ["CNNscore", "CNNaffinity", "CNN_VS", "Gold.PLP.Fitness"])
 def test_scores_of_networks_and_fitness_are_to_be_maximized(name: str, tmp_path: Path) -> None:
-    found = convention_of(Scale(name, name), 0.7)
-    assert found is not None
-    assert found.direction == "maximize"
+    convention = convention_of(Scale(name, name), 0.7)
+    assert convention is not None
+    assert convention.direction == "maximize"
     path = sd_file(tmp_path / "poses.sdf", {name: "0.{pose}"})
     assert "higher is better" in label_words(path)
     assert convention_of(Scale("CNNaffinity_variance", "CNNaffinity_variance"), 0.7) is None
@@ -182,8 +182,8 @@ def test_the_smiles_in_a_remark_can_be_read_in_place_of_a_radical(tmp_path: Path
     remark = VINA + "\n SMILES CC(N)O\n SMILES IDX 1 1 2 2"
     path = sd_file(tmp_path / "a.sdf", {"REMARK": remark}, (-7.1,))
     assert rows_of(scan(path, daskrf.TableFormat(smiles="REMARK SMILES")))[0][3:] == ("A", "CC(N)O")
-    found = read_labels(path, key="structure", key_column="REMARK SMILES")
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["CC(N)O"], [-7.1])
+    labels = read_labels(path, key="structure", key_column="REMARK SMILES")
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["CC(N)O"], [-7.1])
 
 
 def test_poses_are_learned_by_their_score(tmp_path: Path) -> None:

@@ -57,8 +57,11 @@ def test_labels_as_a_spreadsheet_saves_them(encoding: str, tmp_path: Path) -> No
         'B;8;\r\n"C;\xe4";1,5e1;x\r\n'
     )
     path = put(tmp_path / "labels.csv", text, encoding)
-    found = read_labels(path)
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["S\xe4ure", "B", "C;\xe4"], [-7.25, 8, 15])
+    labels = read_labels(path)
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (
+        ["S\xe4ure", "B", "C;\xe4"],
+        [-7.25, 8, 15],
+    )
     words = label_words(path)
     assert f"{WORDS[encoding]}, separated by semicolons, with a header; IDs in 'Name'" in words
     assert words.endswith("decimal commas, 'IC50\\n(\xb5M)' in uM (by its name)")
@@ -76,8 +79,8 @@ def test_labels_as_a_spreadsheet_saves_them(encoding: str, tmp_path: Path) -> No
     ],
 )
 def test_decimal_commas(text: str, tmp_path: Path) -> None:
-    found = read_labels(put(tmp_path / "a.csv", text, "utf-8"))
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["A", "B"], [7.5, 8.1])
+    labels = read_labels(put(tmp_path / "a.csv", text, "utf-8"))
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["A", "B"], [7.5, 8.1])
 
 
 @pytest.mark.parametrize(

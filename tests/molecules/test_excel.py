@@ -109,24 +109,24 @@ def test_a_first_line_that_names_the_separator(first: str, end: str, tmp_path: P
     assert "without a header" in label_words(tmp_path / "b.csv", key="row", key_column=0, targets=[2])
 
 
-def rezipped(path: Path, part: str, content: bytes) -> None:
+def rezipped(path: Path, member: str, content: bytes) -> None:
     """Replace a part of a workbook."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {**parts, part: content}.items():
+        for name, data in {**parts, member: content}.items():
             archive.writestr(name, data)
 
 
-@pytest.mark.parametrize("part", ["xl/sharedStrings.xml", "xl/media/image1.png"])
+@pytest.mark.parametrize("member", ["xl/sharedStrings.xml", "xl/media/image1.png"])
 def test_a_workbook_that_unpacks_to_more_than_sheets_hold_is_refused(
-    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(excel, "_MOST_BYTES", 1 << 20)
     monkeypatch.setattr(excel, "_MOST_TEXT", 1 << 19)
     path = workbook(tmp_path / "a.xlsx", Sheet=[["smiles", "id"], ["CCO", "A"]])
     assert [row[4] for row in rows_of(scan(path))] == ["CCO"]
-    rezipped(path, part, b" " * (3 << 18 if "shared" in part else 1 << 21))
+    rezipped(path, member, b" " * (3 << 18 if "shared" in member else 1 << 21))
     assert path.stat().st_size < 20_000
     with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* are read of a workbook; save it as"):
         scan(path)

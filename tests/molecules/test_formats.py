@@ -138,25 +138,27 @@ def faults(source: str) -> list[str]:
     names = {reader.name for reader in formats.readers()}
     modules = {type(reader).__module__ for reader in formats.readers()}
     classes = {type(reader).__name__ for reader in formats.readers()}
-    found = []
+    uses = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom | ast.Import):
             imported = [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom):
                 imported += [f"{node.module}", *(f"{node.module}.{name}" for name in imported)]
-            found += [name for name in imported if name in modules]
+            uses += [name for name in imported if name in modules]
         elif isinstance(node, ast.Name | ast.Attribute):
-            found += {getattr(node, "id", ""), getattr(node, "attr", "")} & classes
+            uses += {getattr(node, "id", ""), getattr(node, "attr", "")} & classes
         elif isinstance(node, ast.Compare | ast.MatchValue):
             parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value]
-            found += [part.value for part in parts if isinstance(part, ast.Constant) and part.value in names]
-    return found
+            uses += [
+                piece.value for piece in parts if isinstance(piece, ast.Constant) and piece.value in names
+            ]
+    return uses
 
 
 def test_nothing_else_names_a_format() -> None:
-    own = PACKAGE / "tables" / "formats"
-    assert own.is_dir()
-    others = [path for path in PACKAGE.rglob("*.py") if own not in path.parents]
+    folder = PACKAGE / "tables" / "formats"
+    assert folder.is_dir()
+    others = [path for path in PACKAGE.rglob("*.py") if folder not in path.parents]
     assert {str(path): named for path in others if (named := faults(path.read_text()))} == {}
 
 
@@ -219,9 +221,9 @@ def test_white_space_around_ids_is_left_out_in_every_format(tmp_path: Path) -> N
 
 
 def labels(tmp_path: Path, text: str, name: str = "labels.csv") -> list[tuple[str, float]]:
-    found = read_labels(write(tmp_path / name, text))
-    keys = found.keys.to_pylist()
-    return [(keys[k], value) for k, value in zip(found.index, found.y.ravel().tolist(), strict=True)]
+    labels = read_labels(write(tmp_path / name, text))
+    keys = labels.keys.to_pylist()
+    return [(keys[k], value) for k, value in zip(labels.index, labels.y.ravel().tolist(), strict=True)]
 
 
 def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,10 +255,10 @@ def test_a_quote_without_end_spoils_its_own_line_of_labels_alone(
         path = write(tmp_path / "labels.csv", "".join(lines))
         for rows in (1, 2, 7, 10_000):
             monkeypatch.setattr("daskrf.tables.formats.streamed.BATCH_ROWS", rows)
-            found = read_labels(path, accept_rejects=True)
-            assert found.keys.to_pylist() == [f"{name}{k}" for name in "ZY" for k in range(8)], bad
-            assert found.unread[0] == 1
-            assert found.dropped == 1
+            labels = read_labels(path, accept_rejects=True)
+            assert labels.keys.to_pylist() == [f"{name}{k}" for name in "ZY" for k in range(8)], bad
+            assert labels.unread[0] == 1
+            assert labels.dropped == 1
 
 
 def test_quoted_fields_of_libraries_may_go_over_lines(
@@ -320,8 +322,8 @@ def test_single_precision_labels_are_their_values(tmp_path: Path) -> None:
 
 def test_smiles_with_extensions_are_keys_of_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.smi", "CCO |&1:1, a b| 1.5\nCC 2\n")
-    found = read_labels(path, key="smiles")
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["CCO", "CC"], [1.5, 2])
+    labels = read_labels(path, key="smiles")
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["CCO", "CC"], [1.5, 2])
 
 
 @pytest.mark.parametrize(

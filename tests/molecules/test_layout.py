@@ -328,8 +328,8 @@ def test_parquet_without_smiles_names_its_columns(columns: list[str], tmp_path: 
 def test_a_column_with_a_comma_in_its_name_can_be_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('smiles,id,"Price, USD",note\nCCO,A,"1,200.50",x\nCCN,B,7,y\n')
-    for asked in (("Price, USD", "note"), ("Price", "USD", "note")):  # as the command line cuts it
-        layout = scan(path, TableFormat(extra=asked)).sources[0].layout
+    for columns in (("Price, USD", "note"), ("Price", "USD", "note")):  # as the command line cuts it
+        layout = scan(path, TableFormat(extra=columns)).sources[0].layout
         assert layout.extra == (
             ("Price, USD", 2),
             ("note", 3),

@@ -41,13 +41,13 @@ HEADERS = {
 
 @pytest.mark.parametrize("source", HEADERS)
 def test_columns_of_the_wild(source: str) -> None:
-    names, smiles, found = HEADERS[source]
+    names, smiles, expected = HEADERS[source]
     assert find_smiles(names) == smiles
-    assert find_id(names, lambda position: [], taken=(smiles,)) == found
+    assert find_id(names, lambda position: [], taken=(smiles,)) == expected
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "expected"),
     [
         (["A", "B", "C", "D"], "name"),
         (["A", "A", "A", "B", "B", "B"], "name"),  # measured three times
@@ -57,12 +57,12 @@ def test_columns_of_the_wild(source: str) -> None:
         ([], "name"),  # nothing at hand
     ],
 )
-def test_a_name_counts_if_its_values_tell_molecules_apart(values: list[str], found: str) -> None:
+def test_a_name_counts_if_its_values_tell_molecules_apart(values: list[str], expected: str) -> None:
     names = ["name", "code"]
     columns = [values, ["x1", "x2", "x3", "x4"]]
     position = find_id(names, lambda k: columns[k])
     assert position is not None
-    assert names[position] == found
+    assert names[position] == expected
 
 
 def test_a_sure_name_may_repeat_and_be_a_float_of_pandas() -> None:

@@ -30,14 +30,14 @@ def test_one_of_each_is_what_a_loop_finds(y: np.ndarray, data: st.DataObject) ->
 
 
 def _compare(groups: np.ndarray, y: np.ndarray, how: str, functions: list, largest: object) -> None:
-    first, found = one_of_each(groups, y, how, largest)
+    first, labels = one_of_each(groups, y, how, largest)
     assert groups[first].tolist() == list(dict.fromkeys(groups.tolist()))
     assert first.tolist() == [groups.tolist().index(group) for group in groups[first].tolist()]
-    for row, group in zip(found, groups[first], strict=True):
+    for row, group in zip(labels, groups[first], strict=True):
         for t, function in enumerate(functions):
-            own = y[groups == group, t]
-            own = own[np.isfinite(own)]
-            assert np.isnan(row[t]) if not len(own) else row[t] == pytest.approx(function(own))
+            values = y[groups == group, t]
+            values = values[np.isfinite(values)]
+            assert np.isnan(row[t]) if not len(values) else row[t] == pytest.approx(function(values))
 
 
 def test_poses_are_said_and_replicates_are_not() -> None:
@@ -69,7 +69,7 @@ def test_single_molecules_whose_labels_differ_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "noted"),
     [
         (["ZINC10.0", "ZINC10.1", "ZINC20.0", "ZINC20.1", "ZINC30.0", "ZINC30.2"], True),
         (["CHEMBL5_pose1", "CHEMBL5_pose2", "CHEMBL6_pose1", "CHEMBL6_pose2", "A7_pose1", "A7_pose2"], True),
@@ -79,8 +79,8 @@ def test_single_molecules_whose_labels_differ_are_named() -> None:
         (["Z1.0"] * 9, False),
     ],
 )
-def test_names_of_poses_and_protomers(names: list[str], said: bool) -> None:
-    assert bool(notes_on_suffixes(names)) is said
+def test_names_of_poses_and_protomers(names: list[str], noted: bool) -> None:
+    assert bool(notes_on_suffixes(names)) is noted
 
 
 def test_repeats_are_one_of_four() -> None:

@@ -86,15 +86,15 @@ def test_rdkit_sees_only_the_records_that_are_wanted(tmp_path: Path, monkeypatch
     library = scan([first, second], rows_per_partition=80)  # the second partition begins within a file
     seen: list[str] = []
 
-    def counted(name: str, given: tuple[object, ...], texts: list[str]) -> list[object]:
+    def counted(name: str, arguments: tuple[object, ...], texts: list[str]) -> list[object]:
         seen.extend(texts)
-        return each(name, given, texts)
+        return each(name, arguments, texts)
 
     monkeypatch.setattr(sdf, "each", counted)
     wanted = np.array([3, 59, 60, 79])
     batches = list(read_partition(library, 0, rows=wanted))
-    found = [(row, line) for batch in batches for row, line in zip(batch.row, batch.line, strict=True)]
-    assert found == [(3, 4), (59, 60), (60, 1), (79, 20)]
+    places = [(row, line) for batch in batches for row, line in zip(batch.row, batch.line, strict=True)]
+    assert places == [(3, 4), (59, 60), (60, 1), (79, 20)]
     assert [name for batch in batches for name in batch.id] == ["Z3", "Z59", "Z0", "Z19"]
     assert not any(batch.rejects for batch in batches)
     assert len(seen) == len(wanted)
@@ -110,11 +110,11 @@ def test_a_broken_record_is_named(fault: str, ending: str, tmp_path: Path) -> No
     parts = records(5)
     parts[2] = damage(record("CCO", "bad"))
     library = scan(write(tmp_path / f"a.sdf{ending}", "".join(parts)))
-    kept, lost = rows_of(library), rejects_of(library)
-    assert len(kept) + len(lost) == library.n_rows == (4 if fault == "end of record" else 5)
+    rows, lost = rows_of(library), rejects_of(library)
+    assert len(rows) + len(lost) == library.n_rows == (4 if fault == "end of record" else 5)
     assert [(r.line, r.text) for r in lost] == [(3, "bad")]
     assert lost[0].reason.startswith(reason)
-    assert [row[3] for row in kept] == (
+    assert [row[3] for row in rows] == (
         ["Z0", "Z1", "Z4"] if library.n_rows == 4 else ["Z0", "Z1", "Z3", "Z4"]
     )
 
@@ -134,8 +134,8 @@ def test_dialects(text: str, tmp_path: Path) -> None:
     elif text == "byte order mark":
         content = "\ufeff" + content
     library = scan(write(tmp_path / "a", content))
-    found = [(row[3], row[4]) for row in rows_of(library)]
-    assert found == [("Z0", "CCO"), ("Z1", "C[C@H](F)Cl")][: 1 if text == "MOL file" else 2]
+    rows = [(row[3], row[4]) for row in rows_of(library)]
+    assert rows == [("Z0", "CCO"), ("Z1", "C[C@H](F)Cl")][: 1 if text == "MOL file" else 2]
     assert not rejects_of(library)
 
 
@@ -165,8 +165,8 @@ def test_three_dimensions_keep_stereochemistry(tmp_path: Path) -> None:
 
 def test_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sdf.gz", "".join(records(3)))
-    found = read_labels(path)
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["Z0", "Z1", "Z2"], [0, -0.5, -1])
+    labels = read_labels(path)
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["Z0", "Z1", "Z2"], [0, -0.5, -1])
     assert label_words(path) == f"{path}: SD file, gzip-compressed; IDs in 'title', target 'score'"
     assert read_labels(path, key="smiles").keys.to_pylist() == ["CO", "CCO", "CCCO"]
     write(path, "".join([*records(3), BROKEN["element"][0](record("CO", "bad", score=1))]))
@@ -182,12 +182,12 @@ def test_labels(tmp_path: Path) -> None:
 def test_records_do_not_depend_on_blocks(lines: list[str], end: str, size: int) -> None:
     text = "\n".join(lines) + end
     stream = RecordStream(iter([text[k : k + size].encode() for k in range(0, len(text), size)]))
-    found = stream.take(100).decode()
+    content = stream.take(100).decode()
     expected = re.findall(r"(?:(?!\$\$\$\$\n).*\n)*\$\$\$\$\n", text + "\n$$$$\n")
     if not "".join(expected[-1:]).removesuffix("$$$$\n").strip():
         expected.pop()
-    assert RecordStream.ends(found.encode()).size == len(expected)
-    assert re.sub(r"\s+", "", found) == re.sub(r"\s+", "", "".join(expected))
+    assert RecordStream.ends(content.encode()).size == len(expected)
+    assert re.sub(r"\s+", "", content) == re.sub(r"\s+", "", "".join(expected))
 
 
 @pytest.mark.parametrize("symbol", ["A", "Q", "X", "L"])
@@ -212,7 +212,7 @@ def test_values_are_kept_letter_by_letter(tmp_path: Path) -> None:
 def test_only_a_line_of_the_mark_alone_ends_a_record(end: str, tmp_path: Path) -> None:
     """As RDKit reads it: values and titles may begin with the mark."""
     parts = [record("CC", "$$$$ A", p="$$$$ 3"), record("CCO", "B", p="in\n$$$$5"), record("C", "C", p=4)]
-    content = "".join(part.removesuffix("$$$$\n") + f"{end}\n" for part in parts)
+    content = "".join(block.removesuffix("$$$$\n") + f"{end}\n" for block in parts)
     library = scan(write(tmp_path / "a.sdf", content), TableFormat(extra=("p",)))
     (batch,) = read_partition(library, 0)
     assert (batch.id, batch.smiles) == (["$$$$ A", "B", "C"], ["CC", "CCO", "C"])
@@ -245,8 +245,8 @@ def test_targets_that_later_records_have_are_seen(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"several numeric columns \(weight, activity\)"):
         read_labels(write(tmp_path / "a.sdf", "".join(parts)))
     parts = [record("CC", f"Z{k}", **{"score" if k % 2 else "note": k if k % 2 else "x"}) for k in range(40)]
-    found = read_labels(write(tmp_path / "a.sdf", "".join(parts)), drop_non_numbers=True)
-    assert (found.names, found.read, found.dropped) == (("score",), 40, 20)
+    labels = read_labels(write(tmp_path / "a.sdf", "".join(parts)), drop_non_numbers=True)
+    assert (labels.names, labels.read, labels.dropped) == (("score",), 40, 20)
     twice = record("CC", "Z", score=1).replace("$$$$", "> <score>\n2\n\n$$$$")
     with pytest.raises(InputError, match=r"record 1 cannot be read \(several values of 'score'\)"):
         read_labels(write(tmp_path / "a.sdf", twice), targets=["score"])
@@ -260,8 +260,8 @@ def test_a_property_that_stands_twice_makes_a_reject_where_it_is_asked_for(tmp_p
     library = scan(path, TableFormat(extra=("score",)))
     assert [(r.text, r.reason) for r in rejects_of(library)] == [("B", "several values of 'score'")]
     assert [row[3] for row in rows_of(library)] == ["A", "C"]
-    found = read_labels(path, targets=["score"], accept_rejects=True)
-    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["A", "C"], [1, 1])
+    labels = read_labels(path, targets=["score"], accept_rejects=True)
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["A", "C"], [1, 1])
     assert read_labels(path, targets=["note"]).keys.to_pylist() == ["A", "B", "C"]
 
 

@@ -34,7 +34,7 @@ def numbered(n: int) -> bytes:
 def test_default_partitions(rows: int, step: int, tmp_path: Path) -> None:
     library = scan(write(tmp_path / "a.smi", b"C\n" * rows))
     assert library.rows_per_partition == step
-    assert [part.start for part in library.partitions] == list(range(0, rows, step))
+    assert [partition.start for partition in library.partitions] == list(range(0, rows, step))
     assert library.partitions[-1].stop == rows == library.n_rows
 
 
@@ -54,8 +54,8 @@ def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path)
     library = scan(path, rows_per_partition=45_000, spool=spool)
     for p in (2, 0, 1):
         ids = [name for batch in read_partition(library, p, spool) for name in batch.id]
-        part = library.partitions[p]
-        assert ids == [f"ID{k:07d}" for k in range(part.start, part.stop)]
+        partition = library.partitions[p]
+        assert ids == [f"ID{k:07d}" for k in range(partition.start, partition.stop)]
     assert spool is None or len(list(spool.rglob("*.zst"))) == (2 if ending else 0)
 
 
@@ -165,15 +165,15 @@ def test_memory_does_not_grow_with_lines(ending: str, lines: int, size: int, tmp
     try:
         library = scan(path, TableFormat(smiles=0), rows_per_partition=lines + 1, spool=spool)
         reasons: Counter[str] = Counter()
-        kept = 0
+        n_read = 0
         for batch in read_partition(library, 0, spool):
             reasons.update(reject.reason for reject in batch.rejects)
-            kept += len(batch.smiles)
+            n_read += len(batch.smiles)
         assert tracemalloc.get_traced_memory()[1] < 80_000_000
     finally:
         tracemalloc.stop()
     long = size > 10_000
-    assert kept == (1 if long else lines + 1)
+    assert n_read == (1 if long else lines + 1)
     assert reasons == ({"longer than 10,000 bytes": lines} if long else {})
 
 

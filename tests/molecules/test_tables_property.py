@@ -96,7 +96,7 @@ def small_blocks(block: int, batch: int) -> Iterator[None]:
 
 def expected(library: Library) -> tuple[list, list]:
     """Return rows and rejects by the slow reading."""
-    kept, rejected, row = [], [], 0
+    accepted, rejected, row = [], [], 0
     for k, source in enumerate(library.sources):
         layout = source.layout
         for number, raw in enumerate(naive.data_lines(Path(source.path), layout.header)):
@@ -105,9 +105,9 @@ def expected(library: Library) -> tuple[list, list]:
             if isinstance(fields, str):
                 rejected.append((row, k, line, fields))
             else:
-                kept.append((row, k, line, fields[1] or f"row-{row}", fields[0]))
+                accepted.append((row, k, line, fields[1] or f"row-{row}", fields[0]))
             row += 1
-    return kept, rejected
+    return accepted, rejected
 
 
 @settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -131,9 +131,9 @@ def test_reads_what_the_slow_reader_reads(
         if header and not any(data.count(b"\n") - data.endswith(b"\n") for _, data, _ in inputs):
             return  # header lines alone
         library = scan(paths, TableFormat(smiles=0, id=1, header=header), step, spool=cache)
-        kept, rejected = expected(library)
-        assert rows_of(library, cache) == kept
-        found = rejects_of(library, cache)
-        assert [(r.row, r.source, r.line, r.reason) for r in found] == rejected
-        assert library.n_rows == len(kept) + len(rejected)
+        accepted, rejected = expected(library)
+        assert rows_of(library, cache) == accepted
+        rejects = rejects_of(library, cache)
+        assert [(r.row, r.source, r.line, r.reason) for r in rejects] == rejected
+        assert library.n_rows == len(accepted) + len(rejected)
         assert Library.from_state(library.state()) == library

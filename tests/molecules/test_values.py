@@ -72,10 +72,10 @@ def test_cells_are_what_they_say(
         "censored": censored,
         "transform": transform or None,
     }
-    found = read_labels(path, **options, **unit)
+    labels = read_labels(path, **options, **unit)
     expected, reasons = {}, Counter[str]()
-    for k, (cell, sign, own) in enumerate(rows):
-        value, why = value_of(cell, sign.strip("'"), own if beside else "nM", transform)
+    for k, (cell, sign, own_unit) in enumerate(rows):
+        value, why = value_of(cell, sign.strip("'"), own_unit if beside else "nM", transform)
         if why == "censored" and censored == "value":
             reasons[AS_VALUES] += 1
             expected[f"m{k}"] = value
@@ -83,9 +83,9 @@ def test_cells_are_what_they_say(
             expected[f"m{k}"] = value
         else:
             reasons[LEFT_OUT[WHY[why]]] += 1
-    assert values(found) == pytest.approx(expected)
-    assert counts(found) == dict(reasons)
-    assert (found.read, found.dropped) == (len(rows), len(rows) - len(expected))
+    assert values(labels) == pytest.approx(expected)
+    assert counts(labels) == dict(reasons)
+    assert (labels.read, labels.dropped) == (len(rows), len(rows) - len(expected))
 
 
 CHEMBL = (
@@ -113,20 +113,20 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
         read_labels(path, **options)
     with pytest.raises(InputError, match=r"line 5: 'Standard Value' is empty; .*--drop-non-numbers"):
         read_labels(path, censored="value", **options)
-    found = read_labels(path, censored="value", drop_non_numbers=True, **options)
+    labels = read_labels(path, censored="value", drop_non_numbers=True, **options)
     expected = {"CHEMBL1": 7.920818753952375, "CHEMBL2": 5.0, "CHEMBL3": 5.920818753952375}
-    assert values(found) == pytest.approx(expected, abs=1e-14)
-    assert found.names == ("pIC50",)
+    assert values(labels) == pytest.approx(expected, abs=1e-14)
+    assert labels.names == ("pIC50",)
     words = label_words(path, **options)
     assert "'Standard Relation' marks censored values" in words
     assert (
         "pIC50 = -log10 of 'Standard Value' in mol/L (converted from the units in 'Standard Units')" in words
     )
-    found = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"])
-    assert values(found) == pytest.approx({"CHEMBL1": 12.0, "CHEMBL3": 1200.0})
-    assert found.scales[0].words().startswith("'Standard Value' in nM (converted")
-    found = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"], unit="pM")
-    assert values(found) == pytest.approx({"CHEMBL1": 12_000.0, "CHEMBL3": 1_200_000.0})
+    labels = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"])
+    assert values(labels) == pytest.approx({"CHEMBL1": 12.0, "CHEMBL3": 1200.0})
+    assert labels.scales[0].words().startswith("'Standard Value' in nM (converted")
+    labels = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"], unit="pM")
+    assert values(labels) == pytest.approx({"CHEMBL1": 12_000.0, "CHEMBL3": 1_200_000.0})
     words = label_words(path, targets=["Standard Value"], unit="pM")
     assert words.endswith("'Standard Value' in pM (converted from the units in 'Standard Units')")
 
@@ -149,23 +149,23 @@ def test_each_is_refused_with_its_option(value: str, option: str, message: str, 
         read_labels(path, targets=["IC50_nM"], transform="pIC50")
     assert f"labels.csv, line 3: 'IC50_nM' {message}" in str(caught.value)
     chosen = {option: "drop" if option == "censored" else True}
-    found = read_labels(path, targets=["IC50_nM"], transform="pIC50", **chosen)
-    assert values(found) == {"A": 8.0, "C": 6.0}
-    ((_, (n, example)),) = found.unusual.items()
+    labels = read_labels(path, targets=["IC50_nM"], transform="pIC50", **chosen)
+    assert values(labels) == {"A": 8.0, "C": 6.0}
+    ((_, (n, example)),) = labels.unusual.items()
     assert (n, example) == (1, value)
 
 
 def test_relations_stand_before_numbers_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "id,y,relation\nA,1,=\nB,NA,=\nC,n.d.,>\nD,<3,=\nE,nan,>\n")
-    found = read_labels(path, censored="drop", drop_non_numbers=True)
-    assert values(found) == {"A": 1.0}
-    assert counts(found) == {LEFT_OUT[1]: 2, LEFT_OUT[2]: 1, LEFT_OUT[3]: 1}
+    labels = read_labels(path, censored="drop", drop_non_numbers=True)
+    assert values(labels) == {"A": 1.0}
+    assert counts(labels) == {LEFT_OUT[1]: 2, LEFT_OUT[2]: 1, LEFT_OUT[3]: 1}
 
 
 def test_decimal_commas_of_limits(tmp_path: Path) -> None:
-    found = read_labels(write(tmp_path, "id;y\nA;>1,5\nB;2,5\n"), censored="value")
-    assert values(found) == {"A": 1.5, "B": 2.5}
-    assert counts(found) == {AS_VALUES: 1}
+    labels = read_labels(write(tmp_path, "id;y\nA;>1,5\nB;2,5\n"), censored="value")
+    assert values(labels) == {"A": 1.5, "B": 2.5}
+    assert counts(labels) == {AS_VALUES: 1}
 
 
 @pytest.mark.parametrize(
@@ -442,8 +442,8 @@ def test_units_are_found_by_name_and_content(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, f"id,IC50,{name}\nA,500,nM\nB,7,uM\nC,30,nmol/L\n")
     assert label_words(path).endswith(f"'IC50' in nM (converted from the units in '{name}')")
     assert values(read_labels(path)) == pytest.approx({"A": 500.0, "B": 7000.0, "C": 30.0})
-    found = values(read_labels(path, transform="pIC50"))
-    assert found == pytest.approx({"A": 6.301029995663981, "B": 5.154901959985743, "C": 7.522878745280337})
+    y = values(read_labels(path, transform="pIC50"))
+    assert y == pytest.approx({"A": 6.301029995663981, "B": 5.154901959985743, "C": 7.522878745280337})
 
 
 @pytest.mark.parametrize(
@@ -463,8 +463,8 @@ def test_units_of_another_column_and_of_logarithms_are_not_taken(tmp_path: Path)
         tmp_path, "id,pIC50,IC50,dose,dose_unit,units\nA,6,1,5,mg/kg,uM\nB,9,1,6,mg/L,nM\nC,5,10,7,g/L,uM\n"
     )
     assert values(read_labels(path, targets=["pIC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
-    said = "'units' unused: 'pIC50' is a logarithm, judging by its name"
-    assert label_words(path, targets=["pIC50"]).endswith(said)
+    unused = "'units' unused: 'pIC50' is a logarithm, judging by its name"
+    assert label_words(path, targets=["pIC50"]).endswith(unused)
     path = write(tmp_path, "id,IC50,dose,dose_unit\nA,6,5,mg/kg\nB,9,6,mg/L\nC,5,7,g/L\n")
     assert values(read_labels(path, targets=["IC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
     assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: its name refers to 'dose'")
@@ -476,8 +476,8 @@ def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:
     for unit, scale in (("nM", 1.0), ("uM", 1e-3)):
         expected = {"A": 500 * scale, "B": 570 * scale, "C": 3.0, "D": 0.004 * scale}
         assert values(read_labels(path, unit=unit)) == pytest.approx(expected)
-    found = values(read_labels(path, unit="uM", transform="pIC50"))
-    assert found == pytest.approx({"A": 6.301029995663981, "B": 6.244125144327509, "C": 5.522878745280337,
+    y = values(read_labels(path, unit="uM", transform="pIC50"))
+    assert y == pytest.approx({"A": 6.301029995663981, "B": 6.244125144327509, "C": 5.522878745280337,
                                    "D": 11.397940008672037})  # fmt: skip
     with pytest.raises(InputError, match=r"line 4: 'IC50' holds '3', which is in another unit"):
         read_labels(path)
