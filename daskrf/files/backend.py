@@ -2,8 +2,8 @@
 
 `as_path` turns user input into a name: a `pathlib.Path`, or a `Url` for ``s3://bucket/key``. Names are pure
 paths; every operation on the files or objects goes through ``backend(name)``. Objects are read and written
-through obstore, which takes endpoint, region and credentials from the usual ``AWS_*`` variables of each
-process.
+through obstore, which takes endpoint, region and credentials from the usual ``AWS_*`` variables of the
+program or worker.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def backend(name: PurePath) -> Backend:
 
 
 def absolute(name: PurePath) -> str:
-    """Return a name as text that means the same file or object to every process on this host."""
+    """Return a name as text that means the same file or object to every program on this host."""
     return str(Path(name).resolve()) if backend(name).is_local else str(name)
 
 
@@ -264,7 +264,7 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
     data : bytes
         The content.
     keep : bool
-        Keep a file that already exists, or that another process writes meanwhile.
+        Keep a file that already exists, or that another program writes meanwhile.
 
     Raises
     ------
@@ -413,7 +413,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 
 class Held(ABC):
-    """A file, such as a lock, that this process has created and keeps alive."""
+    """A file, such as a lock, that this program has created and keeps alive."""
 
     @abstractmethod
     def touch(self) -> None:
@@ -659,7 +659,7 @@ def _obstore() -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> Any:
-    """Return this process's connection to a bucket, cached per bucket and environment."""
+    """Return the connection to a bucket, cached per bucket and environment."""
     endpoint = _endpoint(dict(environment))
     # An explicit http:// endpoint means that TLS is not wanted.
     client = {"allow_http": True} if endpoint.startswith("http://") else {}

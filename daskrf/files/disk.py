@@ -195,7 +195,7 @@ def sync_folders(root: Path, paths: Iterable[Path]) -> None:
 
 
 def temporary_name(stem: str) -> str:
-    """Return a name for an unfinished file or directory, which contains the host and process writing it."""
+    """Return a name for an unfinished file or directory, which contains host and process ID of its writer."""
     return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
 
 
@@ -257,7 +257,7 @@ def private_folder(base: Path | None = None) -> Path:
 
 
 def is_gone(host: Any, pid: Any) -> bool:
-    """Return whether a process is known to have ended; only processes on this host can be checked."""
+    """Return whether a program is known to have ended; only those on this host can be checked."""
     if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False
     try:
@@ -334,7 +334,7 @@ def make_folders(root: Path, folder: Path) -> None:
 def remove(path: Path) -> None:
     """Delete a local file or a whole directory, if there is one.
 
-    A directory into which another process still writes is not empty when its turn comes; it is tried again.
+    A directory into which another program still writes is not empty when its turn comes; it is tried again.
     """
     for pause in (*_PAUSES, None):
         try:

@@ -1,4 +1,4 @@
-"""Find the columns that tell of a target beside it: its relations, its units, and which values are limits."""
+"""Find the columns that qualify a target: its relations, its units, and flags of limits."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ _FEW = 2  # different values of a column that may be a class, and has no relatio
 def columns_beside(
     path: PurePath, head: Head, targets: Sequence[int], taken: Collection[int]
 ) -> tuple[dict[str, int], dict[int, str]]:
-    """Return the columns that tell of a target, by what they tell, and why others are unused.
+    """Return the columns that qualify a target, by what they hold, and why others are unused.
 
-    They are "relations", "flags" of limits where there are no relations, and "units". A usual name counts
-    first, then the content: all cells are relations, or units. Of several columns, it is the one with the
-    name of the target in its own. With several targets, it is not known which is meant.
+    They hold "relations", "flags" of limits where there are no relations, and "units". A column is recognized
+    by a usual name, or else by its content: all cells are relations, or units. Of several columns, the one
+    whose name contains that of the target is taken. With several targets none is, because it is unclear which
+    target it belongs to.
 
     Raises
     ------
     InputError
-        If it is not known which of several columns is meant, or one with a usual name holds unknown words.
+        If it is unclear which of several columns is meant, or one with a usual name holds unknown words.
     """
     names, unused = head.names, dict[int, str]()
     free = [k for k in range(len(names)) if k not in taken and k not in targets and k != head.structure]
@@ -72,7 +73,7 @@ def columns_beside(
             )
         return candidates[0] if candidates else None
 
-    if usual is not None and len(targets) == 1 and not _tells_relations(path, names[usual], cells[usual]):
+    if usual is not None and len(targets) == 1 and not _holds_relations(path, names[usual], cells[usual]):
         if not _are_flags(names[usual], cells[usual]):
             unused[usual] = "it holds no relations such as >"
         usual = None
@@ -99,7 +100,7 @@ def named(names: Sequence[str], usual: Sequence[str], taken: Collection[int]) ->
 
 
 def no_relation(name: str, text: str) -> str:
-    """Return that a cell of a column of relations holds none that is known, and what to do."""
+    """Return the message for a cell of a column of relations that holds no known relation."""
     return (
         f"'{printable(name, 60)}' holds {text.strip()!r}, which is not a known relation such as <, > or =; "
         "correct it, or rename the column"
@@ -118,10 +119,10 @@ def is_limit(name: str, text: str) -> bool:
     return plain not in MISSING and plain not in (_TRUE if _NOT_CENSORED.search(normalised(name)) else _FALSE)
 
 
-def _tells_relations(path: PurePath, name: str, texts: Sequence[str]) -> bool:
-    """Return whether a column with a usual name holds relations; refuse one that tells them unknown words.
+def _holds_relations(path: PurePath, name: str, texts: Sequence[str]) -> bool:
+    """Return whether a column with a usual name holds relations; refuse unknown words in their place.
 
-    That of an operator, a prefix or a modifier may be of other things, such as the person who measured.
+    Operator, prefix and modifier may mean other things, such as the person who measured.
     """
     if not texts or any(sign_of(text) is not None for text in texts):
         return True
@@ -144,13 +145,13 @@ def _are_relations(name: str, texts: Sequence[str], target: str) -> bool:
 
 
 def _is_sure(relation: str) -> bool:
-    """Return whether a known relation can be nothing else, as `left` and `measured` can."""
+    """Return whether a known relation can mean nothing else, unlike `left` and `measured`."""
     plain = relation.strip().lower()
     return not plain.isalpha() or plain in _SURE_WORDS
 
 
 def _are_flags(name: str, texts: Sequence[str]) -> bool:
-    """Return whether a column says by its name and cells which values are limits, and not of which side."""
+    """Return whether a column, by its name and cells, flags limits without their direction."""
     plain = {text.strip().lower() for text in texts}
     return "censor" in normalised(name) and bool(plain) and plain <= _TRUE | _FALSE
 

@@ -134,8 +134,8 @@ def table_of(data: Any) -> pa.Table:
 def molecule_table(molecules: Iterable[Any]) -> pa.Table:
     """Return a table of molecules given as SMILES, with a name behind it or none, or as molecules of RDKit.
 
-    The columns are smiles; id, if any has a name; and the properties of the molecules. What is neither, as
-    None, is a row without SMILES.
+    The columns are smiles; id, if any has a name; and the properties of the molecules. Anything else,
+    such as None, is a row without SMILES.
 
     Examples
     --------

@@ -44,7 +44,7 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     ----------
     path : Path
     fmt : TableFormat
-        What the user says; the rest is found out from the first 26 lines.
+        Options given by the user; the rest is detected from the first 26 lines.
     earlier : Layout, optional
         Layout of an earlier file with a header. A file without one, as the later parts of a split file are,
         takes the names from there if it has as many columns, and SMILES where that one has them.

@@ -133,8 +133,8 @@ class Labels:
     notes : tuple of str
         Labels that are probably wrong, and what else is unusual, a line each.
     times : int64 array, shape (n,), or None
-        For labels that stand for means without deviations: how many measurements each mean is of, at the
-        first of its labels, and 0 at the others.
+        For labels that stand for means without standard deviations: the number of measurements of each mean
+        at the first of its labels, 0 at the others.
     means : bool
         Whether rows of the file were means, each of several labels here.
     lines : int64 array, shape (n,), or None
@@ -162,7 +162,7 @@ class Labels:
 
     @property
     def unread(self) -> tuple[int, str]:
-        """How many rows were left out since they cannot be read, and that in words."""
+        """Number of rows left out because they cannot be read, and a line that says so."""
         for kind, (n, example) in self.unusual.items():
             if kind.endswith(_UNREAD):
                 return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
@@ -189,20 +189,20 @@ class Reading:
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
-        Columns with the number of measurements whose mean the value is, and their standard deviation, or in
-        its place the standard error of their mean; see `as_measured`.
+        Columns with the number of measurements averaged in each value, and with their standard deviation or
+        the standard error of their mean; see `as_measured`.
     drop_outside, drop_value, accept_outliers
         See `daskrf.fit`.
     limits : sequence of Limits, optional
         Further labels to leave out, for each target.
     scales : sequence of Scale, optional
-        The scale of labels that there are already, of each target, to whose unit values are converted.
+        Scales of the model's existing labels, one for each target; values are converted to their units.
     accept_rejects : bool
         Leave out rows that cannot be read, such as broken records of an SD file; they are counted.
     repeats : {"all", "best", "mean", "median"}
-        Whether all labels of a molecule count, or one in their place; whoever joins labels does it.
+        Whether all labels of a molecule count, or one in their place; applied when labels are joined.
     best : str, or mapping of str to str, optional
-        For the best: the direction of all targets, or of each by name.
+        For "best": the direction of all targets, or of each by name.
     """
 
     key: str = "id"
@@ -333,7 +333,7 @@ def read_labels(
 
 
 def _notes_on_names(source: _Source) -> tuple[str, ...]:
-    """Return a line if IDs are those of poses or protomers, which all count as they stand."""
+    """Return a line if IDs look like those of poses or protomers, and all labels are used as they are."""
     id_column = find_id(source.names, source.head.values, title=source.head.title)
     if id_column is None or source.reading.repeats != "all" or "replicates" in source.more:
         return ()
@@ -720,7 +720,7 @@ def _read_parts(
 def _measured(
     source: _Source, block: _Block, means: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return measurements in the place of their means, and of which of some rows of a block each is."""
+    """Return the row of each measurement, and measurements in the place of their means."""
 
     def column(what: str, least: float) -> np.ndarray:
         texts = [block.more[what][row].strip() for row in rows.tolist()]
@@ -751,7 +751,7 @@ class _Suspects:
         self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in source.targets]
 
     def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
-        """Take the labels of a block, as they stand there and on their scale; NaN is none."""
+        """Add the labels of a block, as read and on their scale; NaN stands for none."""
         there = np.isfinite(y)
         self._seen[t].append((np.asarray(lines, np.int64)[there], values[there], y[there]))
 
@@ -792,7 +792,7 @@ class _Suspects:
 
 
 def _suspicion_words(kind: str, values: np.ndarray, clean: np.ndarray, example: str) -> str:
-    """Return what is suspicious of some labels, beside those that are not, with an example."""
+    """Return what is suspicious about some labels, compared with the clean ones, and an example."""
     low, high = float(values.min()), float(values.max())
     which = f"are exactly {low:g}" if low == high else f"are from {low:g} to {high:g}"
     most = np.quantile(clean, [0.05, 0.95]) if len(clean) else values[:2]
@@ -818,7 +818,7 @@ def _leaving_out(values: np.ndarray, clean: np.ndarray, prefix: str) -> str:
 
 
 class _Unusual:
-    """Counts of values that are no plain numbers, by kind; refuses those that are not to be left out."""
+    """Counts of values that are not plain numbers, by kind; refuses those that may not be left out."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
@@ -839,13 +839,7 @@ class _Unusual:
         self.counts[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
 
     def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
-        """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
-
-        Raises
-        ------
-        InputError
-            For the first value that is neither a number nor to be left out.
-        """
+        """Count the unusual values of a block; return which are left out, bool of shape (rows, targets)."""
         relations, units = block.more.get("relations"), block.more.get("units")
         lines, columns = block.lines, block.columns
         left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._source.reading.censored == "value"))
@@ -951,7 +945,7 @@ def _with_relations(source: _Source, block: _Block, texts: list[str]) -> list[st
 
 
 def _check_flags(source: _Source, block: _Block) -> None:
-    """Refuse a label that a flag calls a limit, and does not say of which side."""
+    """Refuse a label that is flagged as a limit without its direction."""
     name = source.names[source.more["flags"]] if "flags" in source.more else ""
     for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
         if is_limit(name, flag):

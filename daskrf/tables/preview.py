@@ -38,12 +38,12 @@ def check_first_lines(
     fmt : TableFormat, optional
         The options given by the user; the message says if they are the cause.
     accept : bool
-        Whether files of anything are accepted.
+        Accept files whose lines are mostly not molecules.
 
     Returns
     -------
     list of str
-        Lines on molecules among them that are probably not meant.
+        Notes on molecules among them that are probably not meant.
 
     Raises
     ------

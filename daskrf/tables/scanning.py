@@ -206,7 +206,7 @@ def read_partition(
     spool : Path, optional
         The directory that :func:`scan` was given.
     rows : int64 array, optional
-        Ascending numbers of the rows that are wanted. There are no others, and no rejects, in the batches.
+        Ascending numbers of the rows that are wanted; batches then hold only these, without rejects.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class SpoolWriter(contextlib.ExitStack):
         self._file.write(piece)
 
     def publish(self, sha256: str) -> None:
-        """Rename the files to their final name, unless nothing was written or another process has done it."""
+        """Rename the files to their final name, unless nothing was written or another worker has done it."""
         self._writer.close()
         final = Spool(self._folder, sha256).folder
         if any(self._partial.iterdir()):

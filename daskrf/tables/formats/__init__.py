@@ -88,7 +88,7 @@ def _columns(texts: Sequence[str]) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How to read the rows of the input files; everything that is None is found out for each file.
+    """How to read the rows of the input files; everything left at None is detected for each file.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ class TableFormat:
         Whether the first line holds the names of the columns. Detected when left out.
     delimiter : str, optional
         What separates the columns: one character, or "tab", "comma" or "semicolon", or "space" for any white
-        space. When left out, the one of these by which most of the first lines have a valid SMILES. The
-        ending of the file is only a hint, where several do equally well: comma for .csv, tab for .tsv, and
-        for all others tab if the first lines have tabs, else white space.
+        space. When left out, the one of these that gives most of the first lines a valid SMILES. If several
+        do equally well, the file extension decides: comma for .csv, tab for .tsv; for all others tab if the
+        first lines have tabs, else white space.
 
     Raises
     ------
@@ -156,8 +156,8 @@ class TableFormat:
 class Table:
     """How the rows of one file are split into columns: what a plan keeps of it, as JSON.
 
-    `Reader.open` makes it, once; `words`, `scan` and `read` get it, also in other processes and on other
-    days, so it must say all that these need to know of the file beside its path.
+    `Reader.open` makes it, once; `words`, `scan` and `read` receive it later, perhaps in other workers and
+    runs, so it must hold everything that these need to know about the file besides its path.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class Purpose:
 
 @dataclass(frozen=True)
 class Head:
-    """What the first rows of a file show: from it, SMILES, IDs and labels are found, and then it is gone.
+    """What the first rows of a file show, from which SMILES, IDs and labels are found; it is not stored.
 
     Attributes
     ----------

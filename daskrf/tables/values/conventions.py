@@ -1,4 +1,4 @@
-"""Conventions: whether large or small values of a known quantity are the good ones."""
+"""Conventions: whether large or small values of a known quantity are wanted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INHIBITION: Final = Convention("maximize", "large values mean strong inhibition
 _RESIDUAL: Final = Convention("minimize", "small values mean strong inhibition")
 _LEARNED: Final = Convention("maximize", "large values mean likely or tight binding")
 
-# Of these both directions are usual: what kills cells, or binds where it should not.
+# Both directions are common for these: toxicity, off-targets, solubility and permeability.
 _EITHER = re.compile(r"herg|\bcyp|tox|\b(p|log)? ?[clt][cd] ?50|off ?target|counter|selectiv|solub|perme")
 _NAME = (
     r"(?:(?:ic|ec|ac|xc|gi|ed|sc|dc) ?[59]0|[ie]c(?:[1-9][05]|99)|k ?[idb](?: ?app)?|mic(?: ?[59]0)?|"

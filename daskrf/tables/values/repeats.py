@@ -100,9 +100,9 @@ def notes_on_repeats(
 
     Notes
     -----
-    Replicates of an assay differ by a small part of what molecules differ by. Where those of half of the
-    molecules differ by more than a third of that, they are rather of poses. Else single molecules are named
-    whose labels differ by much more than those of the others.
+    Replicates of an assay differ much less than molecules do. Where the repeats of half of the molecules
+    differ by more than a third of the spread of all molecules, they are probably poses. Otherwise, single
+    molecules are named whose labels differ far more than those of the others.
 
     Examples
     --------

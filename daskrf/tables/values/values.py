@@ -154,7 +154,7 @@ class Scale:
 
     @property
     def worth_stating(self) -> bool:
-        """Whether there is anything to say of it."""
+        """Whether it has a transform or a unit to report."""
         return bool(self.transform or self.unit)
 
     def apply(self, values: Floats, units: Sequence[str] | None = None) -> tuple[Floats, Kinds]:
@@ -207,7 +207,7 @@ class Scale:
         return float(DECADES[concentration]) if self.is_p or self.unit in DECADES else math.nan
 
     def to(self, old: Scale) -> Scale:
-        """Return this scale of new labels in the unit of those that there are already, on the scale `old`.
+        """Return this scale of new labels in the unit of the existing ones, which are on the scale `old`.
 
         Raises
         ------
