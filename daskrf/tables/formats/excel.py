@@ -55,7 +55,7 @@ _RELATIONS = frozenset(["<", ">", "<=", ">=", "≤", "≥", "=", "~", "≈"])
 class ExcelReader(Reader):
     """Cells as Excel shows their values: of formulas the last result, numbers to the last bit.
 
-    What a cell's format adds to a number, and changes what it says, is read: per cent, units, < and >.
+    Number formats that change the meaning of a cell are read, too: per cent, units, < and >.
 
     `Table.delimiter` is the name of the sheet.
     """

@@ -46,7 +46,7 @@ _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '\u2019\u00a0\u2009\u202f]\d{3})+(
 _GROUP_MARK = re.compile(r"[ '\u2019\u00a0\u2009\u202f]")
 _SHOWN = 40  # characters of a cell in a message
 
-# What the digits of a number say of its separators. The digits and the exponent are cut off from the sign.
+# How the digits of a number show its separators. The digits and the exponent are cut off from the sign.
 _POINT = re.compile(r"\d*\.\d*")
 _COMMA = re.compile(r"\d*,\d*")
 _DOUBT = re.compile(r"[1-9]\d{0,2},\d{3}")  # a decimal comma, or thousands

@@ -21,7 +21,7 @@ _WIDE: Final = 0.35  # of the spread of all molecules; replicates of an assay ha
 _FEWEST: Final = 3  # molecules whose repeats are compared with the spread of all molecules
 _TIMES, _ALONE = 6.0, 0.75  # how far the repeats of one molecule differ: of others' noise, of all molecules
 _MEDIAN: Final = 0.455  # median of a variance of two values, as a part of the variance
-# What tells poses, conformers, protomers and tautomers of one compound apart, behind a name with a digit.
+# Suffixes of poses, conformers, protomers and tautomers of one compound, behind a name with a digit.
 _SUFFIX = re.compile(
     r"(.*\d.*?)[._\-:#](?:(?:pose|conf|model|prot|taut|iso|state|p|t|c|s)[._\-]?)?\d{1,3}$", re.I
 )

@@ -56,8 +56,8 @@ def as_measured(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Return measurements that have given means, numbers and standard deviations.
 
-    A Gaussian likelihood depends on repeated measurements by these three alone, so that a fit to any such
-    measurements is the fit to the true ones.
+    A Gaussian likelihood depends on repeated measurements through these three alone, so a fit to any such
+    measurements equals the fit to the true ones.
 
     Parameters
     ----------
