@@ -128,7 +128,7 @@ def test_a_workbook_that_unpacks_to_more_than_sheets_hold_is_refused(
     assert [row[4] for row in rows_of(scan(path))] == ["CCO"]
     rezipped(path, member, b" " * (3 << 18 if "shared" in member else 1 << 21))
     assert path.stat().st_size < 20_000
-    with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* are read of a workbook; save it as"):
+    with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* GiB for a workbook; save it as"):
         scan(path)
 
 

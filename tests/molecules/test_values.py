@@ -134,8 +134,8 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "option", "message"),
     [
-        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave such censored values "
-         "out with --censored drop, or take the numbers in them with --censored value"),
+        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave out such censored "
+         "values with --censored drop, or take their numbers as measured with --censored value"),
         ("inactive", "drop_non_numbers", "holds 'inactive', which is not a number; correct it, or leave out"),
         ("-", "drop_non_numbers", "holds '-', which is not a number"),
         ("", "drop_non_numbers", "is empty; fill it in"),
