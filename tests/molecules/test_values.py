@@ -423,9 +423,7 @@ def test_flags_of_limits_without_a_side_are_refused(name: str, no: str, yes: str
     options = {"targets": ["IC50"], "censored": "drop"}
     assert len(read_labels(write(tmp_path, rows), **options)) == 39
     path = write(tmp_path, f"{rows}last,10000,{yes}\n")
-    with pytest.raises(
-        InputError, match=rf"line 41: '{name}' holds '{yes}', .*write the relations, such as <"
-    ):
+    with pytest.raises(InputError, match=rf"line 41: '{name}' holds '{yes}', .*write a relation such as <"):
         read_labels(path, **options)
     rows = f"id,IC50,{name},op\nA,5,{no},=\nB,6,{yes},<\nC,7,{no},=\n"  # the side stands there
     assert read_labels(write(tmp_path, rows), **options).y.ravel().tolist() == [5.0, 7.0]
