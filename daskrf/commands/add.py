@@ -439,7 +439,7 @@ class _Add(Job[AddReport]):
         run.progress.note(self.words)
         check_toolkit(self.old, note=run.progress.note)
         (known,) = self.old.arrays("labels")
-        given = read_labels(path, reading, known=known[:, self.given])
+        given = read_labels(path, reading, existing=known[:, self.given])
         n_unread, unread = given.unread
         self.notes += [unread] if n_unread else []
         dropped = given.dropped - n_unread

@@ -2,8 +2,8 @@
 
 `as_path` turns user input into a name: a `pathlib.Path`, or a `Url` for ``s3://bucket/key``. Names are pure
 paths; every operation on the files or objects goes through ``backend(name)``. Objects are read and written
-through obstore, which takes endpoint, region and credentials from the usual ``AWS_*`` variables of each
-process.
+through obstore, which takes endpoint, region and credentials from the usual ``AWS_*`` variables of the
+program or worker.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Url(PurePosixPath):
         return "/".join(self.parts[2:])
 
 
-def as_path(given: str | os.PathLike[str]) -> PurePath:
+def as_path(location: str | os.PathLike[str]) -> PurePath:
     """Return the name for a file path or a URL ``s3://bucket/key`` given by the user.
 
     Parameters
     ----------
-    given : str or path
+    location : str or path
         A URL as text; everything else is a local path.
 
     Returns
@@ -104,12 +104,12 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     >>> as_path("library.smi").name
     'library.smi'
     """
-    if isinstance(given, Url):
-        return given
-    if not isinstance(given, (str, os.PathLike)):
-        raise InputError(f"a path is expected, not {type(given).__name__}.")
-    text = os.fspath(given)
-    if isinstance(given, str) and not text.strip():  # pathlib would take the current folder
+    if isinstance(location, Url):
+        return location
+    if not isinstance(location, (str, os.PathLike)):
+        raise InputError(f"a path is expected, not {type(location).__name__}.")
+    text = os.fspath(location)
+    if isinstance(location, str) and not text.strip():  # pathlib would take the current folder
         raise InputError("a path is empty; give the path of a file or a folder.")
     if "\0" in text or not _is_utf8(text):
         raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
@@ -117,13 +117,13 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
     if scheme is None:
-        path = Path(given)
+        path = Path(location)
         return path if path.name not in ("", "..") else path.resolve()  # what is beside it is named after it
     if scheme[1].lower() != "s3":
         raise InputError(f"{text} cannot be used: paths are local, or objects s3://bucket/key.")
     bucket, _, key = text[scheme.end() :].partition("/")
     key = key.rstrip("/")
-    if not bucket or any(part in ("", ".", "..") for part in key.split("/") if key):
+    if not bucket or any(piece in ("", ".", "..") for piece in key.split("/") if key):
         raise InputError(
             f"{text} does not name an object: write s3://bucket/key, without empty parts, '.' or '..'."
         )
@@ -139,11 +139,11 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def as_list(given: Any) -> list[Any]:
+def as_list(paths: Any) -> list[Any]:
     """Return one or several paths, or none, as a list."""
-    if given is None:
+    if paths is None:
         return []
-    return [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
 
 
 def backend(name: PurePath) -> Backend:
@@ -152,7 +152,7 @@ def backend(name: PurePath) -> Backend:
 
 
 def absolute(name: PurePath) -> str:
-    """Return a name as text that means the same file or object to every process on this host."""
+    """Return a name as text that means the same file or object to every program on this host."""
     return str(Path(name).resolve()) if backend(name).is_local else str(name)
 
 
@@ -186,14 +186,14 @@ def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
     """Return the sizes in bytes of those of the named files below `root` that exist, by name."""
     # Files in subfolders, such as the chunks of an array, are listed together.
     folders = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}
-    found = {}
+    result = {}
     for folder, many in folders.items():
         if many:
             sizes = backend(root).sizes(root / folder)
-            found.update({f"{folder}/{name}": size for name, size in sizes.items()})
+            result.update({f"{folder}/{name}": size for name, size in sizes.items()})
         elif (size := backend(root).size(root / folder)) is not None:
-            found[folder] = size
-    return found
+            result[folder] = size
+    return result
 
 
 def matching(pattern: PurePath) -> list[PurePath]:
@@ -264,7 +264,7 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
     data : bytes
         The content.
     keep : bool
-        Keep a file that already exists, or that another process writes meanwhile.
+        Keep a file that already exists, or that another program writes meanwhile.
 
     Raises
     ------
@@ -352,38 +352,38 @@ def free_bytes(path: PurePath) -> int | None:
 
 def pairs(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
     """Return each staged file with its final name."""
-    found: list[tuple[Path, PurePath]] = []
+    files: list[tuple[Path, PurePath]] = []
     for final, local in staged.items():
         inner = sorted(item for item in local.rglob("*") if item.is_file()) if local.is_dir() else [local]
-        found += [(item, final / item.relative_to(local)) for item in inner]
-    return found
+        files += [(item, final / item.relative_to(local)) for item in inner]
+    return files
 
 
-def _matching_files(given: str) -> list[PurePath]:
-    path = Path(os.path.abspath(given))
+def _matching_files(pattern: str) -> list[PurePath]:
+    path = Path(os.path.abspath(pattern))
     if path.is_dir():
         return _files_below(path)
     if path.exists():  # a file may have brackets in its name
         return [path]
-    if not glob.has_magic(given):
-        raise InputError(f"{given} does not exist; check the path.")
-    there = (Path(os.path.abspath(name)) for name in sorted(glob.glob(given, recursive=True)))
-    found = [file for file in there if not file.is_dir()]
-    if not found:
-        raise InputError(f"no file matches {given!r}; check the pattern, and quote it in the shell.")
-    return [*found]
+    if not glob.has_magic(pattern):
+        raise InputError(f"{pattern} does not exist; check the path.")
+    there = (Path(os.path.abspath(name)) for name in sorted(glob.glob(pattern, recursive=True)))
+    files = [file for file in there if not file.is_dir()]
+    if not files:
+        raise InputError(f"no file matches {pattern!r}; check the pattern, and quote it in the shell.")
+    return [*files]
 
 
 def _files_below(folder: PurePath) -> list[PurePath]:
     """Return the files in a folder and below it; refuse one that has none."""
     names = sorted(backend(folder).sizes(folder))
-    found = [folder / name for name in names if not any(part[0] in "._" for part in name.split("/"))]
-    if not found:
+    files = [folder / name for name in names if not any(piece[0] in "._" for piece in name.split("/"))]
+    if not files:
         there = exists(folder)
         raise InputError(
             f"{folder} {'is a folder without files' if there else 'does not exist'}; check the path."
         )
-    return found
+    return files
 
 
 def _matching_objects(pattern: PurePath) -> list[PurePath]:
@@ -392,13 +392,13 @@ def _matching_objects(pattern: PurePath) -> list[PurePath]:
     if not glob.has_magic(_key(pattern)):
         return _files_below(pattern)
     parts = _key(pattern).split("/")
-    fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    fixed = next(i for i, piece in enumerate(parts) if glob.has_magic(piece))
     root = pattern.parents[len(parts) - fixed - 1]
     below = backend(root).sizes(root)
-    found = sorted(name for name in below if _matches(name.split("/"), parts[fixed:]))
-    if not found:
+    names = sorted(name for name in below if _matches(name.split("/"), parts[fixed:]))
+    if not names:
         raise InputError(f"no object matches '{pattern}'; check the pattern, and quote it in the shell.")
-    return [root / name for name in found]
+    return [root / name for name in names]
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
@@ -413,7 +413,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 
 class Held(ABC):
-    """A file, such as a lock, that this process has created and keeps alive."""
+    """A file, such as a lock, that this program has created and keeps alive."""
 
     @abstractmethod
     def touch(self) -> None:
@@ -508,19 +508,19 @@ class _Files(Backend):
 
     def size(self, path: PurePath) -> int | None:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def sizes(self, root: PurePath) -> dict[str, int]:
-        start, found = len(str(root)) + 1, {}
+        start, sizes = len(str(root)) + 1, {}
         for folder, _, items in os.walk(root):
             for name in items:
                 file = f"{folder}/{name}"
                 with suppress(FileNotFoundError, NotADirectoryError):  # deleted meanwhile
-                    found[file[start:]] = os.lstat(file).st_size
-        return found
+                    sizes[file[start:]] = os.lstat(file).st_size
+        return sizes
 
     def names(self, folder: PurePath) -> list[str]:
         try:
@@ -582,11 +582,11 @@ def _folder(root: PurePath, name: str) -> Iterator[int]:
     """Open a folder below `root`, or `root` itself (which may be a link) if the name is empty."""
     at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
     try:
-        for part in name.split("/") if name else ():
-            if part in ("", ".", ".."):
+        for piece in name.split("/") if name else ():
+            if piece in ("", ".", ".."):
                 raise ValueError(f"{name!r} is not a name below a folder")
             with _regular(name):
-                below = os.open(part, _FOLDER, dir_fd=at)
+                below = os.open(piece, _FOLDER, dir_fd=at)
             os.close(at)
             at = below
         yield at
@@ -659,7 +659,7 @@ def _obstore() -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> Any:
-    """Return this process's connection to a bucket, cached per bucket and environment."""
+    """Return the connection to a bucket, cached per bucket and environment."""
     endpoint = _endpoint(dict(environment))
     # An explicit http:// endpoint means that TLS is not wanted.
     client = {"allow_http": True} if endpoint.startswith("http://") else {}
@@ -707,7 +707,7 @@ def _object_error(path: PurePath, error: BaseException) -> ObjectError:
         what = "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY here and for all workers"
         number = errno.EACCES
     elif isinstance(error, refused) or "InvalidAccessKeyId" in text or "SignatureDoesNotMatch" in text:
-        number, what = errno.EACCES, "access is denied; check the credentials and what they may do"
+        number, what = errno.EACCES, "access is denied; check the credentials and their permissions"
     elif isinstance(error, kinds.PreconditionError):
         number, what = errno.ESTALE, "it was replaced while it was in use; run the same command again"
     elif "error sending request" in text:
@@ -755,14 +755,14 @@ class _Objects(Backend):
 
     def names(self, folder: PurePath) -> list[str]:
         with _errors(folder):
-            found = _obstore().list_with_delimiter(_connection(folder), prefix=_prefix(folder))
-        paths = [*found["common_prefixes"], *(item["path"] for item in found["objects"])]
+            listing = _obstore().list_with_delimiter(_connection(folder), prefix=_prefix(folder))
+        paths = [*listing["common_prefixes"], *(item["path"] for item in listing["objects"])]
         return [posixpath.basename(str(path).rstrip("/")) for path in paths]
 
     def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
         path = path / (inside or "")
-        found = self._head(path)
-        return io.BufferedReader(_Reader(path, int(found["size"]), found["e_tag"]), _LEAST_AHEAD)
+        head = self._head(path)
+        return io.BufferedReader(_Reader(path, int(head["size"]), head["e_tag"]), _LEAST_AHEAD)
 
     def read(self, path: PurePath, inside: str | None = None, most: int | None = None) -> bytes:
         path = path / (inside or "")
@@ -793,8 +793,8 @@ class _Objects(Backend):
         if self._put_new(path, data):
             self.remove(path)
             raise StoreError(
-                f"the storage of {path.parent} does not know conditional PUTs (If-None-Match), without which "
-                "two processes could undo each other's work; give another output path"
+                f"the storage of {path.parent} does not support conditional PUTs (If-None-Match), without "
+                "which two runs could undo each other's work; give another output path"
             )
         return _HeldObject(path, data, self._head(path)["e_tag"])
 
@@ -882,5 +882,5 @@ class _Reader(io.RawIOBase):
         if self._e_tag:
             options["if_match"] = self._e_tag
         with _errors(self._path):
-            found = _obstore().get(_connection(self._path), _key(self._path), options=options)
-            self._window, self._start = bytes(found.bytes()), self._position
+            response = _obstore().get(_connection(self._path), _key(self._path), options=options)
+            self._window, self._start = bytes(response.bytes()), self._position

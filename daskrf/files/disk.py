@@ -39,7 +39,7 @@ _REASONS = {
     errno.EPERM: "the operation is not permitted; check who owns it, or give another path",
     errno.EROFS: "the file system is read-only; give another path",
     errno.ENOENT: "no such file or directory; check the path",
-    errno.EEXIST: "a file of that name is there already; give another path",
+    errno.EEXIST: "a file of that name already exists; give another path",
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
     errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
     errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",
@@ -78,8 +78,8 @@ def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        known = None if isinstance(error, ObjectError) else _REASONS.get(error.errno or 0)
-        reason = known or error.strerror or str(error)
+        phrase = None if isinstance(error, ObjectError) else _REASONS.get(error.errno or 0)
+        reason = phrase or error.strerror or str(error)
         raise StoreError(f"cannot {action} {path}: {reason}", errno=error.errno) from error
 
 
@@ -168,10 +168,10 @@ def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
         The file cannot be read.
     """
     with path.open("rb") as file:
-        found = digests_of_stream(file)
+        digests = digests_of_stream(file)
         if sync:
             os.fsync(file.fileno())
-    return found
+    return digests
 
 
 def sync_directory(path: Path) -> None:
@@ -195,7 +195,7 @@ def sync_folders(root: Path, paths: Iterable[Path]) -> None:
 
 
 def temporary_name(stem: str) -> str:
-    """Return a name for an unfinished file or directory, which contains the host and process writing it."""
+    """Return a name for an unfinished file or directory, which contains host and process ID of its writer."""
     return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
 
 
@@ -247,8 +247,8 @@ def private_folder(base: Path | None = None) -> Path:
     folder = Path(base or tempfile.gettempdir(), f"daskrf-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise InputError(
             f"The folder {folder} for temporary files belongs to another user, is open to others, or is a "
             "link; delete it, or set TMPDIR to a folder of your own."
@@ -257,7 +257,7 @@ def private_folder(base: Path | None = None) -> Path:
 
 
 def is_gone(host: Any, pid: Any) -> bool:
-    """Return whether a process is known to have ended; only processes on this host can be checked."""
+    """Return whether a program is known to have ended; only those on this host can be checked."""
     if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False
     try:
@@ -326,15 +326,15 @@ def make_folders(root: Path, folder: Path) -> None:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'absent/a'
     """
-    for part in reversed((folder, *folder.parents)):
-        if root in part.parents:
-            part.mkdir(exist_ok=True)
+    for parent in reversed((folder, *folder.parents)):
+        if root in parent.parents:
+            parent.mkdir(exist_ok=True)
 
 
 def remove(path: Path) -> None:
     """Delete a local file or a whole directory, if there is one.
 
-    A directory into which another process still writes is not empty when its turn comes; it is tried again.
+    A directory into which another program still writes is not empty when its turn comes; it is tried again.
     """
     for pause in (*_PAUSES, None):
         try:

@@ -102,7 +102,7 @@ def check_conventions(
         if usual is None or usual.direction == direction:
             continue
         name = printable(scale.name, 60)
-        what = f"'{name}'" if not scale.known else f"'{name}' ({scale.words()})"
+        what = f"'{name}'" if not scale.worth_stating else f"'{name}' ({scale.words()})"
         if not confirmed:
             raise InputError(
                 f"To {direction} {what} is to choose the worst molecules, since {usual.why}: give the "

@@ -90,7 +90,7 @@ class Model:
     def scales_of(self, targets: Sequence[str]) -> tuple[str, ...]:
         """Return what some targets are, in words, where their units or transforms are known."""
         scales = scales_in(self.metadata)
-        return tuple(scale.words() for scale in scales if scale.known and scale.name in targets)
+        return tuple(scale.words() for scale in scales if scale.worth_stating and scale.name in targets)
 
     @property
     def directions(self) -> dict[str, str]:

@@ -37,7 +37,7 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
         directions = dict(metadata.get("directions", {}))
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
-    words += [scale.words() for scale in scales_in(metadata) if scale.known]
+    words += [scale.words() for scale in scales_in(metadata) if scale.worth_stating]
     toolkit = metadata.get("toolkit")
     counted = toolkit.get("rdkit") if isinstance(toolkit, dict) else ""
     words.append(f"molecules counted by RDKit {counted or 'of an unknown version'}")

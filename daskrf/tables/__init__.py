@@ -1,6 +1,6 @@
 """Files of molecules and of labels: formats, layouts, columns, and the rows that they hold.
 
-The names are listed in ``__init__.pyi`` and imported on first use, so a process that needs one module does
+The names are listed in ``__init__.pyi`` and imported on first use, so a program that needs one module does
 not load the others.
 """
 

@@ -55,9 +55,7 @@ def mostly_smiles(values: Sequence[str]) -> bool:
     return 2 * sum(map(is_smiles, values)) >= max(1, len(values))
 
 
-def is_header(
-    fields: Sequence[str], below: Sequence[Sequence[str]], asked: TableFormat | None = None
-) -> bool:
+def is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: TableFormat | None = None) -> bool:
     """Return whether the fields of the first row are names of the columns `below`.
 
     Notes
@@ -78,10 +76,14 @@ def is_header(
         return True
     if any(_is_number(field, values) for field, values in zip(fields, columns, strict=True)):
         return False
-    fmt = asked or TableFormat()
-    said = (column for column in (fmt.smiles, fmt.id, *fmt.extra) if column != EVERY)
-    known = {*SMILES_NAMES, *ID_NAMES, *(normalised(own) for own in said if isinstance(own, str))}
-    named = any(name in known or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
+    fmt = fmt or TableFormat()
+    requested = (column for column in (fmt.smiles, fmt.id, *fmt.extra) if column != EVERY)
+    usual = {
+        *SMILES_NAMES,
+        *ID_NAMES,
+        *(normalised(column) for column in requested if isinstance(column, str)),
+    }
+    named = any(name in usual or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
     wide = 2 * sum(len(row) <= len(fields) for row in below) >= len(below)  # a few rows may be broken
     if not named and not any(
         wide
@@ -93,7 +95,7 @@ def is_header(
     return not any(
         is_smiles(field) and (not values or any(map(is_smiles, values)))
         for name, field, values in zip(names, fields, columns, strict=True)
-        if name not in known
+        if name not in usual
     )
 
 
@@ -140,7 +142,7 @@ def smiles_by_content(head: Head, taken: Collection[int | None] = ()) -> int | N
 
     Columns whose names always mean IDs are not looked at.
     """
-    names, best, found = head.table.names or (), (0, 0), None
+    names, best, best_position = head.table.names or (), (0, 0), None
     ids = {k for k, name in enumerate(names) if normalised(name) in SURE_NAMES or ends_in_id(name)}
     for position, values in zip(head.text, head.columns(head.text), strict=True):
         if position in taken or position in ids:
@@ -148,8 +150,8 @@ def smiles_by_content(head: Head, taken: Collection[int | None] = ()) -> int | N
         valid = [value for value in values if is_smiles(value)]
         score = len(valid), sum(map(len, valid))
         if score > best:
-            best, found = score, position
-    return found
+            best, best_position = score, position
+    return best_position
 
 
 def smiles_position(head: Head) -> int | None:
@@ -178,15 +180,15 @@ def smiles_column(path: PurePath, head: Head, position: int | None = None) -> in
         at = smiles_by_content(head)
     if at is None:
         raise InputError(
-            f"{path} has no column of SMILES, but {listed(head.names)}; name their column with --key-column, "
-            "or give a library that the labels belong to"
+            f"{path} has no SMILES in its columns {listed(head.names)}; name the SMILES column with "
+            "--key-column, or give the library that the labels belong to"
         )
     values = head.values(at)
     if not mostly_smiles(values):
         shown = f", such as {values[0]!r}" if values else ""
         raise InputError(
-            f"{path} has no SMILES in {column_words(names, at)}{shown}; name their column with --key-column, "
-            "or give a library that the labels belong to"
+            f"{path} has no SMILES in {column_words(names, at)}{shown}; name the SMILES column with "
+            "--key-column, or give the library that the labels belong to"
         )
     return at
 
@@ -203,25 +205,25 @@ def only_target(path: PurePath, head: Head, taken: Collection[int]) -> int:
     InputError
         There is none, or several.
     """
-    names, known = head.names, {*ID_NAMES, *SMILES_NAMES}
-    others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in known]
+    names, usual = head.names, {*ID_NAMES, *SMILES_NAMES}
+    others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in usual]
     columns = {k: list(map(str.strip, texts)) for k, texts in zip(others, head.columns(others), strict=True)}
-    found = [k for k, texts in columns.items() if _are_numbers(texts) or _are_partly_numbers(texts)]
-    found = [k for k in found if not _counts(names[k] if head.table.names else None, columns[k])]
-    found = found or [k for k, texts in columns.items() if is_truth(texts)]
-    if len(found) == 1 and _are_dates(columns[found[0]]):
+    numeric = [k for k, texts in columns.items() if _are_numbers(texts) or _are_partly_numbers(texts)]
+    numeric = [k for k in numeric if not _counts(names[k] if head.table.names else None, columns[k])]
+    numeric = numeric or [k for k, texts in columns.items() if is_truth(texts)]
+    if len(numeric) == 1 and _are_dates(columns[numeric[0]]):
         raise InputError(
-            f"{path} has no numeric column in its first {head.n_rows:,} rows but '{names[found[0]]}', which "
-            f"holds dates or years; name the target columns (its columns are {listed(names)})"
+            f"the only numeric column of {path} in its first {head.n_rows:,} rows is '{names[numeric[0]]}', "
+            f"which holds dates or years; name the target columns (its columns are {listed(names)})"
         )
-    if len(found) == 1:
-        return found[0]
-    if (chosen := chosen_score(names, found)) is not None:
+    if len(numeric) == 1:
+        return numeric[0]
+    if (chosen := chosen_score(names, numeric)) is not None:
         return chosen
-    scores = [(names[k], score) for k in found if (score := known_score(names[k], names)) is not None]
-    several = listed([names[position] for position in found])
+    scores = [(names[k], score) for k in numeric if (score := known_score(names[k], names)) is not None]
+    several = listed([names[position] for position in numeric])
     several += "".join(f"; '{name}' is the {score.words()}" for name, score in scores)
-    problem = f"several numeric columns ({several})" if found else "no numeric column besides the key"
+    problem = f"several numeric columns ({several})" if numeric else "no numeric column besides the key"
     raise InputError(f"{path} has {problem}; name the target columns (its columns are {listed(names)})")
 
 

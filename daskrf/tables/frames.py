@@ -43,7 +43,7 @@ class InputIndex:
         name, number = INDEX, 2
         while any(each == name or each.startswith(f"{name}_") for each in taken):
             name, number = f"{INDEX}{number}", number + 1
-        levels = [str(k if own is None else own) for k, own in enumerate(labels.names)]
+        levels = [str(k if level is None else level) for k, level in enumerate(labels.names)]
         if len(set(levels)) < len(levels):
             levels = [str(k) for k in range(len(levels))]
         return cls(labels, [name] if len(levels) == 1 else [f"{name}_{level}" for level in levels])
@@ -54,8 +54,8 @@ class InputIndex:
 
     def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Return the labels of some rows as columns of Arrow."""
-        own = self.at(rows)
-        return {name: _column(own.get_level_values(k).tolist()) for k, name in enumerate(self.names)}
+        labels = self.at(rows)
+        return {name: _column(labels.get_level_values(k).tolist()) for k, name in enumerate(self.names)}
 
 
 def index_of(data: Any) -> Any:
@@ -134,8 +134,8 @@ def table_of(data: Any) -> pa.Table:
 def molecule_table(molecules: Iterable[Any]) -> pa.Table:
     """Return a table of molecules given as SMILES, with a name behind it or none, or as molecules of RDKit.
 
-    The columns are smiles; id, if any has a name; and the properties of the molecules. What is neither, as
-    None, is a row without SMILES.
+    The columns are smiles; id, if any has a name; and the properties of the molecules. Anything else,
+    such as None, is a row without SMILES.
 
     Examples
     --------
@@ -149,11 +149,13 @@ def molecule_table(molecules: Iterable[Any]) -> pa.Table:
     for item in molecules:
         if isinstance(item, Chem.Mol):
             name = item.GetProp("_Name").strip() if item.HasProp("_Name") else ""
-            own = item.GetPropsAsDict(includePrivate=False, includeComputed=False)
-            own = scores_within({k: v for k, v in own.items() if isinstance(v, str)}) | own
+            properties = item.GetPropsAsDict(includePrivate=False, includeComputed=False)
+            properties = (
+                scores_within({k: v for k, v in properties.items() if isinstance(v, str)}) | properties
+            )
             rows.append(
                 {"smiles": _smiles(item), "id": name or None}
-                | {k: v for k, v in own.items() if k not in ("smiles", "id")}
+                | {k: v for k, v in properties.items() if k not in ("smiles", "id")}
             )
         else:
             smiles, name = _with_name(item.strip()) if isinstance(item, str) else ("", "")
@@ -179,7 +181,9 @@ def _index_columns(index: Any, taken: list[str]) -> list[tuple[str, list[Any]]]:
     if _is_plain(index):
         return []
     usual = ["index"] if index.nlevels == 1 else [f"level_{k}" for k in range(index.nlevels)]
-    names = [str(own if own is not None else name) for own, name in zip(index.names, usual, strict=True)]
+    names = [
+        str(level if level is not None else name) for level, name in zip(index.names, usual, strict=True)
+    ]
     free = [k for k, name in enumerate(names) if name not in taken and names.index(name) == k]
     return [(names[k], index.get_level_values(k).tolist()) for k in free]
 
@@ -213,8 +217,8 @@ def _column(values: Any) -> Any:
     if isinstance(there, (bool, np.bool_)):
         values = [value if value is None or value != value else int(value) for value in values]
     try:
-        found = pa.array(values, from_pandas=True)
-        return found.cast(pa.string()) if pa.types.is_null(found.type) else found
+        column = pa.array(values, from_pandas=True)
+        return column.cast(pa.string()) if pa.types.is_null(column.type) else column
     except NOT_ARROW:
         return pa.array(
             [None if value is None or value != value else str(value) for value in values], pa.string()

@@ -15,16 +15,22 @@ from daskrf.tables.library import Layout
 from daskrf.tables.values.names import find_id, position_of, tells_apart
 
 MAX_LINE_BYTES = 10_000
-_OWN = {"row", "id", "smiles", "source", "line"}  # columns of each molecule, beside which others are kept
+_RESERVED = {
+    "row",
+    "id",
+    "smiles",
+    "source",
+    "line",
+}  # columns that every molecule has
 
 
 def molecules(fmt: TableFormat | None = None) -> Purpose:
     """Return the purpose for which library files are read."""
-    asked = fmt or TableFormat()
+    fmt = fmt or TableFormat()
     return Purpose(
         fit=lambda rows: sum(any(map(is_smiles, fields)) for fields in rows),
-        is_header=functools.partial(is_header, asked=asked),
-        asked=asked,
+        is_header=functools.partial(is_header, fmt=fmt),
+        fmt=fmt,
         longest=MAX_LINE_BYTES,
         strict=False,
         extensions=True,
@@ -38,7 +44,7 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     ----------
     path : Path
     fmt : TableFormat
-        What the user says; the rest is found out from the first 26 lines.
+        Options given by the user; the rest is detected from the first 26 lines.
     earlier : Layout, optional
         Layout of an earlier file with a header. A file without one, as the later parts of a split file are,
         takes the names from there if it has as many columns, and SMILES where that one has them.
@@ -99,8 +105,10 @@ def _columns(
         name = find_id(names, head.values, (smiles,), head.title)
     elif fmt.id is None:
         name = _id_by_content(head, width, smiles)
-    asked = _whole_names(fmt.extra, names or ())
-    positions = {_key(column): position_of(path, column, names, width) for column in asked if column != EVERY}
+    requested = _whole_names(fmt.extra, names or ())
+    positions = {
+        _key(column): position_of(path, column, names, width) for column in requested if column != EVERY
+    }
     if EVERY in fmt.extra:
         others = {_key(column): at for at, column in reversed([*enumerate(names or ())]) if column.strip()}
         taken = {smiles, name, head.structure, *positions.values()}
@@ -110,33 +118,33 @@ def _columns(
     return smiles, name, tuple(positions.items())
 
 
-def _whole_names(asked: Sequence[Column], names: Sequence[str]) -> list[Column]:
+def _whole_names(requested: Sequence[Column], names: Sequence[str]) -> list[Column]:
     """Return the columns asked for; one with commas in its name, such as "Price, USD", may have been cut."""
-    whole = {tuple(part.strip() for part in name.split(",")): name for name in names if "," in name}
-    found: list[Column] = []
+    whole = {tuple(piece.strip() for piece in name.split(",")): name for name in names if "," in name}
+    columns: list[Column] = []
     at = 0
-    while at < len(asked):
-        parts = next((parts for parts in whole if parts == tuple(asked[at : at + len(parts)])), None)
-        found.append(asked[at] if parts is None else whole[parts])
+    while at < len(requested):
+        parts = next((parts for parts in whole if parts == tuple(requested[at : at + len(parts)])), None)
+        columns.append(requested[at] if parts is None else whole[parts])
         at += 1 if parts is None else len(parts)
-    return found
+    return columns
 
 
 def _key(column: Column) -> str:
     """Return the name of a column that is kept, which is not that of one that every molecule has."""
     name = column if isinstance(column, str) else f"column_{column}"
-    return f"{name}_input" if name in _OWN else name
+    return f"{name}_input" if name in _RESERVED else name
 
 
 def with_common_columns(layouts: Sequence[Layout]) -> list[Layout]:
     """Return the layouts of files with only those further columns that all of them have, in one order."""
     common = [{key for key, _ in layout.extra} for layout in layouts]
     order = [key for key, _ in layouts[0].extra if all(key in keys for keys in common)] if layouts else []
-    found = []
+    trimmed = []
     for layout in layouts:
         at = dict(layout.extra)
-        found.append(dataclasses.replace(layout, extra=tuple((key, at[key]) for key in order)))
-    return found
+        trimmed.append(dataclasses.replace(layout, extra=tuple((key, at[key]) for key in order)))
+    return trimmed
 
 
 def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
@@ -144,10 +152,10 @@ def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, take
     at = smiles_position(head)
     if at is not None and at != taken:
         return at
-    found = smiles_by_content(head, (taken,))
-    if names and head.n_rows and found is None:
+    position = smiles_by_content(head, (taken,))
+    if names and head.n_rows and position is None:
         raise _no_smiles(path, names)
-    return found or 0
+    return position or 0
 
 
 def _no_smiles(path: PurePath, names: Sequence[str] | None) -> InputError:

@@ -217,7 +217,7 @@ class RowBatch:
 
 
 def given_words(path: str | os.PathLike[str]) -> str:
-    """Return what stands in a file that was written for data in the place of a file; "" for any other file.
+    """Return what a file holds that was written for data given in memory; "" for any other file.
 
     See `daskrf.sources.given`, which writes such files in folders that end in ".given", under the name of
     what is in them, with their number and a digest.
@@ -238,7 +238,7 @@ def given_words(path: str | os.PathLike[str]) -> str:
 def file_words(path: str | os.PathLike[str]) -> str:
     """Return a file name for a message: relative to the working directory if the file is below it.
 
-    Of data that were given in the place of a file, what they are: see `given_words`.
+    Data given in memory are described by `given_words`.
     """
     if words := given_words(path):
         return words
@@ -266,4 +266,4 @@ def table_words(tables: Iterable[tuple[str | os.PathLike[str], Layout]]) -> tupl
             continue
         lines.append(f"{f'{len(paths):,} files such as {which}' if len(paths) > 1 else which}: {words}")
     more = len(lines) - _LAYOUTS
-    return (*lines[:_LAYOUTS], *([f"and files of {more:,} other layouts"] if more > 0 else []))
+    return (*lines[:_LAYOUTS], *([f"and files with {more:,} other layouts"] if more > 0 else []))

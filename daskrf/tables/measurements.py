@@ -80,7 +80,7 @@ KEYS = {
     "smiles": "SMILES",
     "structure": "SMILES, joined by structure,",
     "parent": "SMILES, joined by structure without salts and charges,",
-    "tautomer": "SMILES, joined by structure without salts and charges, as any tautomer,",
+    "tautomer": "SMILES, joined by structure without salts and charges, in any tautomeric form,",
     "skeleton": "SMILES, joined by structure without salts, charges, stereochemistry and isotopes,",
     "inchikey": "InChIKeys",
     "row": "row numbers",
@@ -92,11 +92,11 @@ CENSORED_AS = ("drop", "value")
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
-_SAID = {
-    "relations": "tells censored values",
-    "replicates": "tells of how many measurements each is the mean",
-    "deviations": "tells their standard deviation",
-    "errors": "tells the standard error of each mean",
+_BESIDE_WORDS = {
+    "relations": "marks censored values",
+    "replicates": "gives the number of measurements that each is the mean of",
+    "deviations": "gives their standard deviation",
+    "errors": "gives the standard error of each mean",
 }
 
 _FEW_VALUES = 4  # different values that are named one by one
@@ -133,8 +133,8 @@ class Labels:
     notes : tuple of str
         Labels that are probably wrong, and what else is unusual, a line each.
     times : int64 array, shape (n,), or None
-        For labels that stand for means without deviations: how many measurements each mean is of, at the
-        first of its labels, and 0 at the others.
+        For labels that stand for means without standard deviations: the number of measurements of each mean
+        at the first of its labels, 0 at the others.
     means : bool
         Whether rows of the file were means, each of several labels here.
     lines : int64 array, shape (n,), or None
@@ -162,7 +162,7 @@ class Labels:
 
     @property
     def unread(self) -> tuple[int, str]:
-        """How many rows were left out since they cannot be read, and that in words."""
+        """Number of rows left out because they cannot be read, and a line that says so."""
         for kind, (n, example) in self.unusual.items():
             if kind.endswith(_UNREAD):
                 return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
@@ -189,20 +189,20 @@ class Reading:
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
-        Columns with the number of measurements whose mean the value is, and their standard deviation, or in
-        its place the standard error of their mean; see `as_measured`.
+        Columns with the number of measurements averaged in each value, and with their standard deviation or
+        the standard error of their mean; see `as_measured`.
     drop_outside, drop_value, accept_outliers
         See `daskrf.fit`.
     limits : sequence of Limits, optional
         Further labels to leave out, for each target.
     scales : sequence of Scale, optional
-        The scale of labels that there are already, of each target, to whose unit values are converted.
+        Scales of the model's existing labels, one for each target; values are converted to their units.
     accept_rejects : bool
         Leave out rows that cannot be read, such as broken records of an SD file; they are counted.
     repeats : {"all", "best", "mean", "median"}
-        Whether all labels of a molecule count, or one in their place; whoever joins labels does it.
+        Whether all labels of a molecule count, or one in their place; applied when labels are joined.
     best : str, or mapping of str to str, optional
-        For the best: the direction of all targets, or of each by name.
+        For "best": the direction of all targets, or of each by name.
     """
 
     key: str = "id"
@@ -227,19 +227,19 @@ class Reading:
     def __post_init__(self) -> None:
         if self.replicate_std is not None and self.replicate_sem is not None:
             raise InputError(
-                "the standard deviation of replicates tells their standard error; give one of them"
+                "give the standard deviation of replicates or the standard error of their mean, not both"
             )
         if self.replicate_std is not None and self.replicates is None:
-            raise InputError("the deviation of replicates says nothing without their number; give replicates")
+            raise InputError("the standard deviation of replicates needs their number; give replicates, too")
         if self.replicate_sem is not None and self.replicates is None:
             raise InputError(
-                "a standard error says nothing of one measurement without their number; give replicates"
+                "the standard error of a mean needs the number of measurements; give replicates, too"
             )
         check_repeats(self.repeats)
         if self.repeats != "all" and self.replicates is not None:
             raise InputError(
-                "--replicates says of how many measurements each row is the mean, so that all rows count; "
-                "leave out --repeats"
+                "with --replicates each row is the mean of several measurements, and all rows are "
+                "used; leave out --repeats"
             )
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
@@ -260,7 +260,7 @@ def read_labels(
     path: str | os.PathLike[str],
     reading: Reading | None = None,
     *,
-    known: npt.NDArray[np.float64] | None = None,
+    existing: npt.NDArray[np.float64] | None = None,
     lines: bool = False,
     **options: Any,
 ) -> Labels:
@@ -270,8 +270,8 @@ def read_labels(
     ----------
     path : path
     reading : Reading, optional
-    known : float array, shape (m, n_targets), optional
-        Labels of the same targets that there are already, by which others are judged.
+    existing : float array, shape (m, n_targets), optional
+        Labels that the model already has for these targets; new labels are checked against them, too.
     lines : bool
         Keep the line of each label.
     **options
@@ -297,47 +297,47 @@ def read_labels(
     >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
     (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
     """
-    given = _open(path, reading or Reading(**options))
-    suspects = _Suspects(given)
+    source = _open(path, reading or Reading(**options))
+    suspects = _Suspects(source)
     places: list[np.ndarray] | None = [] if lines else None
-    parts, n_read, unusual, times = _read_parts(given, suspects, places)
-    notes = (*suspects.notes(known), *_notes_on_names(given))
-    keys = pa.concat_arrays([part for part, _, _ in parts]) if parts else pa.nulls(0)
-    names = tuple(scale.name for scale in given.scales)
+    parts, n_read, unusual, times = _read_parts(source, suspects, places)
+    notes = (*suspects.notes(existing), *_notes_on_names(source))
+    keys = pa.concat_arrays([block_keys for block_keys, _, _ in parts]) if parts else pa.nulls(0)
+    names = tuple(scale.name for scale in source.scales)
     dropped = n_read - sum(n_rows for _, _, n_rows in parts)
     if not len(keys):
-        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
+        raise InputError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
     y = np.concatenate([values for _, values, _ in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
-            raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
-    distinct, index = _encoded(keys, given.reading.key)
-    notes += _notes_on_keys(distinct, given.reading.key)
+            raise InputError(f"{path} has no labels of {name} left: none of its values is a finite number")
+    distinct, index = _encoded(keys, source.reading.key)
+    notes += _notes_on_keys(distinct, source.reading.key)
     return Labels(
         keys=distinct,
         index=index,
         y=y,
         names=names,
-        key=given.reading.key,
+        key=source.reading.key,
         read=n_read,
         dropped=dropped,
         path=str(path),
-        scales=given.scales,
+        scales=source.scales,
         unusual=unusual,
-        limits=given.limits,
+        limits=source.limits,
         notes=notes,
         times=times,
-        means="replicates" in given.more,
+        means="replicates" in source.more,
         lines=np.concatenate(places) if places else None,
     )
 
 
-def _notes_on_names(given: _Given) -> tuple[str, ...]:
-    """Return a line if IDs are those of poses or protomers, which all count as they stand."""
-    found = find_id(given.names, given.head.values, title=given.head.title)
-    if found is None or given.reading.repeats != "all" or "replicates" in given.more:
+def _notes_on_names(source: _Source) -> tuple[str, ...]:
+    """Return a line if IDs look like those of poses or protomers, and all labels are used as they are."""
+    id_column = find_id(source.names, source.head.values, title=source.head.title)
+    if id_column is None or source.reading.repeats != "all" or "replicates" in source.more:
         return ()
-    return notes_on_suffixes(given.head.values(found))
+    return notes_on_suffixes(source.head.values(id_column))
 
 
 def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> str:
@@ -358,29 +358,29 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     ...     print(label_words(path).removeprefix(folder + os.sep))
     scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
     """
-    given = _open(path, reading or Reading(**options))
-    table, key = given.head.table, given.reading.key
-    known = given.reading.key_column is not None or _find_key(given.head, given.names, key) is not None
-    every = column_words(given.names, *range(len(given.names)))
-    first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
-    found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
-    scores = [known_score(given.names[k], given.names) for k in given.targets]
-    found += "".join(f" ({score.words()})" for score in dict.fromkeys(scores) if score is not None)
-    found += "".join(
-        f", {words}" for words in dict.fromkeys(each.words() for each in given.notations) if words
+    source = _open(path, reading or Reading(**options))
+    table, key = source.head.table, source.reading.key
+    has_key = source.reading.key_column is not None or _find_key(source.head, source.names, key) is not None
+    every = column_words(source.names, *range(len(source.names)))
+    first = "" if has_key else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
+    text = f"target{'s' if len(source.targets) > 1 else ''} {column_words(table.names, *source.targets)}"
+    scores = [known_score(source.names[k], source.names) for k in source.targets]
+    text += "".join(f" ({score.words()})" for score in dict.fromkeys(scores) if score is not None)
+    text += "".join(
+        f", {words}" for words in dict.fromkeys(each.words() for each in source.notations) if words
     )
-    for column, said in _SAID.items():
-        if column in given.more:
-            found += f", {column_words(table.names, given.more[column])} {said}"
-    found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
-    for why in dict.fromkeys(given.unused.values()):
-        places = [place for place, own in given.unused.items() if own == why]
-        found += f"; {column_words(table.names, *places)} unused: {why}"
+    for column, meaning in _BESIDE_WORDS.items():
+        if column in source.more:
+            text += f", {column_words(table.names, source.more[column])} {meaning}"
+    text += "".join(f", {scale.words()}" for scale in source.scales if scale.worth_stating)
+    for why in dict.fromkeys(source.unused.values()):
+        places = [place for place, reason in source.unused.items() if reason == why]
+        text += f"; {column_words(table.names, *places)} unused: {why}"
     what = KEYS[key]
-    if key == "inchikey" and given.key_position != named(given.names, _INCHIKEY_NAMES, ()):
+    if key == "inchikey" and source.key_position != named(source.names, _INCHIKEY_NAMES, ()):
         what = "InChIKeys of the SMILES"
-    where = f"{what} in {column_words(table.names, given.key_position)}{first}"
-    return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
+    where = f"{what} in {column_words(table.names, source.key_position)}{first}"
+    return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {text}"
 
 
 def read_column(
@@ -410,13 +410,13 @@ def read_column(
     >>> labels.keys.to_pylist(), labels.index.tolist(), dates
     (['A', 'B'], [0, 1, 0], ['2021', '2020', '2022'])
     """
-    given = _open(path, reading or Reading(**options))
-    key, position = given.reading.key, position_of(given.path, column, given.names, len(given.names))
+    source = _open(path, reading or Reading(**options))
+    key, position = source.reading.key, position_of(source.path, column, source.names, len(source.names))
     keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
     texts: list[str] = []
     lines: list[int] = []
-    for block in _blocks(replace(given, targets=[position], more={}), _Unusual(given).reject):
-        keys.append(_keys(given, block.lines, block.keys))
+    for block in _blocks(replace(source, targets=[position], more={}), _Unusual(source).reject):
+        keys.append(_keys(source, block.lines, block.keys))
         texts += block.columns[0]
         lines += block.lines
     distinct, index = _encoded(pa.concat_arrays(keys), key)
@@ -460,13 +460,13 @@ def keys_of(
         structure = smiles_column(path, head)
     except InputError:
         return (("id", None),)
-    found = _find_key(head, names, "id")
+    id_column = _find_key(head, names, "id")
     by_structure = ("structure", structure)
-    return (by_structure,) if found in (None, structure) else (("id", None), by_structure)
+    return (by_structure,) if id_column in (None, structure) else (("id", None), by_structure)
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Source:
     """A table of labels, and the columns to read from it."""
 
     path: PurePath
@@ -509,7 +509,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     path = as_path(path)
     head = open_table(path, _purpose(key))
     if not head.n_rows:
-        what = "has a header and no rows" if head.table.names else "is empty"
+        what = "has a header but no rows" if head.table.names else "is empty"
         raise InputError(f"the label file {path} {what}")
     return head
 
@@ -518,7 +518,7 @@ def _purpose(key: str, *, accepts: bool = False) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
         is_header=is_header,
-        asked=TableFormat(),
+        fmt=TableFormat(),
         longest=LONGEST,
         strict=True,
         extensions=key in BY_SMILES,
@@ -532,7 +532,7 @@ def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
     return 0 if len(widths) != 1 or widths == {1} else widths.pop()
 
 
-def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
+def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
     """Return a table of labels with the positions of the columns that are read."""
     key, path = reading.key, as_path(path)
     head = label_table(path, key)
@@ -543,9 +543,9 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
 
     positions = [position(target) for target in reading.targets or ()]
     at = _key_position(head, key, positions) if reading.key_column is None else position(reading.key_column)
-    own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
-    own["errors"] = reading.replicate_sem
-    more = {what: position(column) for what, column in own.items() if column is not None}
+    replicate_columns = {"replicates": reading.replicates, "deviations": reading.replicate_std}
+    replicate_columns["errors"] = reading.replicate_sem
+    more = {what: position(column) for what, column in replicate_columns.items() if column is not None}
     if reading.targets is None:
         positions = [only_target(path, head, (at, *more.values()))]
         _refuse_late_numbers(path, head, key, [at, *more.values(), *positions])
@@ -557,7 +557,9 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         )
     _check_names(path, [names[position] for position in positions])
     if more and len(positions) > 1:
-        raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
+        raise InputError(
+            f"{path} has several targets, and it is unclear which of them the replicates are of."
+        )
     beside, unused = columns_beside(path, head, positions, taken)
     more |= beside
     notations = _notations(path, head, at, positions, names)
@@ -568,17 +570,17 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         (names[more["units"]], head.values(more["units"])) if "units" in more else None,
         [notation.unit for notation in notations],
     )
-    asked = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
+    requested = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
     usual = tuple(
-        "" if (scale.units and not asked.get(scale.column)) or scale.found == BY_CELLS else scale.unit
+        "" if (scale.units and not requested.get(scale.column)) or scale.found == BY_CELLS else scale.unit
         for scale in scales
     )
     if reading.scales is not None:
         scales = tuple(_in_unit_of(path, new, old) for new, old in zip(scales, reading.scales, strict=True))
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
-        limits = tuple(own | known for own, known in zip(limits, reading.limits, strict=True))
-    return _Given(
+        limits = tuple(new | old for new, old in zip(limits, reading.limits, strict=True))
+    return _Source(
         path=path,
         head=head,
         names=names,
@@ -594,13 +596,13 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     )
 
 
-def _refuse_late_numbers(path: PurePath, head: Head, key: str, known: Sequence[int]) -> None:
-    """Refuse to find a target, the last of the columns that are `known`, if another may be meant.
+def _refuse_late_numbers(path: PurePath, head: Head, key: str, used: Sequence[int]) -> None:
+    """Refuse the target found, the last of the columns `used`, if another may be meant.
 
-    That is a column without a value in the first rows, with numbers below them.
+    That is a column that is empty in the first rows and has numbers below them.
     """
     names = head.names if head.table.names and head.n_rows >= HEAD_ROWS else ()
-    others = [k for k, name in enumerate(names) if name and k not in known]
+    others = [k for k, name in enumerate(names) if name and k not in used]
     empty = [k for k in others if not any(map(str.strip, head.values(k)))]
     if not empty:
         return
@@ -609,16 +611,16 @@ def _refuse_late_numbers(path: PurePath, head: Head, key: str, known: Sequence[i
         for k, texts in zip(empty, rows.columns, strict=True):
             if any(text and is_number(text) for text in texts):
                 raise InputError(
-                    f"{path}: it is not known whether '{names[known[-1]]}' is the target, or '{names[k]}', "
-                    f"which has no value in the first {head.n_rows:,} rows, and numbers below them; name the "
-                    f"target columns (its columns are {listed(names)})"
+                    f"{path}: the target may be '{names[used[-1]]}' or '{names[k]}', which is empty in the "
+                    f"first {head.n_rows:,} rows but has numbers further down; name the target columns (its "
+                    f"columns are {listed(names)})"
                 )
 
 
 def _key_position(head: Head, key: str, targets: Sequence[int]) -> int:
     """Return the column of the key: found by its name or content, or else the first that is no target."""
-    if (found := _find_key(head, head.names, key)) is not None:
-        return found
+    if (position := _find_key(head, head.names, key)) is not None:
+        return position
     free = [k for k in range(len(head.names)) if k not in targets]
     return next((k for k in free if not (key == "id" and counts_rows(head, k))), free[0] if free else 0)
 
@@ -632,11 +634,11 @@ def _in_unit_of(path: PurePath, new: Scale, old: Scale) -> Scale:
 
 
 def _check_names(path: PurePath, targets: Sequence[str]) -> None:
-    """Refuse targets whose deviations, std_NAME and std_y_NAME, would be columns of one name."""
+    """Refuse targets whose standard deviations, std_NAME and std_y_NAME, would share a column name."""
     if alike := next((name for name in sorted(targets) if f"y_{name}" in targets), None):
         raise InputError(
-            f"the deviations of the targets '{alike}' and 'y_{alike}' of {path} would have columns of one "
-            "name; rename one of them"
+            f"the standard deviations of the targets '{alike}' and 'y_{alike}' of {path} would have the same "
+            "column name; rename one of them"
         )
 
 
@@ -671,37 +673,37 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
 
 
 def _read_parts(
-    given: _Given, suspects: _Suspects, places: list[np.ndarray] | None
+    source: _Source, suspects: _Suspects, places: list[np.ndarray] | None
 ) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]], np.ndarray | None]:
     """Return keys, values and number of rows with a value, by block; counts of rows; the unusual; `times`.
 
     The lines of the values are put into `places`, if there is such a list.
     """
     times: list[np.ndarray] = []
-    parts, n_read, unusual = [], 0, _Unusual(given)
-    for block in _blocks(given, unusual.reject):
-        _check_flags(given, block)
+    parts, n_read, unusual = [], 0, _Unusual(source)
+    for block in _blocks(source, unusual.reject):
+        _check_flags(source, block)
         shape = len(block.lines), len(block.columns)
         y, kinds = np.empty(shape), np.empty(shape, np.uint8)
-        for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
-            texts = _with_relations(given, block, texts)
-            values, kinds[:, t], beside = given.notations[t].read(texts)
-            units = _units(scale, given.usual[t], len(texts), block.more.get("units"), beside)
+        for t, (texts, scale) in enumerate(zip(block.columns, source.scales, strict=True)):
+            texts = _with_relations(source, block, texts)
+            values, kinds[:, t], beside = source.notations[t].read(texts)
+            units = _units(scale, source.usual[t], len(texts), block.more.get("units"), beside)
             y[:, t], lost = scale.apply(values, units)
             values = scale.in_its_unit(values, units)
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
             huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
-            kinds[given.limits[t].drops(huge, values), t] = DROPPED
+            kinds[source.limits[t].drops(huge, values), t] = DROPPED
             suspects.see(t, block.lines, values, np.where(kinds[:, t] == NUMBER, y[:, t], np.nan))
         left = unusual.count(block, kinds)
         n_read += len(block.lines)
         y[left] = np.nan
         some = ~left.all(axis=1)
-        keys, y = _keys(given, block.lines, block.keys).filter(pa.array(some)), y[some]
+        keys, y = _keys(source, block.lines, block.keys).filter(pa.array(some)), y[some]
         n_rows = len(keys)
         index = np.arange(n_rows)
-        if "replicates" in given.more:
-            index, values = _measured(given, block, y[:, 0], np.flatnonzero(some))
+        if "replicates" in source.more:
+            index, values = _measured(source, block, y[:, 0], np.flatnonzero(some))
             keys, y = keys.take(pa.array(index)), values[:, None]
             counts = np.bincount(index)
             first = np.cumsum(counts) - counts
@@ -710,33 +712,33 @@ def _read_parts(
         if places is not None:
             places.append(np.asarray(block.lines, np.int64)[some][index])
         parts.append((keys, y, n_rows))
-    known = {"deviations", "errors"} & set(given.more)
-    found = np.concatenate(times) if times and not known else None
-    return parts, n_read + unusual.n_rejects, unusual.found, found
+    has_spread = {"deviations", "errors"} & set(source.more)
+    counts_of_means = np.concatenate(times) if times and not has_spread else None
+    return parts, n_read + unusual.n_rejects, unusual.counts, counts_of_means
 
 
 def _measured(
-    given: _Given, block: _Block, means: np.ndarray, rows: np.ndarray
+    source: _Source, block: _Block, means: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return measurements in the place of their means, and of which of some rows of a block each is."""
+    """Return the row of each measurement, and measurements in the place of their means."""
 
     def column(what: str, least: float) -> np.ndarray:
         texts = [block.more[what][row].strip() for row in rows.tolist()]
-        values, kinds, _ = Notation(given.notations[0].decimal).read(texts)
+        values, kinds, _ = Notation(source.notations[0].decimal).read(texts)
         bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
         if what != "replicates":
             bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
         if bad.any():
             at = int(np.argmax(bad))
-            name, how = given.names[given.more[what]], "a whole number of at least 1"
+            name, how = source.names[source.more[what]], "a whole number of at least 1"
             how = {"deviations": "a standard deviation", "errors": "a standard error"}.get(what, how)
-            place = given.place(block.lines[int(rows[at])])
+            place = source.place(block.lines[int(rows[at])])
             raise InputError(f"{place}: '{printable(name, 60)}' holds {texts[at]!r}, not {how}; correct it")
         return np.nan_to_num(values)
 
     times = column("replicates", 1.0)
-    std = column("deviations", 0.0) if "deviations" in given.more else np.zeros(len(times))
-    if "errors" in given.more:
+    std = column("deviations", 0.0) if "deviations" in source.more else np.zeros(len(times))
+    if "errors" in source.more:
         std = column("errors", 0.0) * np.sqrt(times)
     return as_measured(means, times.astype(np.int64), std)
 
@@ -744,77 +746,71 @@ def _measured(
 class _Suspects:
     """The labels of each target as they stand in the file, to find those that are probably wrong."""
 
-    def __init__(self, given: _Given) -> None:
-        self._given = given
-        self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in given.targets]
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in source.targets]
 
     def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
-        """Take the labels of a block, as they stand there and on their scale; NaN is none."""
+        """Add the labels of a block, as read and on their scale; NaN stands for none."""
         there = np.isfinite(y)
         self._seen[t].append((np.asarray(lines, np.int64)[there], values[there], y[there]))
 
-    def notes(self, known: np.ndarray | None) -> tuple[str, ...]:
-        """Return a line on each group of labels that are probably wrong, beside those that are `known`.
-
-        Raises
-        ------
-        InputError
-            If some cannot be right, and are not accepted.
-        """
-        said: list[tuple[str, str]] = []
+    def notes(self, existing: np.ndarray | None) -> tuple[str, ...]:
+        """Return a line on each group of labels that are probably wrong; refuse impossible ones."""
+        doubtful: list[tuple[str, str]] = []
         wrong: list[tuple[str, str]] = []
-        for t, scale in enumerate(self._given.scales):
+        for t, scale in enumerate(self._source.scales):
             if not self._seen[t]:
                 continue
             lines, values, y = map(np.concatenate, zip(*self._seen[t], strict=True))
             self._seen[t] = []
-            others = np.empty(0) if known is None else known[np.isfinite(known[:, t]), t]
+            others = np.empty(0) if existing is None else existing[np.isfinite(existing[:, t]), t]
             wide = not scale.transform and is_concentration(scale.column, scale.unit)
-            found = suspicions(np.concatenate([y, others]), wide=wide)
+            groups = suspicions(np.concatenate([y, others]), wide=wide)
             clean = np.ones(len(y), bool)
-            for each in found:
+            for each in groups:
                 clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
-            name = printable(self._given.names[self._given.targets[t]], 60)
-            prefix = f"{name}=" if len(self._given.targets) > 1 else ""
-            for each in found:
-                own = each.members[each.members < len(y)]
-                if len(own):
-                    line = f"{self._given.place_in(int(lines[own[0]]))}: {values[own[0]]:g}"
-                    words = _suspicion_words(each.kind, values[own], values[clean], line)
-                    option = _leaving_out(values[own], values[clean], prefix)
-                    usual = self._given.usual[t]
+            name = printable(self._source.names[self._source.targets[t]], 60)
+            prefix = f"{name}=" if len(self._source.targets) > 1 else ""
+            for each in groups:
+                members = each.members[each.members < len(y)]
+                if len(members):
+                    line = f"{self._source.place_in(int(lines[members[0]]))}: {values[members[0]]:g}"
+                    words = _suspicion_words(each.kind, values[members], values[clean], line)
+                    option = _leaving_out(values[members], values[clean], prefix)
+                    usual = self._source.usual[t]
                     unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
-                    text = f"{len(own):,} of {len(y):,} labels of '{name}'{unit} {words}"
-                    (wrong if each.certain else said).append((text, option))
-        if wrong and not self._given.reading.accept_outliers:
+                    text = f"{len(members):,} of {len(y):,} labels of '{name}'{unit} {words}"
+                    (wrong if each.certain else doubtful).append((text, option))
+        if wrong and not self._source.reading.accept_outliers:
             raise InputError(
-                f"{self._given.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
-                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or take them as they are with "
+                f"{self._source.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
+                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
                 "--accept-outliers (accept_outliers=True)"
             )
-        return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *said])
+        return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
 
 
-def _suspicion_words(kind: str, own: np.ndarray, clean: np.ndarray, example: str) -> str:
-    """Return what is suspicious of some labels, beside those that are not, with an example."""
-    low, high = float(own.min()), float(own.max())
+def _suspicion_words(kind: str, values: np.ndarray, clean: np.ndarray, example: str) -> str:
+    """Return what is suspicious about some labels, compared with the clean ones, and an example."""
+    low, high = float(values.min()), float(values.max())
     which = f"are exactly {low:g}" if low == high else f"are from {low:g} to {high:g}"
-    most = np.quantile(clean, [0.05, 0.95]) if len(clean) else own[:2]
+    most = np.quantile(clean, [0.05, 0.95]) if len(clean) else values[:2]
     others = f"{clean.min():g} to {clean.max():g}" if len(clean) else "those of the model"
     side = "smallest" if not len(clean) or low <= clean.min() else "largest"
     how = {
         "far": f"far from all others ({others})",
-        "spike": "many more than have any value near it",
-        "sign": f"and nearly all others have another sign ({most[0]:g} to {most[-1]:g})",
-        "limit": f"the {side} value: ties to a limit of detection count as if they were measured",
+        "spike": "far more than at any nearby value",
+        "sign": f"opposite in sign to nearly all others ({most[0]:g} to {most[-1]:g})",
+        "limit": f"the {side} value and perhaps a limit of detection, but taken as measured",
         "beyond": f"far beyond the usual range ({most[0]:g} to {most[-1]:g})",
     }[kind]
     return f"{which}, {how}, such as {example}"
 
 
-def _leaving_out(own: np.ndarray, clean: np.ndarray, prefix: str) -> str:
+def _leaving_out(values: np.ndarray, clean: np.ndarray, prefix: str) -> str:
     """Return the option that leaves out some labels, and keeps those that are not suspicious."""
-    distinct = np.unique(own)
+    distinct = np.unique(values)
     if len(distinct) > _FEW_VALUES and len(clean):
         low, high = (f"{float(end)!r}".removesuffix(".0") for end in (clean.min(), clean.max()))
         return f"--drop-outside {prefix}{low}:{high}"
@@ -822,38 +818,32 @@ def _leaving_out(own: np.ndarray, clean: np.ndarray, prefix: str) -> str:
 
 
 class _Unusual:
-    """Counts of values that are no plain numbers, by kind; refuses those that are not to be left out."""
+    """Counts of values that are not plain numbers, by kind; refuses those that may not be left out."""
 
-    def __init__(self, given: _Given) -> None:
-        self._given = given
-        self.found: dict[str, tuple[int, str]] = {}
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self.counts: dict[str, tuple[int, str]] = {}
         self.n_rejects = 0
 
     def reject(self, fault: Fault) -> None:
         """Count a row that cannot be read, or refuse it."""
-        given = self._given
-        if not given.reading.accept_rejects:
-            word = reader_of(given.head.table).row_word
+        source = self._source
+        if not source.reading.accept_rejects:
+            word = reader_of(source.head.table).row_word
             raise InputError(
-                f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
+                f"{source.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
                 f"out such {word}s with --accept-rejects"
             )
-        what = f"in {reader_of(given.head.table).row_word}s {_UNREAD}"
-        n, example = self.found.get(what, (0, f"{fault.line}: {fault.reason}"))
-        self.found[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
+        what = f"in {reader_of(source.head.table).row_word}s {_UNREAD}"
+        n, example = self.counts.get(what, (0, f"{fault.line}: {fault.reason}"))
+        self.counts[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
 
     def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
-        """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
-
-        Raises
-        ------
-        InputError
-            For the first value that is neither a number nor to be left out.
-        """
+        """Count the unusual values of a block; return which are left out, bool of shape (rows, targets)."""
         relations, units = block.more.get("relations"), block.more.get("units")
         lines, columns = block.lines, block.columns
-        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._given.reading.censored == "value"))
-        refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._given.reading.drops(kind)])
+        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._source.reading.censored == "value"))
+        refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._source.reading.drops(kind)])
 
         def shown(at: int) -> str:
             i, t = divmod(at, kinds.shape[1])
@@ -864,18 +854,18 @@ class _Unusual:
         if refused.any():
             at = int(np.argmax(refused))
             i, t = divmod(at, kinds.shape[1])
-            raise InputError(f"{self._given.place(lines[i])}: {self._fault(int(kinds[i, t]), t, shown(at))}")
+            raise InputError(f"{self._source.place(lines[i])}: {self._fault(int(kinds[i, t]), t, shown(at))}")
         for kind, why in LEFT_OUT.items():
             places = np.flatnonzero(kinds.ravel() == kind)
             if len(places):
                 name = why if left.ravel()[places[0]] else AS_VALUES
-                n, example = self.found.get(name, (0, shown(int(places[0]))))
-                self.found[name] = (n + len(places), example)
+                n, example = self.counts.get(name, (0, shown(int(places[0]))))
+                self.counts[name] = (n + len(places), example)
         return left
 
     def _fault(self, kind: int, t: int, text: str) -> str:
         """Return what is wrong with a value, and what to do."""
-        name = printable(self._given.names[self._given.targets[t]], 60)
+        name = printable(self._source.names[self._source.targets[t]], 60)
         what = {
             EMPTY: f"holds {text!r}, which is not a finite number; correct it"
             if text
@@ -886,16 +876,17 @@ class _Unusual:
             UNIT: f"holds {text!r}, which is in another unit; convert it",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
             OTHERWISE: f"holds {text!r}, but others have decimal "
-            f"{'commas' if self._given.notations[t].decimal == ',' else 'points'}; write all in one way",
+            f"{'commas' if self._source.notations[t].decimal == ',' else 'points'}; use one notation "
+            "throughout",
         }[kind]
         if kind == OTHERWISE:
             return f"'{name}' {what}"
         if kind == CENSORED:
             return (
-                f"'{name}' {what}; leave such censored values out with --censored drop, or take the numbers "
-                "in them with --censored value"
+                f"'{name}' {what}; leave out such censored values with --censored drop, or take their "
+                "numbers as measured with --censored value"
             )
-        return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
+        return f"'{name}' {what}, or leave out values that are not numbers with --drop-non-numbers"
 
 
 @dataclass(frozen=True)
@@ -908,20 +899,20 @@ class _Block:
     more: dict[str, list[str]]
 
 
-def _blocks(given: _Given, reject: Callable[[Fault], None]) -> Iterator[_Block]:
+def _blocks(source: _Source, reject: Callable[[Fault], None]) -> Iterator[_Block]:
     """Yield the rows of a table; blank lines are skipped, and `reject` gets others that cannot be read."""
-    table = given.head.table
-    columns = [given.key_position, *given.targets, *given.more.values()]
-    reading = given.reading
-    view = View(given.path, table, columns, _purpose(reading.key, accepts=reading.accept_rejects))
+    table = source.head.table
+    columns = [source.key_position, *source.targets, *source.more.values()]
+    reading = source.reading
+    view = View(source.path, table, columns, _purpose(reading.key, accepts=reading.accept_rejects))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
             if fault.reason != EMPTY_LINE:
                 reject(fault)
         if len(rows.row):
             keys, *values = ([text or "" for text in column] for column in rows.columns)
-            n = len(given.targets)
-            more = dict(zip(given.more, values[n:], strict=True))
+            n = len(source.targets)
+            more = dict(zip(source.more, values[n:], strict=True))
             yield _Block(rows.line.tolist(), keys, values[:n], more)
 
 
@@ -934,10 +925,10 @@ def _units(
     others = [usual] * n
     if column is not None:
         others = [usual if text.strip().lower() in MISSING else text for text in column]
-    return [own or other for own, other in zip(beside or [""] * n, others, strict=True)]
+    return [unit or other for unit, other in zip(beside or [""] * n, others, strict=True)]
 
 
-def _with_relations(given: _Given, block: _Block, texts: list[str]) -> list[str]:
+def _with_relations(source: _Source, block: _Block, texts: list[str]) -> list[str]:
     """Return values behind the relations in a column of their own; a sign before the value itself counts."""
     relations = block.more.get("relations")
     if relations is None:
@@ -945,24 +936,23 @@ def _with_relations(given: _Given, block: _Block, texts: list[str]) -> list[str]
     signs = {relation: sign_of(relation) for relation in set(relations)}
     if None in signs.values():
         at = next(at for at, relation in enumerate(relations) if signs[relation] is None)
-        name = given.names[given.more["relations"]]
-        raise InputError(f"{given.place(block.lines[at])}: {no_relation(name, relations[at])}")
+        name = source.names[source.more["relations"]]
+        raise InputError(f"{source.place(block.lines[at])}: {no_relation(name, relations[at])}")
     return [
         f"{sign}{text}" if (sign := signs[relation]) and (is_number(text) or _is_bare(text)) else text
         for relation, text in zip(relations, texts, strict=True)
     ]
 
 
-def _check_flags(given: _Given, block: _Block) -> None:
-    """Refuse a label that a flag calls a limit, and does not say of which side."""
-    name = given.names[given.more["flags"]] if "flags" in given.more else ""
+def _check_flags(source: _Source, block: _Block) -> None:
+    """Refuse a label that is flagged as a limit without its direction."""
+    name = source.names[source.more["flags"]] if "flags" in source.more else ""
     for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
         if is_limit(name, flag):
             raise InputError(
-                f"{given.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which is no known "
-                "relation: it does not say whether the label is an upper or a lower limit; write the "
-                "relations, such as < and >, in its place, or leave the column out to take all labels as "
-                "measured"
+                f"{source.place(line)}: '{printable(name, 60)}' holds {flag.strip()!r}, which marks a limit "
+                "but does not say whether it is an upper or a lower one; write a relation such as < or > "
+                "instead, or leave the column out to take all labels as measured"
             )
 
 
@@ -988,30 +978,28 @@ def _notes_on_keys(keys: pa.Array, kind: str) -> tuple[str, ...]:
         return ()
     texts = keys.to_pylist()
     marked = 0 if kind == "skeleton" else sum(map(has_groups, texts))
-    groups = (
-        f"{amount(marked, 'molecules')} {GROUPS} among the labels: other molecules than either enantiomer"
-    )
+    groups = f"{amount(marked, 'molecules')} {GROUPS} among the labels, each distinct from either enantiomer"
     radicals = note_on_radicals(texts, f"of {len(texts):,} with labels")
     return (*([groups] if marked else []), *([radicals] if radicals else []))
 
 
-def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
+def _keys(source: _Source, lines: list[int], keys: list[str]) -> pa.Array:
     """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
-    if given.reading.key == "smiles":
+    if source.reading.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
-    if given.reading.key == "inchikey":
+    if source.reading.key == "inchikey":
         return pa.array(inchikeys(map(clean_smiles, keys)), TEXT)
-    if given.reading.key == "structure":
+    if source.reading.key == "structure":
         return pa.array(canonical_smiles(map(clean_smiles, keys)), TEXT)
-    if given.reading.key in LEVELS:
+    if source.reading.key in LEVELS:
         return pa.array(parents([clean_smiles(key) for key in keys])[0], TEXT)
     texts = list(map(str.strip, keys))
-    if given.reading.key == "id":
+    if source.reading.key == "id":
         return pa.array(texts, TEXT)
     for line, key, digits in zip(lines, keys, texts, strict=True):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
             raise InputError(
-                f"{given.place(line)} has the key {key!r}, which is not a row number (counted from 0); "
+                f"{source.place(line)} has the key {key!r}, which is not a row number (counted from 0); "
                 "choose the key column, or join by id or smiles"
             )
     return pa.array(map(int, texts), pa.int64())

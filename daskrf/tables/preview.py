@@ -38,12 +38,12 @@ def check_first_lines(
     fmt : TableFormat, optional
         The options given by the user; the message says if they are the cause.
     accept : bool
-        Whether files of anything are accepted.
+        Accept files whose lines are mostly not molecules.
 
     Returns
     -------
     list of str
-        Lines on molecules among them that are probably not meant.
+        Notes on molecules among them that are probably not meant.
 
     Raises
     ------
@@ -124,8 +124,8 @@ def _place(layout: Layout) -> str:
 def _advice(path: PurePath, fmt: TableFormat, seen: _Seen) -> str:
     """Return what to try: dropping an option that the user gave, if that is the cause."""
     words = {"smiles": "column", "delimiter": "delimiter", "header": "header"}
-    given = [word for option, word in words.items() if getattr(fmt, option) is not None]
-    if given:
+    chosen = [word for option, word in words.items() if getattr(fmt, option) is not None]
+    if chosen:
         free = replace(fmt, smiles=None, id=None, extra=(), delimiter=None, header=None)
         try:
             layout = detect_layout(path, free)
@@ -133,5 +133,5 @@ def _advice(path: PurePath, fmt: TableFormat, seen: _Seen) -> str:
         except InputError:
             better = seen
         if not better.mostly_bad:
-            return f"leave out the {' and '.join(given)} that you gave, to read them from {_place(layout)}"
-    return "say which column holds the SMILES, and what separates the columns"
+            return f"leave out the {' and '.join(chosen)} that you gave, to read them from {_place(layout)}"
+    return "say which column holds the SMILES and what separates the columns"

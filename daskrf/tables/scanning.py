@@ -206,7 +206,7 @@ def read_partition(
     spool : Path, optional
         The directory that :func:`scan` was given.
     rows : int64 array, optional
-        Ascending numbers of the rows that are wanted. There are no others, and no rejects, in the batches.
+        Ascending numbers of the rows that are wanted; batches then hold only these, without rejects.
 
     Raises
     ------
@@ -260,10 +260,10 @@ def read_rows(
             f"{source.path} cannot be read ({error.strerror}); it was there at the scan.", errno=error.errno
         ) from None
     start = library.starts[index]
-    own = None if wanted is None else wanted - start
-    left = sum(_rows_in(segment, own) for segment in segments)
+    rows_in_file = None if wanted is None else wanted - start
+    left = sum(_rows_in(segment, rows_in_file) for segment in segments)
     place = Spool(spool, source.sha256) if spool else None
-    for rows in _read(as_path(source.path), source.layout, segments, place, own):
+    for rows in _read(as_path(source.path), source.layout, segments, place, rows_in_file):
         batch = (_every if every else _batch)(index, start, source.layout, rows)
         n_read = rows.n_read
         if wanted is not None:  # a row that is wanted may be a reject
@@ -311,22 +311,22 @@ def _batch(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
     A missing ID becomes row-<n>.
     """
     rejects = [Reject(start + row, source, line, text, reason) for row, line, text, reason in rows.faults]
-    row, line, (given, *columns) = start + rows.row, rows.line, rows.columns
-    texts = [text or "" for text in given]
+    row, line, (cells, *columns) = start + rows.row, rows.line, rows.columns
+    texts = [text or "" for text in cells]
     every = "\n".join(texts)
     smiles = [clean_smiles(text) for text in texts] if " " in every or "\t" in every else texts
     if not all(smiles) or max(map(len, texts), default=0) > MAX_LINE_BYTES:
-        kept = []
+        accepted = []
         for k, (text, raw) in enumerate(zip(smiles, texts, strict=True)):
             long = len(raw) > MAX_LINE_BYTES
             if text and not long:
-                kept.append(k)
+                accepted.append(k)
                 continue
             reason = f"longer than {MAX_LINE_BYTES:,} bytes" if long else "no SMILES"
             rejects.append(Reject(int(row[k]), source, int(line[k]), rows.text(k), reason))
         rejects.sort(key=lambda reject: reject.row)
-        row, line = row[kept], line[kept]
-        smiles, columns = [smiles[k] for k in kept], [[column[k] for k in kept] for column in columns]
+        row, line = row[accepted], line[accepted]
+        smiles, columns = [smiles[k] for k in accepted], [[column[k] for k in accepted] for column in columns]
     ids = [(name or "").strip() for name in columns.pop(0)] if layout.id is not None else [""] * len(smiles)
     if not all(ids):
         ids = [name or f"row-{number}" for name, number in zip(ids, row.tolist(), strict=True)]
@@ -340,8 +340,8 @@ def _every(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
     lost = [None] * len(rows.faults)
     columns = [[whole[k] for k in place] for whole in ([*column, *lost] for column in rows.columns)]
     row, line = (
-        np.concatenate([own, np.array(more, np.int64)])[place]
-        for own, more in (
+        np.concatenate([readable, np.array(unreadable, np.int64)])[place]
+        for readable, unreadable in (
             (start + rows.row, [start + fault.row for fault in rows.faults]),
             (rows.line, [fault.line for fault in rows.faults]),
         )
@@ -383,7 +383,7 @@ def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None 
     rows = _sampled(library.n_rows, n, seed)
     source = np.searchsorted(library.starts, rows, side="right") - 1
     breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(source) != 0)) + 1
-    windows = [_window(library, int(part[0]), len(part)) for part in np.split(rows, breaks)]
+    windows = [_window(library, int(run[0]), len(run)) for run in np.split(rows, breaks)]
     batches: list[RowBatch] = []
     for _, group in itertools.groupby(windows, key=lambda window: window.source):
         batches.extend(read_rows(library, list(group), spool))
@@ -403,11 +403,11 @@ def _sampled(n_rows: int, n: int, seed: int) -> npt.NDArray[np.int64]:
 
 def _window(library: Library, row: int, count: int) -> Segment:
     """Return the segment of `count` rows of one file starting at row `row` of the library."""
-    for known in library.partitions[row // library.rows_per_partition].segments:
-        first_row = row - library.starts[known.source]
-        if known.first_row <= first_row < known.first_row + known.n_rows:
+    for segment in library.partitions[row // library.rows_per_partition].segments:
+        first_row = row - library.starts[segment.source]
+        if segment.first_row <= first_row < segment.first_row + segment.n_rows:
             return Segment(
-                known.source, first_row, count, known.offset, known.skip + first_row - known.first_row
+                segment.source, first_row, count, segment.offset, segment.skip + first_row - segment.first_row
             )
     raise IndexError(row)
 
@@ -432,14 +432,14 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     ...     [path.name for path in expand(folder + "/*.smi")]
     ['a.smi', 'b.smi']
     """
-    given = as_list(paths)
-    if not given:
+    patterns = as_list(paths)
+    if not patterns:
         raise InputError("no input files are given; name at least one file or pattern.")
-    found: dict[PurePath, None] = {}
-    for item in given:
+    files: dict[PurePath, None] = {}
+    for item in patterns:
         for path in matching(as_path(item)):
             as_path(path)  # raises on a name that no store could hold
-            if path in found:
+            if path in files:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)

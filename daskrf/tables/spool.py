@@ -35,10 +35,10 @@ class SpoolWriter(contextlib.ExitStack):
         self._chunk = 0
         self._writer = self.enter_context(contextlib.ExitStack())  # of the current chunk
 
-    def add(self, row: int, part: bytes) -> None:
+    def add(self, row: int, piece: bytes) -> None:
         """Copy rows of one chunk starting at row `row`; calls must come in order."""
         chunk = row // CHUNK_ROWS
-        if not chunk or not part:
+        if not chunk or not piece:
             return
         if chunk != self._chunk:
             self._writer.close()
@@ -46,10 +46,10 @@ class SpoolWriter(contextlib.ExitStack):
             path = _chunk_path(self._partial, chunk)
             self._file = self._writer.enter_context(zstandard.open(path, "wb", cctx=compressor))
             self._chunk = chunk
-        self._file.write(part)
+        self._file.write(piece)
 
     def publish(self, sha256: str) -> None:
-        """Rename the files to their final name, unless nothing was written or another process has done it."""
+        """Rename the files to their final name, unless nothing was written or another worker has done it."""
         self._writer.close()
         final = Spool(self._folder, sha256).folder
         if any(self._partial.iterdir()):

@@ -216,7 +216,7 @@ class LineStream:
 
     def __init__(self, blocks: Iterator[bytes], longest: int = _LONGEST) -> None:
         self._blocks = blocks
-        self._kept = longest + 2  # still too long without a carriage return
+        self._limit = longest + 2  # still too long without a carriage return
         self._buffer = b""
         self._ends: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # positions after the newlines
         self._next = 0  # index of the end of the first remaining line
@@ -236,9 +236,9 @@ class LineStream:
         """Return what ends the last line, given all that is left; nothing if that is not a line."""
         return b"\n" if rest else b""
 
-    def _kept_of(self, rest: bytes) -> bytes:
+    def _truncated(self, rest: bytes) -> bytes:
         """Return what is kept of the beginning of a line that goes on in the next block."""
-        return rest[: self._kept]
+        return rest[: self._limit]
 
     def skip(self, count: int) -> int:
         """Skip `count` lines; return how many there were."""
@@ -274,9 +274,9 @@ class LineStream:
             block = next(self._blocks, None)
             if block is None and not (block := self._cut_off(rest)):
                 return False
-            kept = self._kept_of(rest)
-            self._before += self._start + len(rest) - len(kept)
-            self._buffer = kept + block
+            carried = self._truncated(rest)
+            self._before += self._start + len(rest) - len(carried)
+            self._buffer = carried + block
             self._ends = self.ends(self._buffer)
             self._next = self._start = 0
         return True
@@ -307,19 +307,19 @@ class RecordStream(LineStream):
         ends = LineStream.ends(buffer)
         text = np.frombuffer(buffer, dtype=np.uint8)
         begins = np.concatenate([[0], ends[:-1]])
-        found = ends - begins > len(RecordStream._END)
+        is_end = ends - begins > len(RecordStream._END)
         for at, mark in enumerate(RecordStream._END):
-            found[found] = text[begins[found] + at] == mark
+            is_end[is_end] = text[begins[is_end] + at] == mark
         bare = len(RecordStream._END) + 1
-        for k in np.flatnonzero(found & (ends - begins > bare)).tolist():
-            found[k] = not buffer[begins[k] + bare - 1 : ends[k]].strip(b" \t\r\n")
-        return ends[found]
+        for k in np.flatnonzero(is_end & (ends - begins > bare)).tolist():
+            is_end[k] = not buffer[begins[k] + bare - 1 : ends[k]].strip(b" \t\r\n")
+        return ends[is_end]
 
     def _cut_off(self, rest: bytes) -> bytes:
         if not rest.strip():
             return b""
         return CUT_OFF if rest.endswith(b"\n") else b"\n"
 
-    def _kept_of(self, rest: bytes) -> bytes:
-        too_long = len(rest) > self._kept + self._EDGE
-        return rest[: self._kept] + rest[-self._EDGE :] if too_long else rest
+    def _truncated(self, rest: bytes) -> bytes:
+        too_long = len(rest) > self._limit + self._EDGE
+        return rest[: self._limit] + rest[-self._EDGE :] if too_long else rest

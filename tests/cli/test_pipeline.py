@@ -298,7 +298,10 @@ def test_a_refused_command_leaves_nothing(case, made, tmp_path):
             ["fingerprint", "{made}/library.smi", "-o", "{made}"],
             "holds other files and is not a daskrf store",
         ),
-        (["fingerprint", "{made}/library.smi", "-o", "{made}/labels.csv"], "a file of that name is there"),
+        (
+            ["fingerprint", "{made}/library.smi", "-o", "{made}/labels.csv"],
+            "a file of that name already exists",
+        ),
         (
             ["fingerprint", "{made}/library.smi", "-o", "{made}/fps", "--radius", "3"],
             "--kind (was morgan:2 + morgan:2:features + atompair:4, now morgan:3)",

@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "nothing usable": ("smiles,score\nC1CC,-7\n", r"None of the 1 molecules .* 'C1CC' \(RDKit cannot parse"),
     "half an answer": ("smiles,score\nCCO,1\nCCC,\n", r"line 3: 'score' is empty"),
     "words": ("smiles,score\nCCO,failed\n", r"'failed'"),
-    "no rows": ("smiles,score\n", "header and no rows"),
+    "no rows": ("smiles,score\n", "header but no rows"),
 }
 
 

@@ -102,8 +102,8 @@ def test_molecules_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "options", "words"),
     [
-        (["id,y", "M1,1", "M2,2"], {}, "has no column of SMILES"),
-        (["smiles,y", "M1,1", "M2,2"], {}, "has no SMILES in 'smiles', such as 'M1'; name their column"),
+        (["id,y", "M1,1", "M2,2"], {}, "has no SMILES in its columns id, y; name the SMILES column"),
+        (["smiles,y", "M1,1", "M2,2"], {}, "has no SMILES in 'smiles', such as 'M1'; name the SMILES column"),
         (["id,smiles,y", "M1,CC,1", "M2,CO,2"], {"key_column": "id"}, "has no SMILES in 'id'"),
         (["smiles,y", "CC,1", "CO,2"], {"key": "id"}, "cannot be joined by id"),
         (["smiles,y", "CC,1", "CO,2"], {"shard": "0/2"}, "is not cut into shards"),

@@ -264,7 +264,7 @@ def test_a_target_without_values_is_refused(store: Path, tmp_path: Path) -> None
     rows, _ = _read(store)
     y = np.random.default_rng(0).standard_normal(9)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.full(9, np.nan))
-    with pytest.raises(InputError, match="no label of b left: none of its values is a finite number"):
+    with pytest.raises(InputError, match="no labels of b left: none of its values is a finite number"):
         fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_numbers=True)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.where(np.arange(9) > 4, 1.5, np.nan))
     with pytest.raises(InputError, match="All labels of b are the same"):

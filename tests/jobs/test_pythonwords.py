@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Call, str]] = {
     "a label that is no number": (
         lambda m, t, out: daskrf.evaluate(t.assign(y=["abc", *t.y[1:].astype(str)])),
         "The table given, row 1: 'y' holds 'abc', which is not a number; correct it, or leave out values "
-        "that are no numbers with --drop-non-numbers; in Python drop_non_numbers=True",
+        "that are not numbers with --drop-non-numbers; in Python drop_non_numbers=True",
     ),
     "labels of another column": (
         lambda m, t, out: daskrf.add(m, t.rename(columns={"y": "z"})),

@@ -71,7 +71,7 @@ def test_protomers_are_one_molecule_by_parent(tmp_path: Path) -> None:
     labels.write_text("\n".join(lines) + "\n")
     report = fit(labels, output=tmp_path / "all", **FIXED)
     assert report.labels.n_molecules == 24
-    assert "IDs are equal to others but for a number at their end, such as ZINC70.0 and ZINC70.1" in str(
+    assert "IDs differ from others only in a number at their end, such as ZINC70.0 and ZINC70.1" in str(
         report
     )
     report = fit(labels, output=tmp_path / "model", key="parent", repeats="best", **FIXED)

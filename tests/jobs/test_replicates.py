@@ -72,7 +72,10 @@ def test_a_fit_to_means_is_that_to_measurements(name: str, tmp_path: Path) -> No
     assert other.labels.matched == one.labels.matched == times.sum()
     assert other.labels.n_molecules == N
     assert other.labels.equal_repeats == 0
-    assert "'n' tells of how many measurements each is the mean, 'sd' tells their standard" in other.inputs[0]
+    assert (
+        "'n' gives the number of measurements that each is the mean of, 'sd' gives their standard"
+        in other.inputs[0]
+    )
     for attribute in ("mean", "signal_variance", "noise_variance", "log_marginal_likelihood"):
         np.testing.assert_allclose(getattr(other, attribute), getattr(one, attribute), rtol=1e-3)
     for found, want in zip(
@@ -172,7 +175,7 @@ def test_standard_errors_in_place_of_deviations(command: Any, tmp_path: Path) ->
         if command is daskrf.fit:
             report = command(tmp_path / "y.csv", output=tmp_path / name, **options)
             found.append([report.noise_variance[0], report.log_marginal_likelihood[0]])
-            how = {"sd": "tells their standard deviation", "sem": "tells the standard error of each mean"}
+            how = {"sd": "gives their standard deviation", "sem": "gives the standard error of each mean"}
             assert f"'{column}' {how[column]}" in report.inputs[0]
         else:
             found.append(command(tmp_path / "y.csv", folds=3, **options).table["mean"].to_numpy())
@@ -197,15 +200,15 @@ def test_replicates_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             read(text)
     assert len(read("A,NA,0,\nB,2,2,0\n", drop_non_numbers=True)) == 2  # no value, no replicates
-    with pytest.raises(InputError, match="says nothing without their number"):
+    with pytest.raises(InputError, match="standard deviation of replicates needs their number"):
         read("A,1,2,1\n", replicates=None)
-    with pytest.raises(InputError, match="a standard error says nothing of one measurement without"):
+    with pytest.raises(InputError, match="the standard error of a mean needs the number"):
         read("A,1,2,1\n", replicates=None, replicate_std=None, replicate_sem="sd")
-    with pytest.raises(InputError, match="tells their standard error; give one of them"):
+    with pytest.raises(InputError, match="the standard error of their mean, not both"):
         read("A,1,2,1\n", replicate_sem="n")
     with pytest.raises(InputError, match="'sd' holds '', not a standard error"):
         read("A,1,2,\n", replicate_std=None, replicate_sem="sd")
-    with pytest.raises(InputError, match="several targets, and it is not known whose replicates"):
+    with pytest.raises(InputError, match="several targets, and it is unclear which of them the replicates"):
         read("A,1,2,1\n", replicate_std=None, targets=["y", "sd"])
     with pytest.raises(InputError, match="must be distinct columns other than the key"):
         read("A,1,2,1\n", targets=["n"])

@@ -433,5 +433,5 @@ def test_a_target_called_y_has_deviations_of_its_own(library: Path, tmp_path: Pa
 
 def test_targets_whose_columns_would_have_one_name_are_refused(library: Path, tmp_path: Path) -> None:
     given = labels(library).dropna().rename(columns={"size": "x", "logP": "y_x"})
-    with pytest.raises(InputError, match=r"'x' and 'y_x' .* would have columns of one name; rename one"):
+    with pytest.raises(InputError, match=r"'x' and 'y_x' .* would have the same column name; rename one"):
         fit(given, output=tmp_path / "m", target=["x", "y_x"], direction="maximize", quick=True)

@@ -42,7 +42,7 @@ GLIDE = {
     "i_i_glide_posenum": "11{pose}",
     "r_epik_State_Penalty": "0.02",
 }
-TABLES: dict[str, tuple[Mapping[str, str], str, str, str]] = {
+PROGRAMS: dict[str, tuple[Mapping[str, str], str, str, str]] = {
     "Open Babel": (OPEN_BABEL, "REMARK VINA RESULT", "Vina, from REMARK", "lower"),
     "Meeko": (MEEKO, "meeko free_energy", "Vina or AutoDock, from the JSON of Meeko", "lower"),
     "Smina": (
@@ -107,9 +107,9 @@ def sd_file(path: Path, properties: Mapping[str, str], scores: tuple[float, ...]
     return write(path, "".join(parts))
 
 
-@pytest.mark.parametrize("program", TABLES)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_score_is_found_where_it_stands(program: str, tmp_path: Path) -> None:
-    properties, name, whose, better = TABLES[program]
+    properties, name, whose, better = PROGRAMS[program]
     path = sd_file(tmp_path / "poses.sdf", properties)
     labels = read_labels(path)
     assert (labels.names, labels.keys.to_pylist(), labels.y.ravel().tolist()) == (

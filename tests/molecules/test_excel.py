@@ -128,7 +128,7 @@ def test_a_workbook_that_unpacks_to_more_than_sheets_hold_is_refused(
     assert [row[4] for row in rows_of(scan(path))] == ["CCO"]
     rezipped(path, member, b" " * (3 << 18 if "shared" in member else 1 << 21))
     assert path.stat().st_size < 20_000
-    with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* are read of a workbook; save it as"):
+    with pytest.raises(InputError, match=r"a.xlsx unpacks to 0.0 GiB.* GiB for a workbook; save it as"):
         scan(path)
 
 
@@ -155,7 +155,7 @@ def test_no_memory_for_a_workbook_is_one_sentence(tmp_path: Path, monkeypatch: p
         raise MemoryError
 
     monkeypatch.setattr("openpyxl.load_workbook", failing)
-    with pytest.raises(InputError, match="needs more memory than there is; save it as CSV"):
+    with pytest.raises(InputError, match="needs more memory than is available; save it as CSV"):
         scan(path)
 
 

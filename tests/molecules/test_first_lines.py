@@ -72,7 +72,7 @@ def test_where_nothing_helps_columns_are_asked_for(tmp_path: Path) -> None:
     for fmt in (None, TableFormat(smiles=0)):
         message = refusal(path, fmt)
         assert "SMILES were read from column 0 of UTF-8 text, separated by white space" in message
-        assert "say which column holds the SMILES, and what separates the columns" in message
+        assert "say which column holds the SMILES and what separates the columns" in message
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ EXAMPLES: dict[str, Callable[[Path], None]] = {
 """By the name of a format, what writes `SMILES`, `NAMES` and a column "score" of `SCORES` to a path."""
 
 
-def without_example(columns: list[str]) -> list[str]:
-    """Return an instruction for each format without an example."""
+def without_example(kinds: list[str]) -> list[str]:
+    """Return, for each format that has no example, what to write."""
     return [
         f"the format {name!r} has no example: add a function that writes SMILES, NAMES and SCORES as such a "
         f"file to EXAMPLES in tests/molecules/test_formatcontract.py."
-        for name in columns
+        for name in kinds
         if name not in EXAMPLES
     ]
 
@@ -116,9 +116,9 @@ def test_the_first_rows_are_what_head_says(reader: Reader, path: Path) -> None:
     smiles = head.names.index("smiles") if head.structure is None else head.structure
     names = head.names.index("id") if head.title is None else head.title
     assert {smiles, names} <= set(head.text)
-    resolved = head.columns([names, smiles])
-    assert resolved[0][:HEAD_ROWS] == NAMES[:HEAD_ROWS]
-    assert resolved[1][:HEAD_ROWS] == SMILES[:HEAD_ROWS]
+    columns = head.columns([names, smiles])
+    assert columns[0][:HEAD_ROWS] == NAMES[:HEAD_ROWS]
+    assert columns[1][:HEAD_ROWS] == SMILES[:HEAD_ROWS]
     assert [float(text) for text in head.values(score)] == SCORES[: len(head.values(score))]
     assert head.columns([]) == []
 
@@ -177,12 +177,12 @@ def test_compressed_files_are_read_or_refused(reader: Reader, path: Path) -> Non
 
 
 def test_a_file_cut_off_is_refused_or_has_no_other_rows(path: Path) -> None:
-    """The rows are those of the file, and any error is one that a user can act on."""
-    content, partial = path.read_bytes(), path.with_name("part")
+    """Never other rows than those of the file, and no error but one that a user can act on."""
+    content, piece = path.read_bytes(), path.with_name("part")
     for size in (len(content) // 3, len(content) // 2, len(content) - 9):
-        partial.write_bytes(content[:size])
+        piece.write_bytes(content[:size])
         names: list[str] = []
         with contextlib.suppress(InputError):
-            names = [row[3] for row in rows_of(scan(partial))]
+            names = [row[3] for row in rows_of(scan(piece))]
         assert len(names) <= N
         assert names[:-1] == NAMES[: max(0, len(names) - 1)]

@@ -113,7 +113,7 @@ def test_formats_have_names_of_their_own_and_text_is_asked_last() -> None:
 def test_formats_are_asked_by_their_precedence(
     precedence: int, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The names of files and formats do not matter."""
+    """Whatever the files and the formats are called."""
     monkeypatch.setattr(type(formats.readers()[2]), "precedence", precedence)
     formats.readers.cache_clear()
     order = [reader.precedence for reader in formats.readers()]
@@ -149,14 +149,16 @@ def faults(source: str) -> list[str]:
             uses += {getattr(node, "id", ""), getattr(node, "attr", "")} & classes
         elif isinstance(node, ast.Compare | ast.MatchValue):
             parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value]
-            uses += [node.value for node in parts if isinstance(node, ast.Constant) and node.value in names]
+            uses += [
+                piece.value for piece in parts if isinstance(piece, ast.Constant) and piece.value in names
+            ]
     return uses
 
 
 def test_nothing_else_names_a_format() -> None:
-    format_folder = PACKAGE / "tables" / "formats"
-    assert format_folder.is_dir()
-    others = [path for path in PACKAGE.rglob("*.py") if format_folder not in path.parents]
+    folder = PACKAGE / "tables" / "formats"
+    assert folder.is_dir()
+    others = [path for path in PACKAGE.rglob("*.py") if folder not in path.parents]
     assert {str(path): named for path in others if (named := faults(path.read_text()))} == {}
 
 
@@ -198,7 +200,9 @@ def test_columns_of_one_name_are_refused(kind: str, tmp_path: Path) -> None:
             book.active.append(row)
         book.save(path)
     for read in (scan, read_labels):
-        with pytest.raises(InputError, match=r"several columns of one name .'score', 'note'.; give each a"):
+        with pytest.raises(
+            InputError, match=r"several columns with the same name .'score', 'note'.; rename them"
+        ):
             read(path)
 
 
@@ -217,9 +221,9 @@ def test_white_space_around_ids_is_left_out_in_every_format(tmp_path: Path) -> N
 
 
 def labels(tmp_path: Path, text: str, name: str = "labels.csv") -> list[tuple[str, float]]:
-    table = read_labels(write(tmp_path / name, text))
-    keys = table.keys.to_pylist()
-    return [(keys[k], value) for k, value in zip(table.index, table.y.ravel().tolist(), strict=True)]
+    labels = read_labels(write(tmp_path / name, text))
+    keys = labels.keys.to_pylist()
+    return [(keys[k], value) for k, value in zip(labels.index, labels.y.ravel().tolist(), strict=True)]
 
 
 def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,10 +255,10 @@ def test_a_quote_without_end_spoils_its_own_line_of_labels_alone(
         path = write(tmp_path / "labels.csv", "".join(lines))
         for rows in (1, 2, 7, 10_000):
             monkeypatch.setattr("daskrf.tables.formats.streamed.BATCH_ROWS", rows)
-            table = read_labels(path, accept_rejects=True)
-            assert table.keys.to_pylist() == [f"{name}{k}" for name in "ZY" for k in range(8)], bad
-            assert table.unread[0] == 1
-            assert table.dropped == 1
+            labels = read_labels(path, accept_rejects=True)
+            assert labels.keys.to_pylist() == [f"{name}{k}" for name in "ZY" for k in range(8)], bad
+            assert labels.unread[0] == 1
+            assert labels.dropped == 1
 
 
 def test_quoted_fields_of_libraries_may_go_over_lines(
@@ -318,8 +322,8 @@ def test_single_precision_labels_are_their_values(tmp_path: Path) -> None:
 
 def test_smiles_with_extensions_are_keys_of_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.smi", "CCO |&1:1, a b| 1.5\nCC 2\n")
-    table = read_labels(path, key="smiles")
-    assert (table.keys.to_pylist(), table.y.ravel().tolist()) == (["CCO", "CC"], [1.5, 2])
+    labels = read_labels(path, key="smiles")
+    assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["CCO", "CC"], [1.5, 2])
 
 
 @pytest.mark.parametrize(

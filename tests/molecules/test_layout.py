@@ -217,7 +217,7 @@ def test_many_layouts_are_counted(tmp_path: Path) -> None:
     for k in range(13):
         write(tmp_path / f"{k:02d}.csv", f"smiles,x{k}\nCC,1.5\n")
     *lines, last = table_words(lay_out(f"{tmp_path}/*.csv"))
-    assert (len(lines), last) == (10, "and files of 3 other layouts")
+    assert (len(lines), last) == (10, "and files with 3 other layouts")
 
 
 def test_a_cxsmiles_extension_is_never_an_id(tmp_path: Path) -> None:

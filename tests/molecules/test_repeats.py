@@ -30,10 +30,10 @@ def test_one_of_each_is_what_a_loop_finds(y: np.ndarray, data: st.DataObject) ->
 
 
 def _compare(groups: np.ndarray, y: np.ndarray, how: str, functions: list, largest: object) -> None:
-    first, result = one_of_each(groups, y, how, largest)
+    first, labels = one_of_each(groups, y, how, largest)
     assert groups[first].tolist() == list(dict.fromkeys(groups.tolist()))
     assert first.tolist() == [groups.tolist().index(group) for group in groups[first].tolist()]
-    for row, group in zip(result, groups[first], strict=True):
+    for row, group in zip(labels, groups[first], strict=True):
         for t, function in enumerate(functions):
             values = y[groups == group, t]
             values = values[np.isfinite(values)]

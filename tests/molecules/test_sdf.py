@@ -212,7 +212,7 @@ def test_values_are_kept_letter_by_letter(tmp_path: Path) -> None:
 def test_only_a_line_of_the_mark_alone_ends_a_record(end: str, tmp_path: Path) -> None:
     """As RDKit reads it: values and titles may begin with the mark."""
     parts = [record("CC", "$$$$ A", p="$$$$ 3"), record("CCO", "B", p="in\n$$$$5"), record("C", "C", p=4)]
-    content = "".join(record.removesuffix("$$$$\n") + f"{end}\n" for record in parts)
+    content = "".join(block.removesuffix("$$$$\n") + f"{end}\n" for block in parts)
     library = scan(write(tmp_path / "a.sdf", content), TableFormat(extra=("p",)))
     (batch,) = read_partition(library, 0)
     assert (batch.id, batch.smiles) == (["$$$$ A", "B", "C"], ["CC", "CCO", "C"])

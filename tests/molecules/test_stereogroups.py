@@ -220,7 +220,7 @@ def test_labels_of_a_racemate_and_of_its_enantiomers_go_to_their_own_molecules(t
     }
     assert labels.notes == (
         "2 molecules with enhanced stereo groups (racemates, or enantiomers of unknown configuration) among "
-        "the labels: other molecules than either enantiomer",
+        "the labels, each distinct from either enantiomer",
     )
     assert len(read_labels(tmp_path / "l.csv", key="skeleton").keys) == 1
 

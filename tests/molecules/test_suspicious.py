@@ -24,7 +24,7 @@ def docking(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     return np.round(rng.normal(-7.6, 0.9, 1000), 1)
 
 
-def suspicious(values: npt.ArrayLike, *, wide: bool = False) -> list[tuple[str, list[float], bool]]:
+def groups_of(values: npt.ArrayLike, *, wide: bool = False) -> list[tuple[str, list[float], bool]]:
     y = np.asarray(values, float)
     return [(e.kind, sorted(set(y[e.members])), e.certain) for e in suspicions(y, wide=wide)]
 
@@ -58,7 +58,7 @@ WRONG: dict[str, tuple[Draw, list[tuple[str, list[float], bool]]]] = {
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_wrong_is_found(name: str, seed: int) -> None:
     draw, expected = WRONG[name]
-    seen = suspicious(draw(np.random.default_rng(seed)))
+    seen = groups_of(draw(np.random.default_rng(seed)))
     apart = [("far" if values == [0.0] and kind == "spike" else kind, values, c) for kind, values, c in seen]
     assert apart == (expected if name != "zeros of logP" else [("far", [0.0], False)])
 
@@ -73,7 +73,7 @@ def test_a_wrong_value_is_found_however_many_share_it(wrong: list[float], share:
     for n in (60, 400):
         shared = np.repeat(wrong, max(1, int(share * n / len(wrong))))
         y = np.r_[pic50(np.random.default_rng(n), n - len(shared)), shared]
-        seen = suspicious(y)
+        seen = groups_of(y)
         assert {v for _, values, certain in seen if certain for v in values} == set(wrong), seen
         assert sum(len(each.members) for each in suspicions(y) if each.certain) == len(shared)
 
@@ -83,16 +83,16 @@ def test_a_limit_of_detection_is_a_note(share: float) -> None:
     for n in (60, 400):
         n_tied = int(share * n)
         y = np.r_[pic50(np.random.default_rng(n), n - n_tied), np.full(n_tied, 4.0)]
-        assert [(values, certain) for _, values, certain in suspicious(y)] == [([4.0], False)]
+        assert [(values, certain) for _, values, certain in groups_of(y)] == [([4.0], False)]
         raw = np.where(y == 4.0, 1e5, 10 ** (9 - y))
-        assert not any(certain for wide in (True, False) for _, _, certain in suspicious(raw, wide=wide))
+        assert not any(certain for wide in (True, False) for _, _, certain in groups_of(raw, wide=wide))
 
 
 @pytest.mark.parametrize("n_zeros", [1, 3, 20, 80])
 @pytest.mark.parametrize("n", [6, 100])
 def test_concentrations_of_zero_are_found(n: int, n_zeros: int) -> None:
     values = np.r_[10 ** np.random.default_rng(0).normal(2, 1, n), np.zeros(n_zeros)]
-    assert suspicious(values, wide=True) == [("far", [0.0], False)]
+    assert groups_of(values, wide=True) == [("far", [0.0], False)]
     (zeros,) = suspicions(values, wide=True)
     assert zeros.members.tolist() == list(range(n, n + n_zeros))
 
@@ -110,7 +110,7 @@ def test_what_is_suspected_does_not_depend_on_the_unit(seed: int, scale: float) 
 
 def test_negative_concentrations_are_found() -> None:
     values = np.r_[10 ** np.random.default_rng(0).normal(2, 1.2, 500), -1, -1]
-    assert suspicious(values, wide=True) == [("sign", [-1.0], False)]
+    assert groups_of(values, wide=True) == [("sign", [-1.0], False)]
 
 
 RIGHT: dict[str, Draw] = {
@@ -137,7 +137,7 @@ RIGHT: dict[str, Draw] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_is_not_suspected(name: str) -> None:
     wrong = {
-        seed: each for seed in range(20) if (each := suspicious(RIGHT[name](np.random.default_rng(seed))))
+        seed: each for seed in range(20) if (each := groups_of(RIGHT[name](np.random.default_rng(seed))))
     }
     assert not any(certain for each in wrong.values() for _, _, certain in each)
     assert len(wrong) <= 1, wrong
@@ -163,11 +163,11 @@ def test_few_or_strange_labels_do_not_fail(n: int) -> None:
 def test_docking_scores_of_the_library() -> None:
     with gzip.open(DATA / "Enamine50k_scores.csv.gz", "rt") as file:
         scores = np.array([float(row["score"]) for row in csv.DictReader(file) if row["score"]])
-    assert suspicious(scores) == [("far", [0.0], False)]  # one docking run has failed
+    assert groups_of(scores) == [("far", [0.0], False)]  # one docking run has failed
     for seed in range(20):
         for n in (30, 300, 3000):
             drawn = np.random.default_rng(seed).choice(scores[scores < 0], n, replace=False)
-            assert suspicious(drawn) == []
+            assert groups_of(drawn) == []
 
 
 def read(folder: Path, name: str, values: list[object], **options: object) -> Labels:
@@ -183,7 +183,7 @@ def test_each_group_is_one_line_with_its_option(tmp_path: Path) -> None:
     labels = read(tmp_path, "score", [*SCORES, 0, 0, 0])
     (note,) = labels.notes
     assert note == (
-        "3 of 63 labels of 'score' are exactly 0, many more than have any value near it, such as line 62: 0; "
+        "3 of 63 labels of 'score' are exactly 0, far more than at any nearby value, such as line 62: 0; "
         "--drop-value 0 leaves them out"
     )
     dropped = read(tmp_path, "score", [*SCORES, 0, 0, 0], drop_value=0)
@@ -198,7 +198,7 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
     for text in (
         "2 of 63 labels of 'score' are exactly 999, far from all others (-9.9 to -4), such as line 62: 999",
         "1 of 63 labels of 'score' are exactly -9999",
-        "--drop-value 999 --drop-value -9999, or take them as they are with --accept-outliers",
+        "--drop-value 999 --drop-value -9999, or keep them with --accept-outliers",
     ):
         assert text in str(error.value)
     assert len(read(tmp_path, "score", values, drop_value=[999, -9999])) == 60
@@ -269,7 +269,7 @@ def test_several_targets_have_limits_of_their_own(tmp_path: Path) -> None:
     )
     there = np.isfinite(labels.y)
     assert there.sum(0).tolist() == [61, 62]
-    with pytest.raises(InputError, match="no target 'x' to give a value to drop"):
+    with pytest.raises(InputError, match="a value to drop is given for 'x', which is not a target"):
         read_labels(path, targets=["score", "logP"], drop_value={"x": 3})
 
 
@@ -281,7 +281,7 @@ def test_a_range_that_is_none(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["several", "one"])
 def test_what_is_advised_for_rows_with_units_of_their_own(wrong: str, tmp_path: Path) -> None:
-    """The advice names one unit, and leaves out only the wrong values."""
+    """It is in one unit, said, and leaves out what is wrong alone."""
     rng = np.random.default_rng(0)
     rows = [(f"{v:.1f}", "nM") for v in rng.uniform(10, 100, 60)]
     if wrong == "several":
@@ -294,11 +294,11 @@ def test_what_is_advised_for_rows_with_units_of_their_own(wrong: str, tmp_path: 
     options: dict[str, object] = {"key": "structure", "transform": "pIC50", "targets": ["IC50"]}
     with pytest.raises(InputError, match=r"labels of 'IC50', in \w+/?\w*, .* Leave them out with") as caught:
         read_labels(tmp_path / "y.csv", **options)
-    words = str(caught.value).partition("Leave them out with ")[2].partition(", or take")[0].split()
-    advised: dict[str, object] = {}
+    words = str(caught.value).partition("Leave them out with ")[2].partition(", or keep")[0].split()
+    limits: dict[str, object] = {}
     for option, value in zip(words[::2], words[1::2], strict=True):
         name = option[2:].replace("-", "_")
-        advised[name] = value if name == "drop_outside" else [*advised.get(name, []), float(value)]  # type: ignore[misc]
-    labels = read_labels(tmp_path / "y.csv", **options, **advised)
+        limits[name] = value if name == "drop_outside" else [*limits.get(name, []), float(value)]  # type: ignore[misc]
+    labels = read_labels(tmp_path / "y.csv", **options, **limits)
     assert len(labels.y) == (80 if wrong == "several" else 60)
     assert labels.y.min() > 5

@@ -63,7 +63,7 @@ def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path)
 def test_errors_of_reading_keep_their_number(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sender of the task can tell a hiccup of the file system from a damaged file."""
+    """So that whoever sent the task can tell a hiccup of the file system from a damaged file."""
     path = write(tmp_path / f"a.smi{ending}", numbered(20))
     library = scan(path)
     read = Path.open
@@ -165,15 +165,15 @@ def test_memory_does_not_grow_with_lines(ending: str, lines: int, size: int, tmp
     try:
         library = scan(path, TableFormat(smiles=0), rows_per_partition=lines + 1, spool=spool)
         reasons: Counter[str] = Counter()
-        n_rows = 0
+        n_read = 0
         for batch in read_partition(library, 0, spool):
             reasons.update(reject.reason for reject in batch.rejects)
-            n_rows += len(batch.smiles)
+            n_read += len(batch.smiles)
         assert tracemalloc.get_traced_memory()[1] < 80_000_000
     finally:
         tracemalloc.stop()
     long = size > 10_000
-    assert n_rows == (1 if long else lines + 1)
+    assert n_read == (1 if long else lines + 1)
     assert reasons == ({"longer than 10,000 bytes": lines} if long else {})
 
 

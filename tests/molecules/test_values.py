@@ -1,4 +1,4 @@
-"""The cells of tables of labels: numbers, limits, words; their units and transforms."""
+"""What the cells of tables of labels say: numbers, limits, words; their units and transforms."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_cells_are_what_they_say(
     }
     labels = read_labels(path, **options, **unit)
     expected, reasons = {}, Counter[str]()
-    for k, (cell, sign, unit_name) in enumerate(rows):
-        value, why = value_of(cell, sign.strip("'"), unit_name if beside else "nM", transform)
+    for k, (cell, sign, own_unit) in enumerate(rows):
+        value, why = value_of(cell, sign.strip("'"), own_unit if beside else "nM", transform)
         if why == "censored" and censored == "value":
             reasons[AS_VALUES] += 1
             expected[f"m{k}"] = value
@@ -100,8 +100,8 @@ CHEMBL = (
 def test_relations_of_several_targets_are_not_used(tmp_path: Path) -> None:
     path = write(tmp_path, "id,a,b,relation\nx,1,2,>\ny,2,3,=\n")
     words = label_words(path, targets=["a", "b"])
-    assert words.endswith("targets 'a', 'b'; 'relation' unused: it is not known which target is meant")
-    assert "'relation' tells censored values" in label_words(path, targets=["a"])
+    assert words.endswith("targets 'a', 'b'; 'relation' unused: it is unclear which target it belongs to")
+    assert "'relation' marks censored values" in label_words(path, targets=["a"])
 
 
 def test_an_export_of_chembl(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
     assert values(labels) == pytest.approx(expected, abs=1e-14)
     assert labels.names == ("pIC50",)
     words = label_words(path, **options)
-    assert "'Standard Relation' tells censored values" in words
+    assert "'Standard Relation' marks censored values" in words
     assert (
         "pIC50 = -log10 of 'Standard Value' in mol/L (converted from the units in 'Standard Units')" in words
     )
@@ -134,8 +134,8 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "option", "message"),
     [
-        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave such censored values "
-         "out with --censored drop, or take the numbers in them with --censored value"),
+        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave out such censored "
+         "values with --censored drop, or take their numbers as measured with --censored value"),
         ("inactive", "drop_non_numbers", "holds 'inactive', which is not a number; correct it, or leave out"),
         ("-", "drop_non_numbers", "holds '-', which is not a number"),
         ("", "drop_non_numbers", "is empty; fill it in"),
@@ -176,16 +176,24 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
             {"transform": "pIC50"},
             "the unit of 'y' is not known, and pIC50 depends on it; .* --unit nM",
         ),
-        (["y"], {"transform": "pIC50", "unit": "%"}, "pIC50 is made of concentrations, and '%' is none"),
+        (
+            ["y"],
+            {"transform": "pIC50", "unit": "%"},
+            "pIC50 is computed from concentrations, and '%' is not a unit",
+        ),
         (
             ["y"],
             {"transform": "sqrt"},
-            "'sqrt' is no transform; choose log10, ln, log2, or a name such as pIC50",
+            "'sqrt' is not a transform; choose log10, ln, log2, or a name such as pIC50",
         ),
-        (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm by its name"),
-        (["logD"], {"transform": "log10"}, "'logD' is a logarithm by its name"),
+        (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm, judging by its name"),
+        (["logD"], {"transform": "log10"}, "'logD' is a logarithm, judging by its name"),
         *(
-            ([name], {"transform": form, "unit": "nM"}, "is a logarithm by its name; leave out the transform")
+            (
+                [name],
+                {"transform": form, "unit": "nM"},
+                "is a logarithm, judging by its name; leave out the transform",
+            )
             for form in ("pIC50", "ln")
             for name in [
                 *("Ln IC50 (nM)", "lnIC50", "lgIC50 (nM)", "lg(IC50)", "IC50_log_nM", "IC50 log(M)"),
@@ -195,9 +203,9 @@ def test_decimal_commas_of_limits(tmp_path: Path) -> None:
         (
             ["a", "b"],
             {"transform": {"c": "log10"}},
-            "no target 'c' to give a transform; the columns are 'a', 'b'",
+            "a transform is given for 'c', which is not a target; the columns are 'a', 'b'",
         ),
-        (["a", "b"], {"unit": {"c": "nM"}}, "no target 'c' to give a unit"),
+        (["a", "b"], {"unit": {"c": "nM"}}, "a unit is given for 'c', which is not a target"),
     ],
 )
 def test_scales_that_are_none(columns: list[str], options: dict[str, str], message: str) -> None:
@@ -238,7 +246,7 @@ def test_names_of_scales() -> None:
     assert words(["IC50 [µM]"], transform="pIC50") == ["pIC50 = 6 - log10 of 'IC50 [µM]' in uM (by its name)"]
     assert words(["ic50_nm"], transform="pIC50") == ["pIC50 = 9 - log10 of 'ic50_nm' in nM (by its name)"]
     assert words(["item_m", "dose (uM)"]) == ["'item_m'", "'dose (uM)' in uM (by its name)"]
-    assert [scale.known for scale in scales_of(["item_m", "score"])] == [False, False]
+    assert [scale.worth_stating for scale in scales_of(["item_m", "score"])] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +281,10 @@ def test_numbers_are_read_in_any_notation(
     ("cells", "message"),
     [
         (["1,200", "3"], "holds '1,200', which may mean 1.200 or 1200; write it as one of them"),
-        (["7,5", "1.5"], "holds '1.5' and '7,5', with decimal points and commas; write all in one way"),
+        (
+            ["7,5", "1.5"],
+            "holds '1.5' and '7,5', with decimal points and commas; use one notation throughout",
+        ),
         (["90 EUR", "90 EUR", "$90"], "line 4: 'v' holds '$90', which is in another unit; convert it"),
         (["90 EUR", "90 EUR", "90"], "line 4: 'v' holds '90', which is in another unit; convert it"),
         (["90", "90", "5 mM"], "line 4: 'v' holds '5 mM', which is in another unit; convert it"),
@@ -294,7 +305,7 @@ def test_a_notation_holds_for_the_whole_column(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"line 10102: 'v' holds '1.5', but others have decimal commas"):
         read_labels(path, drop_non_numbers=True)
     whole = write(tmp_path, "id\tv\n" + "".join(f"m{k}\t{k % 90}\n" for k in range(10_100)) + "last\t1,200\n")
-    with pytest.raises(InputError, match=r"holds '1,200', but others have decimal points; write all in one"):
+    with pytest.raises(InputError, match=r"holds '1,200', but others have decimal points; use one notation"):
         read_labels(whole, drop_non_numbers=True)
 
 
@@ -322,7 +333,7 @@ def test_relations_that_nobody_knows_are_refused(column: str, relation: str, tmp
     for first in ("=", relation):
         rows = f"smiles,{column},pIC50\nCCO,{first},5\nCCC,,6\nCCN,{relation},4\nCCS,{relation},4.5\n"
         (tmp_path / "y.csv").write_text(rows)
-        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is no known relation"):
+        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is not a known relation"):
             read_labels(tmp_path / "y.csv", key="structure", censored="drop", targets=["pIC50"])
 
 
@@ -351,7 +362,7 @@ def test_of_several_targets_words_of_a_qualifier_are_not_looked_at(tmp_path: Pat
 def test_relations_are_found_by_content(name: str, tmp_path: Path) -> None:
     rows = f"smiles,{name},IC50 (nM),note\nCCO,=,5,a\nCCC,,6,b\nCCN,>,10000,c\nCCF,less than,1,d\n"
     path = write(tmp_path, rows)
-    assert f"'{name}' tells censored values" in label_words(path, key="structure")
+    assert f"'{name}' marks censored values" in label_words(path, key="structure")
     with pytest.raises(InputError, match=r"line 4: 'IC50 \(nM\)' holds '>10000', which is a limit"):
         read_labels(path, key="structure")
     labels = read_labels(path, key="structure", censored="drop")
@@ -389,13 +400,13 @@ def test_of_several_columns_of_relations_that_of_the_target_is_taken(
     path = write(tmp_path, f"smiles,{columns}\n{rows}")
     options = {"key": "structure", "targets": ["IC50"]}
     assert read_labels(path, censored="drop", **options).y.ravel().tolist() == expected
-    unused = "'Ki_op' unused: by its name it tells of 'Ki'"
+    unused = "'Ki_op' unused: its name refers to 'Ki'"
     assert (unused in label_words(path, **options)) is ("note" in columns)
 
 
 def test_two_columns_of_relations_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "id,IC50,op,rel\nA,5,=,<\nB,6,<,=\n")
-    with pytest.raises(InputError, match=r"'op', 'rel' hold relations, and it is not known which of them"):
+    with pytest.raises(InputError, match=r"'op', 'rel' hold relations, and it is unclear which of them"):
         read_labels(path, censored="drop")
 
 
@@ -412,9 +423,7 @@ def test_flags_of_limits_without_a_side_are_refused(name: str, no: str, yes: str
     options = {"targets": ["IC50"], "censored": "drop"}
     assert len(read_labels(write(tmp_path, rows), **options)) == 39
     path = write(tmp_path, f"{rows}last,10000,{yes}\n")
-    with pytest.raises(
-        InputError, match=rf"line 41: '{name}' holds '{yes}', .*write the relations, such as <"
-    ):
+    with pytest.raises(InputError, match=rf"line 41: '{name}' holds '{yes}', .*write a relation such as <"):
         read_labels(path, **options)
     rows = f"id,IC50,{name},op\nA,5,{no},=\nB,6,{yes},<\nC,7,{no},=\n"  # the side stands there
     assert read_labels(write(tmp_path, rows), **options).y.ravel().tolist() == [5.0, 7.0]
@@ -431,8 +440,8 @@ def test_units_are_found_by_name_and_content(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, f"id,IC50,{name}\nA,500,nM\nB,7,uM\nC,30,nmol/L\n")
     assert label_words(path).endswith(f"'IC50' in nM (converted from the units in '{name}')")
     assert values(read_labels(path)) == pytest.approx({"A": 500.0, "B": 7000.0, "C": 30.0})
-    labels = values(read_labels(path, transform="pIC50"))
-    assert labels == pytest.approx({"A": 6.301029995663981, "B": 5.154901959985743, "C": 7.522878745280337})
+    y = values(read_labels(path, transform="pIC50"))
+    assert y == pytest.approx({"A": 6.301029995663981, "B": 5.154901959985743, "C": 7.522878745280337})
 
 
 @pytest.mark.parametrize(
@@ -452,11 +461,11 @@ def test_units_of_another_column_and_of_logarithms_are_not_taken(tmp_path: Path)
         tmp_path, "id,pIC50,IC50,dose,dose_unit,units\nA,6,1,5,mg/kg,uM\nB,9,1,6,mg/L,nM\nC,5,10,7,g/L,uM\n"
     )
     assert values(read_labels(path, targets=["pIC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
-    message = "'units' unused: 'pIC50' is a logarithm by its name"
-    assert label_words(path, targets=["pIC50"]).endswith(message)
+    unused = "'units' unused: 'pIC50' is a logarithm, judging by its name"
+    assert label_words(path, targets=["pIC50"]).endswith(unused)
     path = write(tmp_path, "id,IC50,dose,dose_unit\nA,6,5,mg/kg\nB,9,6,mg/L\nC,5,7,g/L\n")
     assert values(read_labels(path, targets=["IC50"])) == {"A": 6.0, "B": 9.0, "C": 5.0}
-    assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: by its name it tells of 'dose'")
+    assert label_words(path, targets=["IC50"]).endswith("'dose_unit' unused: its name refers to 'dose'")
 
 
 def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:
@@ -465,8 +474,8 @@ def test_a_unit_that_is_given_is_that_of_the_result(tmp_path: Path) -> None:
     for unit, scale in (("nM", 1.0), ("uM", 1e-3)):
         expected = {"A": 500 * scale, "B": 570 * scale, "C": 3.0, "D": 0.004 * scale}
         assert values(read_labels(path, unit=unit)) == pytest.approx(expected)
-    labels = values(read_labels(path, unit="uM", transform="pIC50"))
-    assert labels == pytest.approx({"A": 6.301029995663981, "B": 6.244125144327509, "C": 5.522878745280337,
+    y = values(read_labels(path, unit="uM", transform="pIC50"))
+    assert y == pytest.approx({"A": 6.301029995663981, "B": 6.244125144327509, "C": 5.522878745280337,
                                    "D": 11.397940008672037})  # fmt: skip
     with pytest.raises(InputError, match=r"line 4: 'IC50' holds '3', which is in another unit"):
         read_labels(path)

@@ -215,7 +215,7 @@ def test_a_lock_that_another_has_taken_over_is_not_touched(bucket, monkeypatch):
 
 def test_a_storage_without_conditions_is_refused(bucket, monkeypatch):
     monkeypatch.setattr(_Objects, "_put_new", lambda _, path, data: path.write_bytes(data) is None)
-    with pytest.raises(StoreError, match="does not know conditional PUTs"), StoreLock(bucket / "fp"):
+    with pytest.raises(StoreError, match="does not support conditional PUTs"), StoreLock(bucket / "fp"):
         pass
     assert not (bucket / "fp").exists()
 

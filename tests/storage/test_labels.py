@@ -194,7 +194,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("id,score\n", "has a header and no rows"),
+        ("id,score\n", "has a header but no rows"),
         ("id,score\nA,high\n", "no numeric column"),
         ("id,score\nA,1\nB,high\n", "line 3: 'score' holds 'high', which is not a number"),
         ("id,score\nA,1\nB\n", "line 3 cannot be read .1 columns where 2 are expected."),
@@ -220,7 +220,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="is damaged, or not a Parquet file"):
         read_labels(tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match="no label left: no value in its 2 rows"):
+    with pytest.raises(InputError, match="no labels left: none of its 2 rows"):
         read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_numbers=True, targets=["score"])
     with pytest.raises(InputError, match=r"line 3 has the key '-1', which is not a row number"):
         read_labels(write(tmp_path, "row,score\n0,1\n-1,2\n"), key="row")

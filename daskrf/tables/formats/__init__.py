@@ -88,7 +88,7 @@ def _columns(texts: Sequence[str]) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How to read the rows of the input files; everything that is None is found out for each file.
+    """How to read the rows of the input files; everything left at None is detected for each file.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ class TableFormat:
         Whether the first line holds the names of the columns. Detected when left out.
     delimiter : str, optional
         What separates the columns: one character, or "tab", "comma" or "semicolon", or "space" for any white
-        space. When left out, the one of these by which most of the first lines have a valid SMILES. The
-        ending of the file is only a hint, where several do equally well: comma for .csv, tab for .tsv, and
-        for all others tab if the first lines have tabs, else white space.
+        space. When left out, the one of these that gives most of the first lines a valid SMILES. If several
+        do equally well, the file extension decides: comma for .csv, tab for .tsv; for all others tab if the
+        first lines have tabs, else white space.
 
     Raises
     ------
@@ -156,8 +156,8 @@ class TableFormat:
 class Table:
     """How the rows of one file are split into columns: what a plan keeps of it, as JSON.
 
-    `Reader.open` makes it, once; `words`, `scan` and `read` get it, also in other processes and on other
-    days, so it must say all that these need to know of the file beside its path.
+    `Reader.open` makes it, once; `words`, `scan` and `read` receive it later, perhaps in other workers and
+    runs, so it must hold everything that these need to know about the file besides its path.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class Purpose:
 
     fit: Callable[[Sequence[Sequence[str]]], int]
     is_header: Callable[[Sequence[str], Sequence[Sequence[str]]], bool]
-    asked: TableFormat
+    fmt: TableFormat
     longest: int
     strict: bool
     extensions: bool
@@ -238,7 +238,7 @@ class Purpose:
 
 @dataclass(frozen=True)
 class Head:
-    """What the first rows of a file show: from it, SMILES, IDs and labels are found, and then it is gone.
+    """What the first rows of a file show, from which SMILES, IDs and labels are found; it is not stored.
 
     Attributes
     ----------
@@ -422,7 +422,7 @@ def readers() -> tuple[Reader, ...]:
     TypeError
         If a format has no precedence, or that of another: the order would be that of the names of files.
     """
-    found: dict[int, Reader] = {}
+    by_precedence: dict[int, Reader] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for kind in vars(importlib.import_module(module.name)).values():
             if not (inspect.isclass(kind) and issubclass(kind, Reader) and kind.__module__ == module.name):
@@ -430,15 +430,17 @@ def readers() -> tuple[Reader, ...]:
             if inspect.isabstract(kind):
                 continue
             place = getattr(kind, "precedence", None)
-            if place is None or place in found:
-                taken = ", ".join(f"{own} ({reader.name})" for own, reader in sorted(found.items()))
-                wrong = "has none" if place is None else f"has {place}, as {found[place].name} does"
+            if place is None or place in by_precedence:
+                taken = ", ".join(
+                    f"{precedence} ({reader.name})" for precedence, reader in sorted(by_precedence.items())
+                )
+                wrong = "has none" if place is None else f"has {place}, as {by_precedence[place].name} does"
                 raise TypeError(
                     f"Each format needs a precedence of its own, and {kind.__name__} {wrong}: see "
                     f"Reader.precedence, and set another than {taken}."
                 )
-            found[place] = kind()
-    return tuple(found[place] for place in sorted(found))
+            by_precedence[place] = kind()
+    return tuple(by_precedence[place] for place in sorted(by_precedence))
 
 
 def reader_of(table: Table) -> Reader:
@@ -475,7 +477,7 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
     names = Counter(filter(None, head.table.names or ()))
     if twice := [name for name, times in names.items() if times > 1]:
         quoted = listed(twice, "'")
-        raise InputError(f"{path} has several columns of one name ({quoted}); give each a name of its own.")
+        raise InputError(f"{path} has several columns with the same name ({quoted}); rename them.")
     return head
 
 

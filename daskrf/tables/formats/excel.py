@@ -55,7 +55,7 @@ _RELATIONS = frozenset(["<", ">", "<=", ">=", "≤", "≥", "=", "~", "≈"])
 class ExcelReader(Reader):
     """Cells as Excel shows their values: of formulas the last result, numbers to the last bit.
 
-    What a cell's format adds to a number, and changes what it says, is read: per cent, units, < and >.
+    Number formats that change the meaning of a cell are read, too: per cent, units, < and >.
 
     `Table.delimiter` is the name of the sheet.
     """
@@ -74,15 +74,17 @@ class ExcelReader(Reader):
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """The first row that is not empty is the header, or the first row of the table."""
         with _workbook(path) as book:
-            found = (
+            sheets = (
                 (sheet.title, list(itertools.islice(_cells(sheet), HEAD_ROWS + 1)))
                 for sheet in book.worksheets
             )
-            title, rows = next(((title, rows) for title, rows in found if any(map(any, rows))), ("", []))
+            title, rows = next(((title, rows) for title, rows in sheets if any(map(any, rows))), ("", []))
         first = next((k for k, row in enumerate(rows) if any(row)), 0)
         below = [row for row in rows[first + 1 :] if any(row)]
-        asked = purpose.asked.header
-        with_header = bool(rows) and (purpose.is_header(rows[first], below) if asked is None else asked)
+        requested = purpose.fmt.header
+        with_header = bool(rows) and (
+            purpose.is_header(rows[first], below) if requested is None else requested
+        )
         names = tuple(text.strip() for text in rows[first]) if with_header else None
         head = below if with_header else [row for row in rows[first:] if any(row)]
         width = max(map(len, rows), default=0)
@@ -119,9 +121,9 @@ class ExcelReader(Reader):
                 cells = _cells(_sheet(view.path, book, view.table), start + 1)
                 cells = itertools.islice(cells, min(segment.n_rows, 1 << 20))
                 at = segment.first_row
-                while part := list(itertools.islice(cells, BATCH_ROWS)):
-                    yield _rows(part, at, view)
-                    at += len(part)
+                while batch := list(itertools.islice(cells, BATCH_ROWS)):
+                    yield _rows(batch, at, view)
+                    at += len(batch)
 
 
 class _TooLargeError(Exception):
@@ -145,7 +147,7 @@ def _workbook(path: PurePath) -> Iterator[Any]:
     except _TooLargeError as error:
         raise InputError(f"{path} {error}, more than Excel allows; save it as CSV.") from None
     except MemoryError:
-        raise InputError(f"{path} needs more memory than there is; save it as CSV.") from None
+        raise InputError(f"{path} needs more memory than is available; save it as CSV.") from None
     except _DAMAGE as error:
         reason = printable(str(error), 200) or type(error).__name__
         raise InputError(f"{path} is damaged, or not an Excel workbook ({reason}); save it again.") from None
@@ -159,14 +161,14 @@ def _check_size(path: PurePath, file: IO[bytes]) -> None:
     `zipfile` reads no more of a part than the archive says.
     """
     with zipfile.ZipFile(file) as archive:
-        sizes = {part.filename: part.file_size for part in archive.infolist()}
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
     total, texts = sum(sizes.values()), sizes.get(_TEXTS, 0)
     if total > _MOST_BYTES or texts > _MOST_TEXT:
         size, most = (total, _MOST_BYTES) if total > _MOST_BYTES else (texts, _MOST_TEXT)
         what = "" if total > _MOST_BYTES else " of text"
         raise InputError(
-            f"{path} unpacks to {size / 2**30:.1f} GiB{what}, more than the {most / 2**30:g} GiB that are "
-            "read of a workbook; save it as CSV."
+            f"{path} unpacks to {size / 2**30:.1f} GiB{what}, more than the limit of "
+            f"{most / 2**30:g} GiB for a workbook; save it as CSV."
         )
     file.seek(0)
 
@@ -243,12 +245,12 @@ def _text(value: Any) -> str:
     return restored(str(value))
 
 
-def _rows(part: Sequence[list[str]], first: int, view: View) -> Rows:
+def _rows(cells: Sequence[list[str]], first: int, view: View) -> Rows:
     """Return rows of text, starting at row `first`; an empty one cannot be read."""
     line = view.table.header + first + 1
-    good = [k for k, row in enumerate(part) if any(row)]
-    faults = [Fault(first + k, line + k, "", EMPTY) for k, row in enumerate(part) if not any(row)]
-    columns = [[part[k][at] if at < len(part[k]) else None for k in good] for at in view.columns]
+    good = [k for k, row in enumerate(cells) if any(row)]
+    faults = [Fault(first + k, line + k, "", EMPTY) for k, row in enumerate(cells) if not any(row)]
+    columns = [[cells[k][at] if at < len(cells[k]) else None for k in good] for at in view.columns]
     row = first + np.array(good, dtype=np.int64)
-    shown = [" ".join(filter(None, part[k]))[:MAX_TEXT] for k in good]
+    shown = [" ".join(filter(None, cells[k]))[:MAX_TEXT] for k in good]
     return Rows(row, view.table.header + row + 1, columns, faults, lambda k: shown[k])

@@ -12,11 +12,11 @@ _SIFTED = 1 << 16  # bytes examined
 _STRAY_NULS = 64  # allowed in text: each line with one is rejected on its own
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
 _POSES = (
-    "export the poses as an SD file with Meeko (mk_export.py), or give a table with the SMILES in its lines "
-    "REMARK SMILES; Open Babel would make radicals of it, since it lacks hydrogens and bond orders"
+    "export the poses as an SD file with Meeko (mk_export.py), or give a table of the SMILES in its REMARK "
+    "SMILES lines; Open Babel would make radicals of the molecules, which lack hydrogens and bond orders"
 )
 _MOL2 = (
-    f"{_TO_SMILES}; scores in its comments, such as DOCK's Grid_Score, are lost there: give them as a table"
+    f"{_TO_SMILES}; scores in its comments, such as DOCK's Grid_Score, are lost in this: give them as a table"
 )
 _AS_TABLE = "save it as CSV or Parquet"
 _UNPACK = "unpack it and give the tables in it"

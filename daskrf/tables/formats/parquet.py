@@ -90,8 +90,8 @@ class ParquetReader(Reader):
                 for batch in file.iter_batches(BATCH_ROWS, groups, columns=list(dict.fromkeys(names))):
                     begin, end = max(start - at, 0), min(stop - at, len(batch))
                     if end > begin:
-                        part = batch.slice(begin, end - begin)
-                        yield _rows(at + begin, [_cells(part, name, view) for name in names])
+                        piece = batch.slice(begin, end - begin)
+                        yield _rows(at + begin, [_cells(piece, name, view) for name in names])
                     at += len(batch)
 
 

@@ -18,7 +18,7 @@ from daskrf.tables.values.docking import scores_within
 _LONGEST = 1 << 20  # bytes per record
 _NAMED = 1_000  # first records in which names of properties are looked for
 _STRUCTURE, _TITLE = 0, 1  # columns before the properties
-_OWN = ("structure", "title")
+_FIXED_COLUMNS = ("structure", "title")
 _PROPERTY = " (property)"  # behind the name of a property that is called as they are
 _COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
 _MARKS = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
@@ -55,28 +55,33 @@ class SdfReader(Streamed):
     def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
         return RecordStream(blocks, _LONGEST)
 
-    def count(self, part: bytes) -> int:
-        return len(_LAST_LINE.findall(part))
+    def count(self, piece: bytes) -> int:
+        return len(_LAST_LINE.findall(piece))
 
-    def split(self, part: bytes) -> list[bytes]:
-        ends = RecordStream.ends(part).tolist()
-        return [part[start:end] for start, end in itertools.pairwise([0, *ends])]
+    def split(self, piece: bytes) -> list[bytes]:
+        ends = RecordStream.ends(piece).tolist()
+        return [piece[start:end] for start, end in itertools.pairwise([0, *ends])]
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         records = self.split(self.rows_in(blocks).take(_NAMED).removeprefix(BOM))
-        found = [_fields(record.decode(errors="replace"))[0] for record in records]
-        properties = filter(None, dict.fromkeys(itertools.chain.from_iterable(found)))
-        names = (*_OWN, *(f"{name}{_PROPERTY}" if name in _OWN else name for name in properties))
+        parsed = [_fields(record.decode(errors="replace"))[0] for record in records]
+        properties = filter(None, dict.fromkeys(itertools.chain.from_iterable(parsed)))
+        names = (
+            *_FIXED_COLUMNS,
+            *(f"{name}{_PROPERTY}" if name in _FIXED_COLUMNS else name for name in properties),
+        )
         smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
             keys = _keys(names, positions)
-            values = [[fields[key] for fields in found if key in fields] for key in keys]
-            return [smiles if at == _STRUCTURE else own for at, own in zip(positions, values, strict=True)]
+            values = [[fields[key] for fields in parsed if key in fields] for key in keys]
+            return [
+                smiles if at == _STRUCTURE else texts for at, texts in zip(positions, values, strict=True)
+            ]
 
         return Head(
             Table(self.name, compression, "", True, 0, names, len(names)),
-            n_rows=len(found),
+            n_rows=len(parsed),
             width=len(names),
             text=range(len(names)),
             columns=columns,
@@ -89,8 +94,8 @@ class SdfReader(Streamed):
         lines = self.split(buffer)
         at = np.arange(len(lines))
         wanted = (at if view.rows is None else at[np.isin(first + at, view.rows)]).tolist()
-        found = self.records([lines[k] for k in wanted], view)
-        return self.collected(lines, ((wanted[k], fields) for k, fields in found), first, view)
+        parsed = self.records([lines[k] for k in wanted], view)
+        return self.collected(lines, ((wanted[k], fields) for k, fields in parsed), first, view)
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """RDKit is asked only if the structure is."""
@@ -118,18 +123,18 @@ class SdfReader(Streamed):
 
 def _keys(names: Sequence[str], positions: Iterable[int]) -> list[str]:
     """Return the properties at positions of columns; "" of the columns of the format itself."""
-    own = {f"{name}{_PROPERTY}": name for name in _OWN}
-    return [own.get(names[at], names[at]) if at > _TITLE else "" for at in positions]
+    renamed = {f"{name}{_PROPERTY}": name for name in _FIXED_COLUMNS}
+    return [renamed.get(names[at], names[at]) if at > _TITLE else "" for at in positions]
 
 
 def _structures(records: Sequence[bytes]) -> list[list[str] | str]:
     """Return the SMILES of each record, in a list, or why it has none."""
-    found: list[list[str] | str] = [_fault(record) for record in records]
-    good = [at for at, fault in enumerate(found) if not fault]
+    results: list[list[str] | str] = [_fault(record) for record in records]
+    good = [at for at, fault in enumerate(results) if not fault]
     blocks = [_LAST_OF_BLOCK.split(records[at], 1)[0].decode(errors="replace") + "M  END\n" for at in good]
     for at, made in zip(good, each("daskrf.molecules.counts.counter:mol_reader", (), blocks), strict=True):
-        found[at] = f"RDKit {made.reason}" if isinstance(made, Lost) else made
-    return found
+        results[at] = f"RDKit {made.reason}" if isinstance(made, Lost) else made
+    return results
 
 
 def _fault(record: bytes) -> str:

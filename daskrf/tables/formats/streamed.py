@@ -40,13 +40,13 @@ class Streamed(Reader):
         """Return the stream of rows in the content of a file; those too long for a purpose are truncated."""
         return LineStream(blocks, purpose.longest) if purpose else LineStream(blocks)
 
-    def count(self, part: bytes) -> int:
+    def count(self, piece: bytes) -> int:
         """Return the number of rows in a part of a stream."""
-        return part.count(b"\n")
+        return piece.count(b"\n")
 
-    def split(self, part: bytes) -> list[bytes]:
+    def split(self, piece: bytes) -> list[bytes]:
         """Return the rows in a part of a stream."""
-        return part.split(b"\n")[:-1]
+        return piece.split(b"\n")[:-1]
 
     def shown(self, row: bytes) -> str:
         """Return the text to show for a row."""
@@ -65,10 +65,10 @@ class Streamed(Reader):
         lines = self.rows_in(blocks)
         lines.skip(table.header)
         rows, index = 0, [lines.offset]
-        while part := lines.take(min(step - rows % step for step in (INDEX_STEP, spools.CHUNK_ROWS))):
+        while piece := lines.take(min(step - rows % step for step in (INDEX_STEP, spools.CHUNK_ROWS))):
             if spool is not None:
-                spool.add(rows, part)
-            rows += self.count(part)
+                spool.add(rows, piece)
+            rows += self.count(piece)
             if rows % INDEX_STEP == 0:
                 index.append(lines.offset)
         return rows, index
@@ -82,12 +82,12 @@ class Streamed(Reader):
             lines.skip(segment.first_row - at)
             at, rest = segment.first_row, b""
             stop = at + segment.n_rows
-            while at < stop and (part := lines.take(min(BATCH_ROWS, stop - at))):
+            while at < stop and (piece := lines.take(min(BATCH_ROWS, stop - at))):
                 if at + header == 0:
-                    part = part.removeprefix(BOM)
+                    piece = piece.removeprefix(BOM)
                 first = at - self.count(rest)
-                at += self.count(part)
-                rows, rest = self.parse(rest + part, first, view)
+                at += self.count(piece)
+                rows, rest = self.parse(rest + piece, first, view)
                 yield rows
             if rest:
                 yield self.unfinished(rest, at - self.count(rest), view)
@@ -109,7 +109,7 @@ class Streamed(Reader):
         """Return the records of lines as rows, and the lines to be passed again."""
         line = view.table.header + first + 1
         positions: list[int] = []
-        kept: list[Fields] = []
+        accepted: list[Fields] = []
         faults: list[Fault] = []
         rest = len(lines)
         for at, fields in records:
@@ -119,9 +119,9 @@ class Streamed(Reader):
                 faults.append(Fault(first + at, line + at, self.shown(lines[at]), fields))
             else:
                 positions.append(at)
-                kept.append(fields)
+                accepted.append(fields)
         row = first + np.array(positions, dtype=np.int64)
-        values = [[fields[k] for fields in kept] for k in range(len(view.columns))]
+        values = [[fields[k] for fields in accepted] for k in range(len(view.columns))]
         rows = Rows(
             row, view.table.header + row + 1, values, faults, lambda k: self.shown(lines[positions[k]])
         )

@@ -70,8 +70,8 @@ class TextReader(Streamed):
         lines = _first_lines(path, blocks, purpose)
         named = _SEPARATOR.fullmatch(lines[0]) if lines else None
         lines = lines[1:] if named else lines
-        hint = purpose.asked.delimiter or (named[1] if named else "") or _BY_ENDING.get(_suffix(path), "")
-        delimiter = purpose.asked.delimiter or (named and named[1]) or _delimiter(lines, hint, purpose)
+        hint = purpose.fmt.delimiter or (named[1] if named else "") or _BY_ENDING.get(_suffix(path), "")
+        delimiter = purpose.fmt.delimiter or (named and named[1]) or _delimiter(lines, hint, purpose)
         exact = purpose.strict or delimiter not in "\t " or (delimiter == "\t" and bool(hint))
         records = _records(lines, delimiter, purpose, exact=exact)
         if exact:
@@ -194,8 +194,8 @@ def _header(records: Sequence[Record], purpose: Purpose) -> tuple[int, tuple[str
     first = next((k for k, record in enumerate(records) if record[2] != EMPTY), None)
     fields = None if first is None else records[first][2]
     if first is None or not isinstance(fields, list):
-        return int(bool(records) and bool(purpose.asked.header)), None
-    header = purpose.asked.header
+        return int(bool(records) and bool(purpose.fmt.header)), None
+    header = purpose.fmt.header
     if not (purpose.is_header(fields, _fields(records[first + 1 :])) if header is None else header):
         return 0, None
     return records[first][1], tuple(name.strip() for name in fields)

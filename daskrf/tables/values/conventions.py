@@ -1,4 +1,4 @@
-"""Conventions: whether large or small values of a known quantity are the good ones."""
+"""Conventions: whether large or small values of a known quantity are wanted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INHIBITION: Final = Convention("maximize", "large values mean strong inhibition
 _RESIDUAL: Final = Convention("minimize", "small values mean strong inhibition")
 _LEARNED: Final = Convention("maximize", "large values mean likely or tight binding")
 
-# Of these both directions are usual: what kills cells, or binds where it should not.
+# Both directions are common for these: toxicity, off-targets, solubility and permeability.
 _EITHER = re.compile(r"herg|\bcyp|tox|\b(p|log)? ?[clt][cd] ?50|off ?target|counter|selectiv|solub|perme")
 _NAME = (
     r"(?:(?:ic|ec|ac|xc|gi|ed|sc|dc) ?[59]0|[ie]c(?:[1-9][05]|99)|k ?[idb](?: ?app)?|mic(?: ?[59]0)?|"
@@ -90,30 +90,30 @@ def convention_of(scale: Scale, middle: float, file: str = "") -> Convention | N
     name = _words(scale.column)
     last = _UNITS.search(name)
     bare = name[: last.start()].strip() if last else name
-    told = f"{name} {_words(file.partition('.')[0])}" if _GENERIC.fullmatch(bare) else name
+    text = f"{name} {_words(file.partition('.')[0])}" if _GENERIC.fullmatch(bare) else name
     form = _words(scale.transform)
-    if _EITHER.search(f"{told} {form}"):
+    if _EITHER.search(f"{text} {form}"):
         return None
     if scale.is_p:
         return _POTENT if _P.search(form) else None
-    if _INVERSE.search(told):
+    if _INVERSE.search(text):
         return None if re.search(r"(?:neg|minus|-)[\s_]*log", scale.column.lower()) else _POTENT
-    if _P.search(told) or _MINUS_LOG.search(scale.column.lower().replace("_", " ").replace("(", "")):
+    if _P.search(text) or _MINUS_LOG.search(scale.column.lower().replace("_", " ").replace("(", "")):
         return _POTENT
     if (score := known_score(scale.column)) is not None:
         return _LEARNED if score.larger else _ENERGY if middle < 0 else None
-    if _CNN.search(told):
+    if _CNN.search(text):
         return _LEARNED
-    if _REST.search(told):
+    if _REST.search(text):
         return _RESIDUAL
-    if _POTENCY.search(told):
+    if _POTENCY.search(text):
         return _CONCENTRATION
-    if _INHIBITED.search(told):
+    if _INHIBITED.search(text):
         return _INHIBITION
     unit = concentration_unit(scale.unit or (last[0] if last else ""))
     if (unit in ("nM", "pM", "fM") and _POTENCIES.fullmatch(bare)) or (unit and bare == "potency"):
         return _CONCENTRATION
-    if middle < 0 and (_DOCKING.search(told) or _DOCKING.search(_words(scale.unit))):
+    if middle < 0 and (_DOCKING.search(text) or _DOCKING.search(_words(scale.unit))):
         return _ENERGY
     return None
 

@@ -1,4 +1,4 @@
-"""Scores of docking programs: where they stand, whose they are, and whether large or small ones are good."""
+"""Scores of docking programs: where to find them, which program wrote them, and which values are better."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class DockingScore:
     Attributes
     ----------
     program : str
-        Whose it is, for messages.
+        Its name, for messages.
     larger : bool
-        Whether large values are the good ones.
+        Whether larger values are better.
     """
 
     program: str
     larger: bool = False
 
     def words(self) -> str:
-        """Return whose score it is, and which values are good."""
+        """Return which program wrote the score, and which values are better."""
         return f"score of {self.program}, {'higher' if self.larger else 'lower'} is better"
 
 
@@ -69,7 +69,7 @@ _SCORES: Final = {
     "scoreinter": _RDOCK,
 }
 _RANKED = (_GLIDE, _RDOCK)  # programs that rank by one of their several scores
-# What stands beside scores of docking, and is not a label itself: parts of them, and simple properties.
+# Columns beside docking scores that are not labels themselves: terms of the score, and simple properties.
 _BESIDE = re.compile(
     r"minimizedrmsd|cnnaffinityvariance|rmsd\w*|torsdo\w*|score\w+|grid\w+|internalenergy\w*|cluster\w*|rank|"
     r"rbt\w*|gold\w+|meeko\w+|ligandefficiency\w*|numberof\w+|contactscore|"
@@ -138,8 +138,8 @@ def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
     >>> chosen_score(["minimizedAffinity", "CNNscore"], [0, 1]), chosen_score(["pIC50", "Grid_Score"], [0, 1])
     (None, None)
     """
-    known = {k: known_score(names[k], names) for k in positions}
-    scores = {k: score for k, score in known.items() if score is not None}
+    by_position = {k: known_score(names[k], names) for k in positions}
+    scores = {k: score for k, score in by_position.items() if score is not None}
     others = [names[k] for k in positions if k not in scores]
     if not scores or not all(
         _BESIDE.fullmatch(normalised(name)) or _SCHRODINGER.fullmatch(name) for name in others
@@ -155,12 +155,12 @@ def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
 
 
 def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
-    r"""Return the scores that stand within properties of several lines, or of JSON, by names of their own.
+    r"""Return the scores inside properties of several lines, or of JSON, each under a name of its own.
 
-    So is the SMILES of a molecule that Meeko prepared, in the same remarks.
+    The SMILES of a molecule that Meeko prepared is returned, too, if the remarks have it.
 
     Open Babel writes the remarks of a PDBQT file to one property, REMARK; Meeko writes its JSON to one called
-    meeko. Where a score stands more than once with different values, it is not known which is meant.
+    meeko. A score that occurs there with different values is ambiguous, and left out.
 
     Examples
     --------
@@ -169,20 +169,20 @@ def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
     >>> scores_within({"meeko": '{"is_sidechain": [false], "free_energy": -7.1}'})
     {'meeko free_energy': '-7.1'}
     """
-    found: dict[str, str] = {}
+    scores: dict[str, str] = {}
     for place, kinds in _WITHIN.items():
         if place in properties:
             for kind, pattern in kinds.items():
                 if len(values := set(pattern.findall(properties[place]))) == 1:
-                    found[f"{place} {kind}"] = values.pop()
+                    scores[f"{place} {kind}"] = values.pop()
     if len(smiles := set(_SMILES.findall(properties.get("REMARK", "")))) == 1:
-        found["REMARK SMILES"] = smiles.pop()
+        scores["REMARK SMILES"] = smiles.pop()
     if _MEEKO in properties:
         try:
             data = json.loads(properties[_MEEKO], parse_float=str, parse_int=str)
         except (ValueError, RecursionError):
-            return found
+            return scores
         value = data.get("free_energy") if isinstance(data, dict) else None
         if isinstance(value, str) and re.fullmatch(_NUMBER, value):
-            found[f"{_MEEKO} free_energy"] = value
-    return found
+            scores[f"{_MEEKO} free_energy"] = value
+    return scores

@@ -46,7 +46,7 @@ _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '\u2019\u00a0\u2009\u202f]\d{3})+(
 _GROUP_MARK = re.compile(r"[ '\u2019\u00a0\u2009\u202f]")
 _SHOWN = 40  # characters of a cell in a message
 
-# What the digits of a number say of its separators. The digits and the exponent are cut off from the sign.
+# How the digits of a number show its separators. The digits and the exponent are cut off from the sign.
 _POINT = re.compile(r"\d*\.\d*")
 _COMMA = re.compile(r"\d*,\d*")
 _DOUBT = re.compile(r"[1-9]\d{0,2},\d{3}")  # a decimal comma, or thousands
@@ -138,7 +138,7 @@ class Notation:
         if points and commas:
             raise InputError(
                 f"{where} holds {_quoted(points[0][0])} and {_quoted(commas[0][0])}, with decimal points and "
-                "commas; write all in one way"
+                "commas; use one notation throughout"
             )
         if doubtful and not points and not commas and not semicolons:
             text = doubtful[0]
@@ -155,7 +155,7 @@ class Notation:
         }
         units = Counter(cell.unit for _, cell in cells)
         unit = max(units, key=units.__getitem__) if units else ""
-        return cls(decimal, " and ".join(mark for mark, found in marks.items() if found), (), unit)
+        return cls(decimal, " and ".join(mark for mark, present in marks.items() if present), (), unit)
 
     def words(self) -> str:
         """Return what is unusual in it, in words."""
@@ -216,7 +216,7 @@ class Notation:
         values, kinds, units = self.read([text or "" for text in texts])
         values[kinds != NUMBER] = math.nan
         if self.unit or units:
-            values[[own != self.unit for own in units or [""] * len(values)]] = math.nan
+            values[[unit != self.unit for unit in units or [""] * len(values)]] = math.nan
         return values
 
     def _number(self, text: str) -> tuple[float, int, str]:
@@ -277,9 +277,9 @@ def is_truth(texts: Iterable[str]) -> bool:
 
 def _truth(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the words for true and false, as they are written, if all texts are one of them."""
-    found = {text.lower(): text for text in reversed(texts)}
-    sides = next((sides for sides in TRUTHS if found and found.keys() <= set(sides)), ())
-    return tuple(found.get(side, side) for side in sides)
+    spelled = {text.lower(): text for text in reversed(texts)}
+    sides = next((sides for sides in TRUTHS if spelled and spelled.keys() <= set(sides)), ())
+    return tuple(spelled.get(side, side) for side in sides)
 
 
 def _has_point(digits: str) -> bool:
@@ -300,22 +300,22 @@ def _cell(text: str) -> _Cell | None:
     bare = text.replace("\N{MINUS SIGN}", "-")
     grouped = _GROUPS.search(bare) is not None
     if grouped:
-        bare = _GROUPS.sub(lambda found: _GROUP_MARK.sub("", found[0]), bare)
-    found = _CELL.fullmatch(bare)
-    if found is None:
+        bare = _GROUPS.sub(lambda match: _GROUP_MARK.sub("", match[0]), bare)
+    match = _CELL.fullmatch(bare)
+    if match is None:
         return None
-    around = [side for side in (found["before"], found["after"]) if side]
+    around = [side for side in (match["before"], match["after"]) if side]
     units = [unit_of_cell(side) for side in around]
-    if None in units or len(units) > 1 or (found["before"] and units[0] not in CURRENCIES):
+    if None in units or len(units) > 1 or (match["before"] and units[0] not in CURRENCIES):
         return None
-    number = found["number"]
-    sign = found["outer"] + (number[0] if number[0] in "+-" else "")
+    number = match["number"]
+    sign = match["outer"] + (number[0] if number[0] in "+-" else "")
     digits, mark, exponent = number.lstrip("+-").lower().partition("e")
     shapes = (_POINT, _COMMA, _THOUSANDS_POINT, _THOUSANDS_COMMA)
     if len(sign) > 1 or not (digits.isdigit() or any(shape.fullmatch(digits) for shape in shapes)):
         return None
     unit = units[0] if units and units[0] else ""
-    return _Cell(found["relation"] or "", sign, digits, mark + exponent, unit, grouped)
+    return _Cell(match["relation"] or "", sign, digits, mark + exponent, unit, grouped)
 
 
 def _quoted(text: str) -> str:

@@ -37,17 +37,17 @@ def ordinals(texts: Iterable[str], column: str = "") -> npt.NDArray[np.float64]:
     [2020.0, 700.0]
     """
     texts = [text.strip() for text in texts]
-    found = np.array([_number(text) for text in texts], dtype=np.float64)
-    if np.isnan(found).any():
+    numbers = np.array([_number(text) for text in texts], dtype=np.float64)
+    if np.isnan(numbers).any():
         dates = np.array([_seconds(text) for text in texts], dtype=np.float64)
-        found = dates if np.isnan(dates).sum() < np.isnan(found).sum() else found
-    if np.isnan(found).any():
-        text = texts[int(np.isnan(found).argmax())]
+        numbers = dates if np.isnan(dates).sum() < np.isnan(numbers).sum() else numbers
+    if np.isnan(numbers).any():
+        text = texts[int(np.isnan(numbers).argmax())]
         what = f"holds {text!r}" if text else "is empty for some labels"
         raise InputError(
             f"the column '{column}' {what}; labels are ordered by numbers or by dates, such as 2021-03-15"
         )
-    return found
+    return numbers
 
 
 def _number(text: str) -> float:

@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 Repeats = Literal["all", "best", "mean", "median"]
 REPEATS: Final = get_args(Repeats)
 
-_OPTION = "--repeats best, mean or median takes one label of each molecule"
+_OPTION = "keep one label per molecule with --repeats best, mean or median"
 _WIDE: Final = 0.35  # of the spread of all molecules; replicates of an assay have some .2 or less
 _FEWEST: Final = 3  # molecules whose repeats are compared with the spread of all molecules
 _TIMES, _ALONE = 6.0, 0.75  # how far the repeats of one molecule differ: of others' noise, of all molecules
 _MEDIAN: Final = 0.455  # median of a variance of two values, as a part of the variance
-# What tells poses, conformers, protomers and tautomers of one compound apart, behind a name with a digit.
+# Suffixes of poses, conformers, protomers and tautomers of one compound, behind a name with a digit.
 _SUFFIX = re.compile(
     r"(.*\d.*?)[._\-:#](?:(?:pose|conf|model|prot|taut|iso|state|p|t|c|s)[._\-]?)?\d{1,3}$", re.I
 )
@@ -66,21 +66,21 @@ def one_of_each(
     order = np.argsort(groups, kind="stable")
     starts = _starts(groups[order])
     first = order[starts]
-    found = np.full((len(starts), y.shape[1]), np.nan)
+    labels = np.full((len(starts), y.shape[1]), np.nan)
     for t in range(y.shape[1]):
         values = y[order, t]
         there = np.isfinite(values)
         if repeats == "median":
-            found[:, t] = _medians(values, starts)
+            labels[:, t] = _medians(values, starts)
         elif repeats == "mean":
             counts = np.add.reduceat(there.astype(np.int64), starts)
             sums = np.add.reduceat(np.where(there, values, 0.0), starts)
-            np.divide(sums, counts, out=found[:, t], where=counts > 0)
+            np.divide(sums, counts, out=labels[:, t], where=counts > 0)
         else:
             function = np.fmax if largest[t] else np.fmin  # which pass over NaN
-            found[:, t] = function.reduceat(values, starts)
+            labels[:, t] = function.reduceat(values, starts)
     by_place = np.argsort(first, kind="stable")
-    return first[by_place], found[by_place]
+    return first[by_place], labels[by_place]
 
 
 def notes_on_repeats(
@@ -100,9 +100,9 @@ def notes_on_repeats(
 
     Notes
     -----
-    Replicates of an assay differ by a small part of what molecules differ by. Where those of half of the
-    molecules differ by more than a third of that, they are rather of poses. Else single molecules are named
-    whose labels differ by much more than those of the others.
+    Replicates of an assay differ much less than molecules do. Where the repeats of half of the molecules
+    differ by more than a third of the spread of all molecules, they are probably poses. Otherwise, single
+    molecules are named whose labels differ far more than those of the others.
 
     Examples
     --------
@@ -113,15 +113,15 @@ def notes_on_repeats(
     "18 labels of 'vina' are repeats of 6 molecules"
     """
     order = np.argsort(groups, kind="stable")
-    found = []
+    notes = []
     for t, name in enumerate(names):
-        own = order[np.isfinite(y[order, t])]
-        starts = _starts(groups[own])
-        counts = np.diff(np.append(starts, len(own)))
+        labelled = order[np.isfinite(y[order, t])]
+        starts = _starts(groups[labelled])
+        counts = np.diff(np.append(starts, len(labelled)))
         several = np.flatnonzero(counts > 1)
         if not len(several) or len(starts) < 2:
             continue
-        values = y[own, t]
+        values = y[labelled, t]
         means = np.add.reduceat(values, starts) / counts
         squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, starts)
         within = squares[several] / (counts[several] - 1)
@@ -129,35 +129,35 @@ def notes_on_repeats(
         typical, pooled = float(np.sqrt(np.median(within))), float(np.sqrt(within.mean()))
         n = int(counts[several].sum())
         worst = int(several[np.argmax(within)])
-        members = own[starts[worst] : starts[worst] + counts[worst]]
+        members = labelled[starts[worst] : starts[worst] + counts[worst]]
         example = f"such as {_values(y[members, t])} of {printable(words_of(int(members[0])), 60)}"
         shown = printable(name, 60)
         if len(several) >= _FEWEST and typical > _WIDE * between > 0:
-            found.append(
+            notes.append(
                 f"{n:,} labels of '{shown}' are repeats of {amount(len(several), 'molecules')}, and differ "
                 f"within a molecule by {pooled:.2g} (standard deviation; that of all molecules is "
-                f"{between:.2g}), {example}: if they are of poses or protomers, they are no replicates, and "
-                f"their differences count as noise; {_OPTION}"
+                f"{between:.2g}), {example}: if these are poses or protomers, not replicates, their "
+                f"differences are mistaken for noise; {_OPTION}"
             )
             continue
         noise = typical / np.sqrt(_MEDIAN) if len(several) >= _FEWEST else 0.0
         far = np.sqrt(within) > max(_TIMES * noise, _ALONE * between)
         if far.any():
-            found.append(
-                f"the labels of '{shown}' of {amount(int(far.sum()), 'molecules')} differ among themselves "
-                f"by far more than those of others, {example}: correct them, or {_OPTION}"
+            notes.append(
+                f"the labels of '{shown}' for {amount(int(far.sum()), 'molecules')} differ from each other "
+                f"far more than those of other molecules, {example}: correct them, or {_OPTION}"
             )
-    return tuple(found)
+    return tuple(notes)
 
 
 def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
-    """Return a line if names are those of poses or protomers: equal but for a number in the end.
+    """Return a line if names differ only in a number at their end, as those of poses and protomers do.
 
     Examples
     --------
     >>> (line,) = notes_on_suffixes(["ZINC1.0", "ZINC1.1", "ZINC2.0", "ZINC2.1", "ZINC31.0", "ZINC31.1"])
     >>> line.partition(",")[0]
-    '6 of the first 6 IDs are equal to others but for a number at their end'
+    '6 of the first 6 IDs differ from others only in a number at their end'
     >>> notes_on_suffixes(["mol-1", "mol-2", "mol-3", "A1", "A2"])
     ()
     """
@@ -165,15 +165,15 @@ def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if (match := _SUFFIX.fullmatch(name.strip())) is not None:
             stems.setdefault(match[1], set()).add(name)
-    several = [own for own in stems.values() if len(own) > 1]
+    several = [variants for variants in stems.values() if len(variants) > 1]
     n = sum(map(len, several))
     if len(several) < _FEWEST or n > _LARGEST * len(several) or n * _SHARE < len(set(names)):
         return ()
     a, b, *_ = sorted(several[0])
     return (
-        f"{n:,} of the first {len(names):,} IDs are equal to others but for a number at their end, such as "
-        f"{printable(a, 40)} and {printable(b, 40)}: if they are poses or protomers of one molecule, join "
-        "them with --key parent, or --key tautomer, and take one label of each with --repeats best",
+        f"{n:,} of the first {len(names):,} IDs differ from others only in a number at their end, such as "
+        f"{printable(a, 40)} and {printable(b, 40)}: if these are poses or protomers of one molecule, join "
+        "them with --key parent or --key tautomer, and keep one label per molecule with --repeats best",
     )
 
 

@@ -85,18 +85,18 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
         return [Suspicion("far", np.flatnonzero(y == 0))] if wide and (y == 0).any() else []
     values = y[order]
     start, stop = 0, len(y)
-    found: list[Suspicion] = []
+    groups: list[Suspicion] = []
     for certain in (True, False):
         if n := _apart(values[start:stop], wide=wide, certain=certain):
-            found.append(Suspicion("far", order[stop - n : stop], certain))
+            groups.append(Suspicion("far", order[stop - n : stop], certain))
             stop -= n
         if n := _apart(-values[start:stop][::-1], wide=wide, certain=certain, turned=True):
-            found.append(Suspicion("far", order[start : start + n], certain))
+            groups.append(Suspicion("far", order[start : start + n], certain))
             start += n
-    inner, own = values[start:stop], order[start:stop]
+    inner, positions = values[start:stop], order[start:stop]
     if wide and (zero := inner == 0).any():
-        found.append(Suspicion("far", own[zero]))
-        inner, own = inner[~zero], own[~zero]
+        groups.append(Suspicion("far", positions[zero]))
+        inner, positions = inner[~zero], positions[~zero]
     taken = np.zeros(len(inner), bool)
     for kind, members in (
         *_ties(inner),
@@ -104,9 +104,9 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
         ("beyond", _beyond(inner, wide=wide)),
     ):
         if (members & ~taken).any():
-            found.append(Suspicion(kind, np.sort(own[members & ~taken])))
+            groups.append(Suspicion(kind, np.sort(positions[members & ~taken])))
             taken |= members
-    return [Suspicion(each.kind, np.sort(each.members), each.certain) for each in found]
+    return [Suspicion(each.kind, np.sort(each.members), each.certain) for each in groups]
 
 
 def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -> int:
@@ -192,32 +192,32 @@ def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
         return []
     middle, below, above = _sides(values)
     whole = bool((distinct == np.round(distinct)).all()) and distinct[-1] - distinct[0] <= _COUNTS
-    found: list[tuple[Kind, npt.NDArray[np.bool_]]] = []
+    masks: list[tuple[Kind, npt.NDArray[np.bool_]]] = []
     for i in np.flatnonzero(counts >= 3).tolist():
         v, count = distinct[i], int(counts[i])
         lo, hi = max(0, i - _NEIGHBOURS), min(len(distinct), i + _NEIGHBOURS + 1)
         others = np.delete(counts[lo:hi], i - lo)
         spread = above if v > middle else below
         gaps = np.diff(distinct[lo:hi])
-        own = np.delete(gaps, [k for k in (i - lo - 1, i - lo) if 0 <= k < len(gaps)])
+        other_gaps = np.delete(gaps, [k for k in (i - lo - 1, i - lo) if 0 <= k < len(gaps)])
         nearest = min(gaps[k] for k in (i - lo - 1, i - lo) if 0 <= k < len(gaps))
         far = abs(v - middle) > 3 * spread
         alone = (
             abs(v - middle) > _ALONE * spread
             and nearest > 1.5 * spread
-            and (not len(own) or nearest > 8 * np.median(own))
+            and (not len(other_gaps) or nearest > 8 * np.median(other_gaps))
         )
         end = i in (0, len(distinct) - 1)
         times = count / others.mean()
         if alone:
-            found.append(("spike", values == v))
+            masks.append(("spike", values == v))
         elif whole or count < _FEW_TIES:
             continue
         elif end and times >= _TIMES and count >= _LIMIT_SHARE * len(values):
-            found.append(("limit", values == v))
+            masks.append(("limit", values == v))
         elif times >= (_TIMES if far else _TIMES_INSIDE) and (far or count >= _LIMIT_SHARE * len(values)):
-            found.append(("spike", values == v))
-    return found
+            masks.append(("spike", values == v))
+    return masks
 
 
 def _other_sign(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:

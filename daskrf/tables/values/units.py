@@ -83,8 +83,8 @@ def is_sure_unit(text: str) -> bool:
 
 def unit_in_name(column: str, *, sure: bool) -> str | None:
     """Return the unit of concentration at the end of a name; if it must be `sure`, in brackets."""
-    found = _IN_BRACKETS.search(column) or (None if sure else _AT_END.search(column))
-    return concentration_unit(found[1]) if found else None
+    match = _IN_BRACKETS.search(column) or (None if sure else _AT_END.search(column))
+    return concentration_unit(match[1]) if match else None
 
 
 def _ascii(unit: str) -> str:

@@ -56,8 +56,8 @@ def as_measured(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Return measurements that have given means, numbers and standard deviations.
 
-    A Gaussian likelihood depends on repeated measurements by these three alone, so that a fit to any such
-    measurements is the fit to the true ones.
+    A Gaussian likelihood depends on repeated measurements through these three alone, so a fit to any such
+    measurements equals the fit to the true ones.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def is_logarithm(name: str) -> bool:
     >>> is_logarithm("pIC50"), is_logarithm("logD"), is_logarithm("IC50")
     (True, True, False)
     """
-    known = ("log", "pic50", "pki", "pkd", "pec50", "pchembl")
-    return normalised(name).startswith(known) or _LOGARITHM.search(name.lower()) is not None
+    prefixes = ("log", "pic50", "pki", "pkd", "pec50", "pchembl")
+    return normalised(name).startswith(prefixes) or _LOGARITHM.search(name.lower()) is not None
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Scale:
         return bool(self.transform) and self.transform not in LOGARITHMS
 
     @property
-    def known(self) -> bool:
-        """Whether there is anything to say of it."""
+    def worth_stating(self) -> bool:
+        """Whether it has a transform or a unit to report."""
         return bool(self.transform or self.unit)
 
     def apply(self, values: Floats, units: Sequence[str] | None = None) -> tuple[Floats, Kinds]:
@@ -176,8 +176,8 @@ class Scale:
         kinds = np.where(np.abs(values) > LARGEST, HUGE, NUMBER).astype(np.uint8)
         decades = np.full(len(values), float(DECADES.get(self.unit, 0)))
         if units is not None:
-            own = {text: self._decades(text) for text in set(units)}
-            decades = np.array([own[text] for text in units])
+            decades_of = {text: self._decades(text) for text in set(units)}
+            decades = np.array([decades_of[text] for text in units])
             kinds[np.isnan(decades) & np.isfinite(values)] = UNIT
             if not self.is_p:
                 values = self.in_its_unit(values, units)
@@ -185,18 +185,18 @@ class Scale:
             kinds[(kinds == NUMBER) & (np.abs(values) > LARGEST)] = HUGE
             return np.where(kinds == NUMBER, values, np.nan), kinds
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = decades - np.log10(values) if self.is_p else LOGARITHMS[self.transform](values)
-        lost = ~np.isfinite(found)
+            scaled = decades - np.log10(values) if self.is_p else LOGARITHMS[self.transform](values)
+        lost = ~np.isfinite(scaled)
         kinds[lost & np.isfinite(values) & (kinds == NUMBER)] = LOGARITHM
-        found[lost | (kinds != NUMBER)] = np.nan
-        return found, kinds
+        scaled[lost | (kinds != NUMBER)] = np.nan
+        return scaled, kinds
 
     def in_its_unit(self, values: Floats, units: Sequence[str] | None) -> Floats:
         """Return values in the unit of the scale, mol/L if it has none; NaN where one cannot be converted."""
         if units is None:
             return values
-        own = {text: self._decades(text) for text in set(units)}
-        decades = np.array([own[text] for text in units])
+        decades_of = {text: self._decades(text) for text in set(units)}
+        decades = np.array([decades_of[text] for text in units])
         return values * 10.0 ** (DECADES.get(self.unit, 0) - decades)
 
     def _decades(self, unit: str) -> float:
@@ -207,7 +207,7 @@ class Scale:
         return float(DECADES[concentration]) if self.is_p or self.unit in DECADES else math.nan
 
     def to(self, old: Scale) -> Scale:
-        """Return this scale of new labels in the unit of those that there are already, on the scale `old`.
+        """Return this scale of new labels in the unit of the existing ones, which are on the scale `old`.
 
         Raises
         ------
@@ -222,8 +222,8 @@ class Scale:
         if old.is_p or old.transform != self.transform or self.unit == old.unit:
             return self  # in mol/L, or on the scale already
         if {self.unit, old.unit} <= DECADES.keys():
-            found = self.found if self.units else f" (converted from {self.unit})"
-            return replace(self, unit=old.unit, found=found)
+            source = self.found if self.units else f" (converted from {self.unit})"
+            return replace(self, unit=old.unit, found=source)
         new, model = f"'{printable(self.column, 60)}'", f"the model's '{printable(old.name, 60)}'"
         if not self.unit:
             raise InputError(
@@ -236,7 +236,7 @@ class Scale:
             return self
         raise InputError(
             f"{new} is in {self.unit}, and the unit of {model} is not known; fit the model again with "
-            "--unit, or give the values in the unit of the fit, in a column without units"
+            "--unit, or give the values in the unit of the fit, in a column that names no unit"
         )
 
     def words(self) -> str:
@@ -300,7 +300,7 @@ class Limits:
             low = high = math.nan
         if not low < high:
             raise InputError(
-                f"{outside!r} is no range of values to keep; give LOW:HIGH, such as -15:0, or one of the two."
+                f"{outside!r} is not a range of values to keep; give LOW:HIGH, such as -15:0, or one end."
             )
         scaled = _scaled(scale, [low, high])
         bounds = [end if math.isfinite(end) else None for end in scaled]
@@ -372,11 +372,11 @@ def limits_of(
     )
     if isinstance(values, Mapping):
         _each(columns, dict.fromkeys(values, ""), "value to drop")
-        own = [_several(values.get(column)) for column in columns]
+        dropped = [_several(values.get(column)) for column in columns]
     else:
-        own = [_several(values)] * len(columns)
+        dropped = [_several(values)] * len(columns)
     return tuple(
-        Limits.of(scale, text, dropped) for scale, text, dropped in zip(scales, ranges, own, strict=True)
+        Limits.of(scale, text, dropped) for scale, text, dropped in zip(scales, ranges, dropped, strict=True)
     )
 
 
@@ -429,12 +429,12 @@ def scales_of(
     >>> scales_of(["IC50 (nM)"], "pIC50")[0].words()
     "pIC50 = 9 - log10 of 'IC50 (nM)' in nM (by its name)"
     """
-    forms, asked = _each(columns, transform, "transform"), _each(columns, unit, "unit")
+    forms, chosen_units = _each(columns, transform, "transform"), _each(columns, unit, "unit")
     forms = ["" if form.lower() == "none" else form for form in forms]
     return tuple(
-        _scale(column, form, own, units, inside, alone=forms.count(form) == 1)
-        for column, form, own, inside in zip(
-            columns, forms, asked, beside or [""] * len(columns), strict=True
+        _scale(column, form, chosen_unit, units, inside, alone=forms.count(form) == 1)
+        for column, form, chosen_unit, inside in zip(
+            columns, forms, chosen_units, beside or [""] * len(columns), strict=True
         )
     )
 
@@ -442,7 +442,7 @@ def scales_of(
 def _scale(
     column: str,
     form: str,
-    asked: str,
+    unit: str,
     units: tuple[str, Sequence[str]] | None,
     beside: str,
     *,
@@ -452,12 +452,13 @@ def _scale(
     _check_transform(column, form)
     is_p = bool(form) and form not in LOGARITHMS
     name = form if is_p and alone else f"{form}_{column}" if form else column
-    if is_p and asked and concentration_unit(asked) is None:
+    if is_p and unit and concentration_unit(unit) is None:
         raise InputError(
-            f"{form} is made of concentrations, and {asked!r} is none; choose one of {', '.join(DECADES)}."
+            f"{form} is computed from concentrations, and {unit!r} is not a unit of concentration; choose "
+            f"one of {', '.join(DECADES)}."
         )
-    if asked:
-        return Scale(column, name, form, plain_unit(asked), units="" if units is None else units[0])
+    if unit:
+        return Scale(column, name, form, plain_unit(unit), units="" if units is None else units[0])
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
         return Scale(column, name, form, max(common, key=common.__getitem__), units=units[0])
     if (inside := unit_in_name(column, sure=not is_p)) is not None:
@@ -471,19 +472,25 @@ def _scale(
     return Scale(column, name, form)
 
 
-def _each(columns: Sequence[str], given: str | Mapping[str, str] | None, what: str) -> list[str]:
+def _each(columns: Sequence[str], choice: str | Mapping[str, str] | None, what: str) -> list[str]:
     """Return what is given for each column, or an empty string."""
-    if given is None or isinstance(given, str):
-        return [given or ""] * len(columns)
-    if unknown := [name for name in given if name not in columns]:
+    if choice is None or isinstance(choice, str):
+        return [choice or ""] * len(columns)
+    if unknown := [name for name in choice if name not in columns]:
         there = ", ".join(f"'{name}'" for name in columns)
-        raise InputError(f"no target '{unknown[0]}' to give a {what}; the columns are {there}.")
-    return [given.get(column, "") for column in columns]
+        raise InputError(
+            f"a {what} is given for '{unknown[0]}', which is not a target; the columns are {there}."
+        )
+    return [choice.get(column, "") for column in columns]
 
 
 def _check_transform(column: str, form: str) -> None:
     if form and form not in LOGARITHMS and not _P.fullmatch(form):
-        known = ", ".join(LOGARITHMS)
-        raise InputError(f"{form!r} is no transform; choose {known}, or a name such as pIC50, pKi or pEC50.")
+        choices = ", ".join(LOGARITHMS)
+        raise InputError(
+            f"{form!r} is not a transform; choose {choices}, or a name such as pIC50, pKi or pEC50."
+        )
     if form and (is_logarithm(column) or normalised(column).startswith(normalised(form))):
-        raise InputError(f"'{column}' is a logarithm by its name; leave out the transform, or rename it.")
+        raise InputError(
+            f"'{column}' is a logarithm, judging by its name; leave out the transform, or rename the column."
+        )
