@@ -355,8 +355,8 @@ def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: p
     report = evaluate(path, picture=tmp_path / "x.png", **options)
     (panel,) = drawn[0][1]
     figures = report.targets[0].figures["daskrf"]
-    assert panel.found.fraction(2) == figures["recall_1"].value
-    assert panel.found.fraction(22) == figures["recall_10"].value
+    assert panel.ranking.fraction(2) == figures["recall_1"].value
+    assert panel.ranking.fraction(22) == figures["recall_10"].value
     assert figures["enrichment_1"].value == pytest.approx(110 * figures["recall_1"].value)
     order = np.lexsort([-column(report, "mean")])
     threshold = np.sort(rough)[-2]
