@@ -157,7 +157,7 @@ class Root:
             return checkpoint.group if checkpoint is not None else ""
 
     def partial(self, node: _Node) -> Partial:
-        """Return the partial sum of a node from its checkpoint, or recomputed if that is missing or damaged."""
+        """Return the partial sum of a node, from its checkpoint unless that is missing or damaged."""
         checkpoint = read_checkpoint(node.path(self.directory), self.key)
         if checkpoint is not None:
             return self.reduction.restore(checkpoint.arrays)

@@ -231,10 +231,10 @@ def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("queue: nonsense\n", ["SLURM has refused the job: ", "nvalid partition"]),
+        ("queue: nonsense\n", ["SLURM has rejected the job: ", "nvalid partition"]),
         (
             "job-script-prologue: ['echo no module named chemistry >&2', 'exit 1']\n",
-            ["no worker has reached the scheduler by the interface lo", "is: no module named chemistry"],
+            ["no worker has reached the scheduler through the interface lo", "is: no module named chemistry"],
         ),
         ("local-directory: /none/$USER\n", ["is: the spill directory '/none/", "does not exist or cannot"]),
     ],
@@ -260,7 +260,7 @@ exec {python} "$@"
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("export PYTHONPATH={fake}:$PYTHONPATH", ["has numpy 0.0.1 and not "]),
+        ("export PYTHONPATH={fake}:$PYTHONPATH", ["has numpy 0.0.1, not "]),
         (
             '[ -n "$INSIDE" ] || INSIDE=1 exec unshare --mount "$0" "$@"; mount -t tmpfs none {out}',
             ["does not see ", "give the output an absolute path on a file system that all workers share"],

@@ -100,7 +100,7 @@ def test_a_client_of_what_was_said() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"workers": "1-4"}, "on this machine is a whole number, not 1-4"),
+        ({"workers": "1-4"}, "on this machine must be a whole number, not 1-4"),
         ({"cluster": "no.yaml", "workers": 3}, "Cannot read the cluster file no.yaml"),
         ({"scheduler_file": "no.json"}, "There is no scheduler file no.json"),
     ],
