@@ -115,7 +115,7 @@ def test_every_option_is_explained(command):
     undocumented = [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
     assert undocumented == []
     described = [p for p in command.params if isinstance(p, Argument)]
-    assert all(argument.said for argument in described)
+    assert all(argument.description for argument in described)
     texts = [p.help if isinstance(p, click.Option) else getattr(p, "said", "") for p in command.params]
     assert not [text for text in texts if str(text).startswith("As in")]
 

@@ -107,8 +107,8 @@ def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp
     with pytest.raises(WorkerError) as caught:
         absence.look(0)
     assert str(caught.value) == (
-        "A job of SLURM has started, but in 60 s no worker has reached the scheduler through the interface ib0; "
-        f"the last line in {tmp_path / 'worker-7.err'} is: module: command not found"
+        "A job of SLURM has started, but in 60 s no worker has reached the scheduler through the interface "
+        f"ib0; the last line in {tmp_path / 'worker-7.err'} is: module: command not found"
     )
 
 
