@@ -90,13 +90,13 @@ def test_a_dashboard_of_workers_that_is_asked_for_stays(submit_anywhere: None, t
 
 def test_the_dashboard_of_jobs_is_for_this_host(submit_anywhere: None, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(section(PLAIN + "interface: lo\n"))
-    for address, found in ((None, "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
+    for address, host in ((None, "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
         with (
             dask.config.set({} if address is None else {"daskrf.dashboard-address": address}),
             configured(tmp_path / "cluster.yaml") as batch,
             started(batch, batch.jobs()) as cluster,
         ):
-            assert cluster.scheduler.http_server.address == found
+            assert cluster.scheduler.http_server.address == host
 
 
 def test_a_spill_directory_is_looked_at_in_the_job(submit_anywhere: None, tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_spill_directory_is_looked_at_in_the_job(submit_anywhere: None, tmp_pa
     )
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "x").touch()
-    found = subprocess.run(
+    process = subprocess.run(
         ["bash"], input=script, text=True, capture_output=True, env={"NAME": "some"}, check=False
     )
-    assert found.stderr == ""
+    assert process.stderr == ""
 
 
 SITE = """\
@@ -128,19 +128,19 @@ job-script-prologue: [module load python/3.12]
 
 def test_a_job_spills_into_a_private_folder(submit_anywhere: None, tmp_path: Path) -> None:
     script = script_of(section(f"{PLAIN}local-directory: {tmp_path}\npython: 'true'\n"), tmp_path)
-    own = tmp_path / f"daskrf-{os.getuid()}"
+    private = tmp_path / f"daskrf-{os.getuid()}"
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(["bash"], input=script, text=True, capture_output=True, check=False)
 
     for _ in range(2):
         assert run().stderr == ""
-        assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    own.chmod(0o777)  # as another user might have made it
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    private.chmod(0o777)  # as another user might have made it
     assert run().returncode == 1
     assert "is open to others" in run().stderr
-    own.rmdir()
-    own.symlink_to(tmp_path)
+    private.rmdir()
+    private.symlink_to(tmp_path)
     assert run().returncode == 1
 
 
@@ -370,9 +370,9 @@ def test_ctrl_c_is_as_it_was_once_dask_jobqueue_is_imported(
     """Its import lets SIGINT end the process, without a word and with exit code 0."""
     (tmp_path / "cluster.yaml").write_text(section(PLAIN))
     run = [sys.executable, "-c", IMPORTS, "cluster.yaml", thread]
-    *said, as_it_was = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    *errors, as_it_was = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
     assert as_it_was == "True"
-    assert said == (
+    assert errors == (
         []
         if thread == "main"
         else [
@@ -391,6 +391,6 @@ def test_a_missing_sbatch_is_one_sentence(
 
 
 def test_an_unknown_interface_is_one_sentence(submit_anywhere: None, tmp_path: Path) -> None:
-    said = refusal(section(PLAIN + "interface: ib7\n"), tmp_path)
-    assert said.startswith("There is no network interface ib7 on this machine, which has ")
-    assert "lo" in said
+    message = refusal(section(PLAIN + "interface: ib7\n"), tmp_path)
+    assert message.startswith("There is no network interface ib7 on this machine, which has ")
+    assert "lo" in message

@@ -141,9 +141,9 @@ def test_workers_that_are_paused_are_told_and_waited_for(clock: Any) -> None:
     assert notes == []
     for clock.now in (25, 28, 10_000):
         absence.look(4, 2)
-    (said,) = notes
-    assert said.startswith("2 of 4 workers are paused: memory is nearly full")
-    assert "distributed.worker.memory.pause: false" in said
+    (note,) = notes
+    assert note.startswith("2 of 4 workers are paused: memory is nearly full")
+    assert "distributed.worker.memory.pause: false" in note
     absence.look(4, 0)
     for clock.now in (20_000, 20_025):
         absence.look(1, 1)
