@@ -31,17 +31,17 @@ Start here:
 
 \b
 Exit codes: 0 done, 1 an error in the input, a store or the cluster, 2 wrong
-usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two
-run the same command to go on).
+usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two,
+run the same command again to continue).
 """
 
 _COMPLETE = "_DASKRF_COMPLETE"
 _LONGEST = 20_000  # characters of an error message, which may contain column names and paths
-_RESUME = " Finished work is kept: run the same command again and it goes on from there."
+_RESUME = " Finished work is kept: run the same command again to continue."
 
 
 class _Program(click.Group):
-    """The commands in the order of use, each created (and its imports done) only when it is called."""
+    """The commands in the order of use, each created, with its imports, only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(summaries())
@@ -57,8 +57,8 @@ class _Program(click.Group):
         """Complete names of commands without creating them, which would import everything."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        found = summaries().items()
-        return [CompletionItem(name, help=text) for name, text in found if name.startswith(incomplete)]
+        commands = summaries().items()
+        return [CompletionItem(name, help=text) for name, text in commands if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -75,13 +75,13 @@ click.version_option(__version__, prog_name="daskrf")(program)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit the process with its exit code."""
+    """Run the command line and exit with its exit code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors are printed as one sentence on standard error."""
-    if instruction := os.environ.get(_COMPLETE):  # the shell asks how a line could go on
+    if instruction := os.environ.get(_COMPLETE):  # the shell asks for completions
         return shell_complete(program, {}, "daskrf", _COMPLETE, instruction)
     if arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        text = error.message.encode("utf-8", "backslashreplace").decode()  # of bytes that are no text
+        text = error.message.encode("utf-8", "backslashreplace").decode()  # arguments may be invalid UTF-8
         error.message = text  # type: ignore[misc]
         error.show()
         return error.exit_code
@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _explain(session: Session, error: Exception) -> int:
-    """Print in one sentence what went wrong, and return the exit code."""
+    """Print what went wrong, in one sentence, and return the exit code."""
     if isinstance(error, DaskrfError):
         return _failed(session, error, USAGE if isinstance(error, OptionError) else FAILED, str(error))
     if _is_of_cluster(error):
@@ -115,8 +115,8 @@ def _explain(session: Session, error: Exception) -> int:
             session,
             error,
             FAILED,
-            f"the Dask cluster was lost ({type(error).__name__}); see that its scheduler and workers run, "
-            "then run the same command again: finished work is kept.",
+            f"the Dask cluster was lost ({type(error).__name__}); make sure that its scheduler and workers "
+            "run, then run the same command again: finished work is kept.",
         )
     if isinstance(error, OSError):
         if error.errno == errno.EPIPE:
@@ -127,7 +127,7 @@ def _explain(session: Session, error: Exception) -> int:
         error,
         DEFECT,
         f"this is a defect in daskrf ({type(error).__name__}: {_first_line(error)}); run the same command "
-        "with --debug and report what it prints.",
+        "with --debug and report its output.",
     )
 
 

@@ -52,36 +52,36 @@ def flags_of_commands() -> set[str]:
 class FunctionCommand(Command):
     """A command that runs a function of `daskrf.commands`.
 
-    Positional parameters become arguments, all others options. The parameters of a dataclass, a feature map
-    or an acquisition rule become options too, and so does the choice of where a client works.
+    Positional parameters become arguments, all others options. Parameters of a dataclass, a feature map or an
+    acquisition rule become options too, as do the parameters of `client_of`.
     """
 
     def __init__(self, name: str) -> None:
         self.function = name.replace("-", "_")
         self.module = importlib.import_module(f"daskrf.commands.{self.function}")
-        self.own = self.module.CLI
+        self.cli = self.module.CLI
         function = getattr(self.module, self.function)
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
-        self.parts: dict[str, Any] = {}  # dataclasses, by the parameter they are the value of
+        self.parts: dict[str, Any] = {}  # dataclasses, by the parameter whose value they are
         self.has_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
         self.maps: MapOptions | None = None
         made = [each for parameter in self.parameters.values() for each in self._made(parameter)]
         returned = typing.get_type_hints(function)["return"]
         if any(hasattr(kind, "to_json") for kind in (returned, *typing.get_args(returned))):
-            said = "Print everything as one object of JSON."
-            made.append(option_of(Parameter("json", (bool,), (), False, False, said)))
+            help_text = "Print the whole report as a JSON object."
+            made.append(option_of(Parameter("json", (bool,), (), False, False, help_text)))
         super().__init__(
             name,
             params=[*made, debug_option()],
             callback=self._call,
             help=_help_of(function),
-            example=self.own.example,
-            resumable=self.own.resumable,
+            example=self.cli.example,
+            resumable=self.cli.resumable,
         )
 
     def _made(self, parameter: Parameter) -> Iterator[click.Parameter]:
         """Yield the argument or the options for a parameter."""
-        more, name = self.own.options.get(parameter.name), parameter.name
+        more, name = self.cli.options.get(parameter.name), parameter.name
         if name == "client":
             yield from map(where_option, parameters_of(client_of))
         elif name in ("shard", "prepare"):
@@ -93,41 +93,45 @@ class FunctionCommand(Command):
             yield option_of(_explained(parameter), more, choices=rules())
             yield from map(option_of, parameters_of_rules())
         elif parts := [kind for kind in parameter.kinds if dataclasses.is_dataclass(kind)]:
-            part: Any = parts[0]
-            self.parts[name] = part
-            unwanted = [each.removeprefix(f"{name}__") for each in self.own.without]
-            for field in parameters_of(part, without=tuple(unwanted)):
-                own = replace(part.options.get(field.name, Option()), section=part.section)
-                yield option_of(field, own, name=f"{name}__{field.name}")
+            options_class: Any = parts[0]
+            self.parts[name] = options_class
+            unwanted = [each.removeprefix(f"{name}__") for each in self.cli.without]
+            for field in parameters_of(options_class, without=tuple(unwanted)):
+                option = replace(
+                    options_class.options.get(field.name, Option()), section=options_class.section
+                )
+                yield option_of(field, option, name=f"{name}__{field.name}")
         elif parameter.positional and name != "output":
             yield Argument(_explained(parameter))
         elif name != "progress" and not parameter.class_below(Kernel):
-            needs = name == "output" and parameter.positional and not self.own.prints
+            needs = name == "output" and parameter.positional and not self.cli.prints
             needed = replace(parameter, default=GIVEN) if needs else parameter
             yield option_of(_explained(needed), more)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        return [*super().get_params(ctx), *ctx.meta.get("own", ())]
+        return [*super().get_params(ctx), *ctx.meta.get("map options", ())]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.maps is None:
             return super().parse_args(ctx, args)
         return self.maps.parse(ctx, args, super().parse_args)
 
-    def _call(self, **given: Any) -> int:
+    def _call(self, **arguments: Any) -> int:
         """Call the function with the given values and print its report."""
-        self._check_files(given)
-        values = {name: value for name, value in given.items() if value is not None and value != ()}
+        self._check_files(arguments)
+        values = {name: value for name, value in arguments.items() if value is not None and value != ()}
         as_json = values.pop("json", False)
-        for name, part in self.parts.items():
-            own = {each: values.pop(each) for each in list(values) if each.startswith(f"{name}__")}
-            if own:
-                values[name] = part(**{each.removeprefix(f"{name}__"): value for each, value in own.items()})
+        for name, options_class in self.parts.items():
+            fields = {each: values.pop(each) for each in list(values) if each.startswith(f"{name}__")}
+            if fields:
+                values[name] = options_class(
+                    **{each.removeprefix(f"{name}__"): value for each, value in fields.items()}
+                )
         for name, value in values.items():
             if isinstance(value, tuple) and len(value) == 1:
                 values[name] = value[0]
-        if self.own.check is not None:
-            self.own.check(*(values.get(name) for name in inspect.signature(self.own.check).parameters))
+        if self.cli.check is not None:
+            self.cli.check(*(values.get(name) for name in inspect.signature(self.cli.check).parameters))
         with self._at_work(values) as work:
             report = taking_data(getattr(self.module, self.function))(**values, **work)
         click.echo(report.to_json() if as_json else _text_of(report))
@@ -137,8 +141,8 @@ class FunctionCommand(Command):
     def _at_work(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Remove the options on where to work from `values`, and yield the arguments made from them."""
         if "client" in self.parameters:
-            asked = any(name in values for name in ("cluster", "scheduler", "scheduler_file"))
-            if self.own.workers_with and not (self.own.workers_with in values or asked):
+            chosen = any(name in values for name in ("cluster", "scheduler", "scheduler_file"))
+            if self.cli.workers_with and not (self.cli.workers_with in values or chosen):
                 values["workers"] = 0
             with at_work(values) as work:
                 yield work
@@ -148,19 +152,19 @@ class FunctionCommand(Command):
         else:
             yield {}
 
-    def _check_files(self, given: dict[str, Any]) -> None:
+    def _check_files(self, arguments: dict[str, Any]) -> None:
         """Reject options for reading SMILES files if the input is a store, where they have no effect."""
         if not {"source", "format"} <= self.parameters.keys():
             return
-        own = (each for each in self.params if getattr(each, "section", "") == READING.section)
-        flags = [each.opts[0] for each in own if given[str(each.name)] not in (None, ())]
-        for path in given["source"]:
+        reading = (each for each in self.params if getattr(each, "section", "") == READING.section)
+        flags = [each.opts[0] for each in reading if arguments[str(each.name)] not in (None, ())]
+        for path in arguments["source"]:
             if flags and kind_of(path, missing_ok=True) is not None:
-                raise click.UsageError(f"{flags[0]} is about reading SMILES files, and {path} is a store.")
+                raise click.UsageError(f"{flags[0]} is for reading SMILES files, but {path} is a store.")
 
 
 def _explained(parameter: Parameter) -> Parameter:
-    """Return a parameter whose help, if it only refers to another command's, is replaced by that help."""
+    """Return a parameter with help; "As in `command`" is replaced by the help of that command."""
     same = _AS_IN.match(parameter.help)
     if same is None:
         return parameter
@@ -170,15 +174,15 @@ def _explained(parameter: Parameter) -> Parameter:
 
 def _help_of(function: Callable[..., Any]) -> str:
     """Return the docstring of a function up to its sections; "\\b" keeps Click from rewrapping a table."""
-    said = without_python(description_of(function))
-    paragraphs = re.sub("`(?=`)|:(?=:)", "", said).split("\n\n")
+    text = without_python(description_of(function))
+    paragraphs = re.sub("`(?=`)|:(?=:)", "", text).split("\n\n")
     return "\n\n".join(f"\b\n{text}" if text.startswith(" ") else text for text in paragraphs)
 
 
 def _text_of(report: Any) -> str:
-    """Return the text of a report to print, without how files were read, which was printed at the start."""
+    """Return the text of a report, without the lines on reading files, which were printed at the start."""
     if isinstance(report, MapTable) and report.named:
         (named,) = report.maps
         return map_page(named, flags_of_commands())
-    told = any(field.name == "inputs" for field in dataclasses.fields(report))
-    return shown(replace(report, inputs=()) if told else report)
+    has_inputs = any(field.name == "inputs" for field in dataclasses.fields(report))
+    return shown(replace(report, inputs=()) if has_inputs else report)

@@ -34,7 +34,7 @@ _PROCESS = "process"  # first element of the path of an option of a Gaussian pro
 
 
 @dataclass(frozen=True)
-class Own:
+class ComponentOption:
     """An option of a map, of the kernel or map it is built from, or of its Gaussian process.
 
     Attributes
@@ -51,13 +51,13 @@ class Own:
 
     @property
     def components(self) -> dict[str, type]:
-        """The kernels or maps that may be named, if the value is one."""
+        """The kernels or maps to choose from, if the value is one."""
         kind = self.parameter.kind
         if not isinstance(kind, type):
             return {}
         if issubclass(kind, Kernel):
             return dict(known_kernels(kind))
-        return dict(known()) if issubclass(kind, FeatureMap) else {}
+        return dict(maps_by_name()) if issubclass(kind, FeatureMap) else {}
 
     @property
     def default(self) -> type:
@@ -68,19 +68,19 @@ class Own:
     @property
     def help(self) -> str:
         """Help from the docstring, with command-line names for maps and kernels, and the default."""
-        default, said = self.parameter.default, without_python(self.parameter.help)
-        said = re.sub(r"`+([^`\s]+)`+", lambda quoted: _names().get(quoted[1], quoted[1]), said)
+        default, text = self.parameter.default, without_python(self.parameter.help)
+        text = re.sub(r"`+([^`\s]+)`+", lambda quoted: _names().get(quoted[1], quoted[1]), text)
         if self.components:
-            said += f" One of: {', '.join(self.components)}."
+            text += f" One of: {', '.join(self.components)}."
         if default is GIVEN:
-            return f"{said}  [required]"
+            return f"{text}  [required]"
         if self.components:
             default = _name(self.default)
         elif isinstance(default, tuple):
             default = ",".join(f"{number:g}" for number in default)
         elif isinstance(default, bool):
             default = f"{'' if default else 'no-'}{self.flag.removeprefix('--')}"
-        return said + (f"  [default: {default}]" if default is not None else "")
+        return text + (f"  [default: {default}]" if default is not None else "")
 
     def as_click(self, *, hidden: bool = False, section: str = "") -> SectionOption:
         """Return the Click option."""
@@ -96,8 +96,9 @@ class Own:
             choices = [*map(str, parameter.choices), *(["none"] if parameter.optional else [])]
         elif parameter.repeated:
             more = replace(more, convert=str, metavar="A,B,...")
-        name, said = _PREFIX + "__".join(self.path), {"help": self.help, "required": False, "hidden": hidden}
-        return option_of(parameter, more, name=name, flag=self.flag, choices=choices, **said)
+        name = _PREFIX + "__".join(self.path)
+        keywords = {"help": self.help, "required": False, "hidden": hidden}
+        return option_of(parameter, more, name=name, flag=self.flag, choices=choices, **keywords)
 
     def _component(self, text: str) -> str:
         """Return the name of a kernel; for an unknown one, raise a ValueError that lists all names."""
@@ -105,19 +106,19 @@ class Own:
             raise ValueError(f"{text!r} is not one of {', '.join(map(repr, self.components))}.")
         return text
 
-    def value(self, given: Any) -> Any:
-        """Return the parameter's value from what Click has read."""
+    def value(self, raw: Any) -> Any:
+        """Return the parameter's value from the value that Click has read."""
         parameter = self.parameter
-        if given == "none" and parameter.optional:
+        if raw == "none" and parameter.optional:
             return None
-        named = self.components or parameter.kind is str or given in parameter.choices
-        if named or not isinstance(given, str):
-            return given
+        named = self.components or parameter.kind is str or raw in parameter.choices
+        if named or not isinstance(raw, str):
+            return raw
         try:
-            return tuple(float(text) for text in given.split(","))
+            return tuple(float(text) for text in raw.split(","))
         except ValueError:
             words = " or ".join([*parameter.choices, "numbers such as 0,1,0.5"])
-            raise click.UsageError(f"{self.flag} takes {words}, not {given!r}.") from None
+            raise click.UsageError(f"{self.flag} takes {words}, not {raw!r}.") from None
 
 
 class Component:
@@ -127,13 +128,13 @@ class Component:
     ----------
     cls : type
     label : str
-        Name of what requires it.
-    given : callable
+        Name in messages.
+    text_of : callable
         Returns the text given for an option, or None; the component named there determines further options.
     path : tuple of str
-        Path of the parameter it is the value of.
+        Path of the parameter whose value it is.
     like : object, optional
-        The map's own default there, which supplies the values of parameters with the same names.
+        The map's default for that parameter; it supplies the values of parameters with the same names.
     taken : set of str
         Options of other parameters; a parameter with the same name gets its owner's name as a prefix.
     """
@@ -142,20 +143,21 @@ class Component:
         self,
         cls: type,
         label: str,
-        given: Callable[[str], str | None],
+        text_of: Callable[[str], str | None],
         path: tuple[str, ...] = (),
         like: Any = None,
         *,
         taken: set[str],
     ) -> None:
-        self.cls, self.label, self.path, self.given = cls, label, path, given
-        own = getattr(cls, "option_defaults", {})
-        self.told = {*own, *(name for name in vars(like or object) if name in signature(cls).parameters)}
+        self.cls, self.label, self.path, self.text_of = cls, label, path, text_of
+        defaults = getattr(cls, "option_defaults", {})
+        own_names = (name for name in vars(like or object) if name in signature(cls).parameters)
+        self.explicit = {*defaults, *own_names}
         self.parameters = [
-            each if each.name in own else replace(each, default=getattr(like, each.name, each.default))
+            each if each.name in defaults else replace(each, default=getattr(like, each.name, each.default))
             for each in parameters_of(cls)
         ]
-        self.options: dict[str, Own] = {}
+        self.options: dict[str, ComponentOption] = {}
         self.parts: dict[str, Component] = {}
         common = FeatureMap.common if issubclass(cls, FeatureMap) else ()
         for parameter in self.parameters:
@@ -163,17 +165,17 @@ class Component:
                 name = parameter.name.replace("_", "-")
                 flag = f"--{name}" if f"--{name}" not in taken else f"--{(path or ('map',))[-1]}-{name}"
                 taken.add(flag)
-                self.options[parameter.name] = Own((*path, parameter.name), parameter, flag)
-        for name, own in self.options.items():
-            if components := own.components:
-                part = components.get(given(own.flag) or "", own.default)
-                like, label = own.parameter.default, f"{own.flag} {_name(part)}"
-                self.parts[name] = Component(part, label, given, own.path, like, taken=taken)
+                self.options[parameter.name] = ComponentOption((*path, parameter.name), parameter, flag)
+        for name, option in self.options.items():
+            if components := option.components:
+                component = components.get(text_of(option.flag) or "", option.default)
+                like, label = option.parameter.default, f"{option.flag} {_name(component)}"
+                self.parts[name] = Component(component, label, text_of, option.path, like, taken=taken)
 
-    def __iter__(self) -> Iterator[Own]:
+    def __iter__(self) -> Iterator[ComponentOption]:
         """Yield the options of this component and its parts."""
-        for name, own in self.options.items():
-            yield own
+        for name, option in self.options.items():
+            yield option
             yield from self.parts.get(name, ())
 
     def make(self, values: Mapping[tuple[str, ...], Any]) -> Any:
@@ -184,44 +186,44 @@ class Component:
         click.UsageError
             If a required value is missing, or the class has no parameter of that name.
         """
-        found = {}
+        arguments = {}
         for parameter in self.parameters:
             name, path = parameter.name, (*self.path, parameter.name)
             if name in self.parts:
-                if self.parts[name].is_said(values):
-                    found[name] = self.parts[name].make(values)
+                if self.parts[name].is_explicit(values):
+                    arguments[name] = self.parts[name].make(values)
             elif path in values:
-                found[name] = values[path]
+                arguments[name] = values[path]
             elif parameter.default is GIVEN:
                 raise click.UsageError(f"{self.label} needs {self.options[name].flag}.")
-            elif name in self.told:
-                found[name] = parameter.default
+            elif name in self.explicit:
+                arguments[name] = parameter.default
         for path in values:
-            if path[:-1] == self.path and path[-1] not in found:
+            if path[:-1] == self.path and path[-1] not in arguments:
                 raise click.UsageError(f"{self.label} has no option --{path[-1].replace('_', '-')}.")
-        return self.cls(**found)
+        return self.cls(**arguments)
 
     def goes_with(self, flag: str) -> str | None:
         """Return a message naming the kernel or map, other than those chosen, that an option belongs to."""
-        for own, part in ((self.options[name], part) for name, part in self.parts.items()):
+        for option, component in ((self.options[name], component) for name, component in self.parts.items()):
             taken = {each.flag for each in self.options.values()}
             others = [
                 name
-                for name, cls in own.components.items()
-                if flag in {each.flag for each in _parts(own, cls, taken)}
+                for name, cls in option.components.items()
+                if flag in {each.flag for each in _parts(option, cls, taken)}
             ]
             if others:
-                default = "" if part.given(own.flag) else " (the default)"
-                return f"{flag} goes with {either(own.flag, others)}, not with {part.label}{default}."
-            if (words := part.goes_with(flag)) is not None:
+                default = "" if component.text_of(option.flag) else " (the default)"
+                return f"{flag} goes with {either(option.flag, others)}, not with {component.label}{default}."
+            if (words := component.goes_with(flag)) is not None:
                 return words
         return None
 
-    def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
-        """Return whether it must be built from options instead of using the map's own default."""
-        own = getattr(self.cls, "option_defaults", {})
+    def is_explicit(self, values: Iterable[tuple[str, ...]]) -> bool:
+        """Return whether it must be built from options, because the map's default does not apply."""
+        defaults = getattr(self.cls, "option_defaults", {})
         needs = any(parameter.default is GIVEN for parameter in self.parameters)
-        needs = needs or AUTO in own.values()  # the constructor's default is a number
+        needs = needs or AUTO in defaults.values()  # the constructor's default is a number
         return needs or any(path[: len(self.path)] == self.path for path in values)
 
 
@@ -243,14 +245,14 @@ class MapOptions:
 
     def common(self) -> list[SectionOption]:
         """Return the options common to all maps."""
-        said = {
+        help_of = {
             "": "Feature map: which kernel to approximate, and how. `daskrf maps` lists all maps. A map's "
             "own options can be given here too; `daskrf maps NAME` shows them. "
-            + ("auto: the most accurate of a few, by labels left out. " if self.fits else "")
+            + ("auto: the most accurate of several, by cross-validation. " if self.fits else "")
             + " [default: minmax, one-bit features of the Tanimoto similarity]",
-            "n_components": "Number of features. More are more accurate and cost more.  "
+            "n_components": "Number of features. More features are more accurate and cost more.  "
             "[default: the map's own]",
-            "random_state": "Seed of every random number of the map.  [default: 0]",
+            "random_state": "Seed of all random numbers of the map.  [default: 0]",
         }
         more = {
             "": Option(
@@ -260,8 +262,8 @@ class MapOptions:
             "random_state": Option(least=0, section=_FEATURES),
         }
         return [
-            option_of(Parameter(name, (int,), (), True, None, said[name]), more[name], name=_PREFIX + name)
-            for name in said
+            option_of(Parameter(name, (int,), (), True, None, help_of[name]), more[name], name=_PREFIX + name)
+            for name in help_of
         ]
 
     def parse(self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]) -> list[str]:
@@ -271,17 +273,17 @@ class MapOptions:
             return parse_args(ctx, args)
         if self.fits and named is None and _may_be_exact(args):
             return self._parse_exact(ctx, args, parse_args)
-        cls = known().get(named or "") or type(default_map())
+        cls = maps_by_name().get(named or "") or type(default_map())
         if named == AUTO and self.fits:
             return self._parse_auto(ctx, args, parse_args)
         taken = self.flags_of_commands()
         label = f"--map {cls.facts.name}"
         chosen = Component(cls, label, lambda flag: _value_of(args, flag), taken=set(taken))
-        own = list(chosen)
-        have = ", ".join(each.flag for each in [*own, *(process_options([cls]) if self.fits else [])])
+        options = list(chosen)
+        have = ", ".join(each.flag for each in [*options, *(process_options([cls]) if self.fits else [])])
         if self.fits:  # also for a feature store, whose map is not named
-            own += process_options([cls] if named else known().values())
-        ctx.meta["own"] = [each.as_click(hidden=named is None) for each in own]
+            options += process_options([cls] if named else maps_by_name().values())
+        ctx.meta["map options"] = [each.as_click(hidden=named is None) for each in options]
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -294,7 +296,7 @@ class MapOptions:
                 words = f"{chosen.label}{default} has no option {error.option_name}; it has {have}."
                 words += f" {flag} {goes}." if maps or not self.fits else ""
             raise click.UsageError(words, ctx) from None
-        by_path = {each.path: each for each in own}
+        by_path = {each.path: each for each in options}
         values = {}
         for key in [key for key in ctx.params if key.startswith(_PREFIX)]:
             path, value = tuple(key.removeprefix(_PREFIX).split("__")), ctx.params.pop(key)
@@ -307,24 +309,24 @@ class MapOptions:
     def _flags_of(self, cls: type[FeatureMap]) -> set[str]:
         """Return the options of a map, of its possible kernels and, if the command fits, of its process."""
         whole = Component(cls, "", lambda flag: None, taken=self.flags_of_commands())
-        flags = {own.flag for own in whole.options.values()}
-        for own in whole.options.values():
-            for part in own.components.values():
-                if issubclass(part, Kernel):
-                    flags |= {each.flag for each in _parts(own, part, set(flags))}
+        flags = {option.flag for option in whole.options.values()}
+        for option in whole.options.values():
+            for component in option.components.values():
+                if issubclass(component, Kernel):
+                    flags |= {each.flag for each in _parts(option, component, set(flags))}
         return flags | ({each.flag for each in process_options([cls])} if self.fits else set())
 
     def _parse_auto(
         self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
     ) -> list[str]:
-        """Parse arguments that leave the map to the labels: it has a size and a seed."""
-        ctx.meta["own"] = []
+        """Parse arguments with --map auto, which has only a size and a seed."""
+        ctx.meta["map options"] = []
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
             if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
-            words = f"--map auto compares maps with their own options, so it has no {flag}; name a map."
+            words = f"--map auto tries each map with its default options, and takes no {flag}; name a map."
             raise click.UsageError(words, ctx) from None
         keys = [key for key in ctx.params if key.startswith(_PREFIX)]
         values = {key.removeprefix(_PREFIX): ctx.params.pop(key) for key in keys}
@@ -334,27 +336,31 @@ class MapOptions:
     def _parse_exact(
         self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
     ) -> list[str]:
-        """Parse arguments with the options of an exact process and of its kernel."""
+        """Parse arguments with the options of an exact model and of its kernel."""
         taken, parameters = self.flags_of_commands(), {each.name: each for each in parameters_of(ExactGP)}
-        own = process_options([ExactGP])
-        taken |= {each.flag for each in own}
-        kernel = Own(("kernel",), replace(parameters["kernel"], default=TanimotoMinMax()), "--kernel")
+        options = process_options([ExactGP])
+        taken |= {each.flag for each in options}
+        kernel = ComponentOption(
+            ("kernel",), replace(parameters["kernel"], default=TanimotoMinMax()), "--kernel"
+        )
         cls = kernel.components.get(_value_of(args, "--kernel") or "", kernel.default)
         label = f"--kernel {_name(cls)}"
-        part = Component(cls, label, lambda flag: _value_of(args, flag), ("kernel",), kernel, taken=taken)
-        own += [kernel, *part]
-        ctx.meta["own"] = [each.as_click(section=_EXACT) for each in own]
+        component = Component(
+            cls, label, lambda flag: _value_of(args, flag), ("kernel",), kernel, taken=taken
+        )
+        options += [kernel, *component]
+        ctx.meta["map options"] = [each.as_click(section=_EXACT) for each in options]
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
             if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
-            have = ", ".join(each.flag for each in own)
+            have = ", ".join(each.flag for each in options)
             maps = [each.facts.name for each in known_maps() if flag in self._flags_of(each)]
-            words = f"An exact process with {label} has no option {error.option_name}; it has {have}."
+            words = f"An exact model with {label} has no option {error.option_name}; it has {have}."
             words += f" {flag} goes with {either('--map', maps)}." if maps else ""
             raise click.UsageError(words, ctx) from None
-        by_path, values = {each.path: each for each in own}, {}
+        by_path, values = {each.path: each for each in options}, {}
         for key in [key for key in ctx.params if key.startswith(_PREFIX)]:
             path, value = tuple(key.removeprefix(_PREFIX).split("__")), ctx.params.pop(key)
             if value is not None and path in by_path:
@@ -362,16 +368,18 @@ class MapOptions:
             elif value is not None and path == ("random_state",):
                 ctx.params["random_state"] = value
             elif value is not None:
-                raise click.UsageError(f"An exact process has no option --{path[-1].replace('_', '-')}.", ctx)
+                raise click.UsageError(f"An exact model has no option --{path[-1].replace('_', '-')}.", ctx)
         ctx.params |= {path[1]: value for path, value in values.items() if path[0] == _PROCESS}
         ctx.params[self.name] = None
-        said = ("kernel",) in values or part.is_said(values)
-        ctx.params["kernel"] = part.make({p: v for p, v in values.items() if len(p) > 1}) if said else None
+        explicit = ("kernel",) in values or component.is_explicit(values)
+        ctx.params["kernel"] = (
+            component.make({p: v for p, v in values.items() if len(p) > 1}) if explicit else None
+        )
         return rest
 
 
 def _may_be_exact(args: list[str]) -> bool:
-    """Return whether arguments that name no map may contain options of an exact process."""
+    """Return whether arguments that name no map may contain options of an exact model."""
     process = _value_of(args, "--process") or "auto"
     exact = process == "auto" and not {"-M", "--n-components"} & set(args)
     paths = (word for word in args if not word.startswith("-"))
@@ -379,7 +387,7 @@ def _may_be_exact(args: list[str]) -> bool:
 
 
 def _holds_features(path: str) -> bool:
-    """Tell whether a path is known to be a feature store; the command itself says why one cannot be read."""
+    """Return whether a path is a feature store; the command itself reports one that cannot be read."""
     try:
         return kind_of(path, missing_ok=True) == "features"
     except (InputError, StoreError):  # or it is no path, but the address of a scheduler
@@ -402,7 +410,7 @@ def _value_of(args: list[str], flag: str) -> str | None:
     return None
 
 
-def process_options(processes: Iterable[Any]) -> list[Own]:
+def process_options(processes: Iterable[Any]) -> list[ComponentOption]:
     """Return the options specific to these Gaussian processes, or to those of these maps.
 
     Examples
@@ -411,13 +419,13 @@ def process_options(processes: Iterable[Any]) -> list[Own]:
     >>> [own.flag for own in process_options([LandmarkFeatures])]
     ['--criterion']
     """
-    found = {}
+    options = {}
     for name in dict.fromkeys(getattr(cls, "process", cls) for cls in processes):
         process = PROCESSES[name] if isinstance(name, str) else name
         for parameter in parameters_of(process, without=process.common):
             flag = f"--{parameter.name.replace('_', '-')}"
-            found[flag] = Own((_PROCESS, parameter.name), parameter, flag)
-    return list(found.values())
+            options[flag] = ComponentOption((_PROCESS, parameter.name), parameter, flag)
+    return list(options.values())
 
 
 @functools.cache
@@ -437,19 +445,19 @@ def map_page(cls: type[FeatureMap], flags_of_commands: set[str]) -> str:
     title = f"{facts.name}: {cls.__name__}{', the default' if facts.is_default else ''}"
     page.write(f"{title}\n\n{textwrap.fill(summary_of(cls).replace('`', ''), width)}\n")
     with page.section("What it is"):
-        told = {"when": facts.use, "kernel": facts.kernel, "input": facts.rows, "features": facts.features}
-        told |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
-        page.write_dl(list({**told, "learns": facts.learns, "reference": facts.reference}.items()))
+        lines = {"when": facts.use, "kernel": facts.kernel, "input": facts.rows, "features": facts.features}
+        lines |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
+        page.write_dl(list({**lines, "learns": facts.learns, "reference": facts.reference}.items()))
     whole = Component(cls, "", lambda flag: None, taken=set(flags_of_commands))
     common = ("n_components", "--n-components"), ("random_state", "--random-state")
     by_name = {parameter.name: parameter for parameter in whole.parameters}
-    own = [Own((name,), by_name[name], flag) for name, flag in common if name in by_name]
-    _write_options(page, "Options", [*own, *whole.options.values()])
+    options = [ComponentOption((name,), by_name[name], flag) for name, flag in common if name in by_name]
+    _write_options(page, "Options", [*options, *whole.options.values()])
     for option_ in whole.options.values():
-        for name, part in option_.components.items():
-            if issubclass(part, Kernel):
-                taken = {own.flag for own in whole.options.values()} | flags_of_commands
-                _write_options(page, f"With {option_.flag} {name}", _parts(option_, part, taken))
+        for name, component in option_.components.items():
+            if issubclass(component, Kernel):
+                taken = {each.flag for each in whole.options.values()} | flags_of_commands
+                _write_options(page, f"With {option_.flag} {name}", _parts(option_, component, taken))
     _write_options(page, "Options of fit", process_options([cls]))
     with page.section("Example"):
         command = f"daskrf featurize real.fingerprints -o real.features --map {facts.name} {facts.example}"
@@ -457,7 +465,7 @@ def map_page(cls: type[FeatureMap], flags_of_commands: set[str]) -> str:
     return page.getvalue().rstrip()
 
 
-def known() -> dict[str, type[FeatureMap]]:
+def maps_by_name() -> dict[str, type[FeatureMap]]:
     """Return all maps by name.
 
     Examples
@@ -470,8 +478,8 @@ def known() -> dict[str, type[FeatureMap]]:
 
 def known_name(text: str) -> str:
     """Return the name of a map; for an unknown one, raise a ValueError that lists all names."""
-    if text not in known():
-        raise ValueError(f"{text!r} is none of the maps {', '.join(known())}.")
+    if text not in maps_by_name():
+        raise ValueError(f"{text!r} is not a map; the maps are {', '.join(maps_by_name())}.")
     return text
 
 
@@ -498,12 +506,12 @@ def _name(component: type) -> str:
     return component.facts.name if issubclass(component, FeatureMap) else getattr(component, "name", "")
 
 
-def _parts(of: Own, component: type, taken: set[str]) -> list[Own]:
+def _parts(of: ComponentOption, component: type, taken: set[str]) -> list[ComponentOption]:
     """Return the options of a kernel that may be the value of a parameter."""
     return list(Component(component, "", lambda flag: None, of.path, of.parameter.default, taken=set(taken)))
 
 
-def _write_options(page: click.HelpFormatter, title: str, options: Iterable[Own]) -> None:
+def _write_options(page: click.HelpFormatter, title: str, options: Iterable[ComponentOption]) -> None:
     records = [each.as_click().get_help_record(click.Context(click.Command(""))) for each in options]
     if shown := [record for record in records if record is not None]:
         with page.section(title):

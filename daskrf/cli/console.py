@@ -25,7 +25,7 @@ def make_progress(stream: TextIO | None = None) -> LineProgress | TerminalProgre
 
 
 def shown(text: object) -> str:
-    r"""Return a report or sentence that is safe to print on a terminal, whatever text from files it contains.
+    r"""Return a report or sentence that is safe to print on a terminal, even with text from files in it.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def shown(text: object) -> str:
 
 
 class _Stages(Progress):
-    """Counts the progress of a stage and words it for subclasses to show."""
+    """Counts the progress of a stage and makes the text for subclasses to show."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -52,7 +52,7 @@ class _Stages(Progress):
         self._begun, self._left, self._share, self._doing = self._clock(), None, 0.0, ""
         # Without a unit, the amount is unknown.
         some = f"{amount(total - done, unit)} to do" if total > done else ""
-        self._begin(some or ("nothing left to do" if unit else "begins"))
+        self._begin(some or ("nothing left to do" if unit else "started"))
 
     def advance(self, amount: int) -> None:
         self._done += amount
@@ -72,7 +72,7 @@ class _Stages(Progress):
         self._end(words if self._total or not self._unit else "")  # else the first line said everything
 
     def _speed(self) -> str:
-        """Return the rate in units per second, or the time of each, and what is left; first nothing."""
+        """Return the rate, as units per second or seconds per unit, and the time left; empty at first."""
         seconds, made = self._clock() - self._begun, self._done - self._before
         if seconds <= 0 or made <= 0:
             return ""
@@ -82,7 +82,7 @@ class _Stages(Progress):
         return f"{rate}, {left} left"
 
     def _estimate(self) -> str:
-        """Return what is left of a stage of unknown amount, and what is being done."""
+        """Return the time left of a stage without units, and what it is doing."""
         return f"{duration(self._left or 0.0)} left{f' ({self._doing})' if self._doing else ''}"
 
     def _begin(self, words: str) -> None: ...
@@ -106,7 +106,7 @@ class LineProgress(_Stages):
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._stream = stream
-        self._told = clock()
+        self._shown_at = clock()
 
     def __enter__(self) -> LineProgress:
         return self
@@ -118,18 +118,18 @@ class LineProgress(_Stages):
         print(shown(text), file=self._stream, flush=True)
 
     def _begin(self, words: str) -> None:
-        self._told = self._begun
+        self._shown_at = self._begun
         self.note(f"{self._stage}: {words}")
 
     def _move(self) -> None:
         now = self._clock()
-        if now - self._told < _SECONDS_BETWEEN_LINES:
+        if now - self._shown_at < _SECONDS_BETWEEN_LINES:
             return
         if self._left is not None:
-            self._told = now
+            self._shown_at = now
             self.note(f"{self._stage}: {self._share:.0%}, {self._estimate()}")
         elif self._done < self._total:
-            self._told = now
+            self._shown_at = now
             done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
             self.note(f"{self._stage}: {done} of {amount(self._total, self._unit)}, {self._speed()}")
 

@@ -20,7 +20,7 @@ _SHORT = {"output": "-o", "n_components": "-M"}
 
 @dataclass
 class Session:
-    """What error and signal handling needs to know about the running command."""
+    """The state of the running command for error and signal handling."""
 
     debug: bool = False
     resumable: bool = False
@@ -28,7 +28,7 @@ class Session:
 
 
 class SectionOption(click.Option):
-    """An option that --help lists under a heading of its own."""
+    """An option that --help lists under the heading of its section."""
 
     def __init__(self, *arguments: Any, section: str = "Options", **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -42,7 +42,7 @@ class Argument(click.Argument):
         needed = parameter.default is GIVEN
         kind = click.Path() if parameter.is_path else None
         super().__init__([parameter.name], nargs=-1 if parameter.repeated else 1, required=needed, type=kind)
-        self.said = _said_of(parameter, "")
+        self.description = _help_of(parameter, "")
 
 
 def typed(command: str, width: int) -> str:
@@ -72,7 +72,9 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if isinstance(parameter, Argument):
-                sections.setdefault("Arguments", []).append((parameter.make_metavar(ctx), parameter.said))
+                sections.setdefault("Arguments", []).append(
+                    (parameter.make_metavar(ctx), parameter.description)
+                )
             elif record is not None:
                 sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
         order = ["Arguments", "Options", *sorted(sections.keys() - {CLUSTER}), CLUSTER]
@@ -87,11 +89,11 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # If an option is given twice, Click silently uses the last value.
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter, times in Counter(given).items():
+        _, _, values = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, times in Counter(values).items():
             if times > 1 and isinstance(parameter, click.Option) and _takes_one_value(parameter):
                 names = "/".join((*parameter.opts[-1:], *parameter.secondary_opts[-1:]))
-                raise click.UsageError(f"{names} is given {times} times; give it once.", ctx)
+                raise click.UsageError(f"{names} was given {times} times; give it once.", ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -105,7 +107,7 @@ def _takes_one_value(parameter: click.Option) -> bool:
 
 
 class Converted(click.ParamType[Any]):
-    """A value converted from text by a function; a ValueError from it is reported as a usage error."""
+    """A value converted from text by a function, whose ValueError is reported as a usage error."""
 
     def __init__(self, convert: Callable[[str], Any], name: str) -> None:
         self.made, self.name = convert, name
@@ -132,7 +134,7 @@ def option_of(
     ----------
     parameter : Parameter
     more : Option, optional
-        What the parameter itself does not specify.
+        Settings that the parameter itself does not have.
     name : str
         Click's name for the value; default: the parameter's name.
     flag : str
@@ -149,19 +151,19 @@ def option_of(
     long = more.flags if more.flags.startswith("--") else flag
     if parameter.kind is bool and "/" not in long and parameter.default is not False:
         long = f"{long}/--no-{long[2:]}"
-    said: dict[str, Any] = {"show_default": False, "required": parameter.default is GIVEN}
+    settings: dict[str, Any] = {"show_default": False, "required": parameter.default is GIVEN}
     if parameter.kind is bool:
-        said |= {"is_flag": True, "default": None}
+        settings |= {"is_flag": True, "default": None}
     elif more.convert is not None and not more.repeated:
-        said |= {"type": Converted(more.convert, parameter.name), "metavar": more.metavar or word.upper()}
+        settings |= {"type": Converted(more.convert, parameter.name), "metavar": more.metavar or word.upper()}
     else:
-        said |= _type_of(parameter, more, list(choices))
+        settings |= _type_of(parameter, more, list(choices))
     if more.repeated or (parameter.repeated and more.convert is None):
         convert = more.convert or (columns if parameter.is_column else list)
-        said |= {"multiple": True, "callback": _together(convert)}
-    said |= {"help": _said_of(parameter, long), "section": more.section} | keywords
+        settings |= {"multiple": True, "callback": _together(convert)}
+    settings |= {"help": _help_of(parameter, long), "section": more.section} | keywords
     flags = [each for each in (_SHORT.get(parameter.name, short), long) if each]
-    return SectionOption([*flags, name or parameter.name], **said)
+    return SectionOption([*flags, name or parameter.name], **settings)
 
 
 def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, Any]:
@@ -190,14 +192,14 @@ def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str
     return {"metavar": more.metavar or ("TEXT" if kind is str else "A,B,...")}
 
 
-def _said_of(parameter: Parameter, long: str) -> str:
+def _help_of(parameter: Parameter, long: str) -> str:
     """Return the help of a parameter with its default in brackets, in Click's format."""
     default = parameter.default
     if default is True:
         default = long.partition("/")[0].removeprefix("--")
     silent = default is GIVEN or default is None or default is False or default == ()
-    said = re.sub(r"`+([^`\s]+)`+", r"\1", without_python(parameter.help))  # not the commands in it
-    return said + ("" if silent else f"  [default: {default}]")
+    text = re.sub(r"`+([^`\s]+)`+", r"\1", without_python(parameter.help))  # not the commands in it
+    return text + ("" if silent else f"  [default: {default}]")
 
 
 def _together(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -240,10 +242,10 @@ def _number_or(text: str, words: Sequence[str]) -> float | str:
 
 def _size(text: str) -> int:
     """Return a size in bytes from a number and a unit."""
-    found = re.fullmatch(r"(\d+|\d*\.\d+)\s*([kmgt])(i?)b?", text.strip().lower())
+    match = re.fullmatch(r"(\d+|\d*\.\d+)\s*([kmgt])(i?)b?", text.strip().lower())
     size = 0
-    if found:
-        number, unit, binary = found.groups()
+    if match:
+        number, unit, binary = match.groups()
         size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit)))
     if not size:
         raise ValueError(f"{text!r} is not a size such as 4GiB or 500MiB.")
@@ -275,9 +277,9 @@ def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> N
 
 def debug_option() -> SectionOption:
     """Return the --debug option, which every command has."""
-    said = "Show the whole traceback of an error."
+    text = "Show the full traceback of an error."
     flag: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _set_debug}
-    return SectionOption(["--debug"], show_default=False, help=said, **flag)
+    return SectionOption(["--debug"], show_default=False, help=text, **flag)
 
 
 _WHERE = {

@@ -1,4 +1,4 @@
-"""Set up where a command's tasks run, and tell the user."""
+"""Set up the workers of a command, and tell the user."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from daskrf.workers.clusters import QueuedClient, worker_memory, worker_threads
 if TYPE_CHECKING:
     from distributed import Client
 
-_START_SECONDS = 30.0  # before the user hears that workers take long to start
+_START_SECONDS = 30.0  # before the user is told that workers take long to start
 
 Shown = LineProgress | TerminalProgress
 
 
 @contextmanager
 def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Remove the options on where to work from `options`; yield client, progress, shard and prepare."""
+    """Remove the options for workers from `options`; yield client, progress, shard and prepare."""
     share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
     places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
@@ -47,9 +47,9 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _saying_that_it_waits(progress: Shown) -> Iterator[Callable[[], None]]:
-    """Say once that workers take long to start; the function that is yielded tells that they have."""
-    said = "Still waiting for the workers to start: the machine is busy, or its file system is slow."
-    timer = threading.Timer(_START_SECONDS, progress.note, [said])
+    """Say once that workers take long to start; call the yielded function when they have started."""
+    message = "Still waiting for the workers to start: the machine is busy, or its file system is slow."
+    timer = threading.Timer(_START_SECONDS, progress.note, [message])
     timer.daemon = True
     timer.start()
     try:
@@ -61,12 +61,12 @@ def _saying_that_it_waits(progress: Shown) -> Iterator[Callable[[], None]]:
 def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
     """Start no workers for a shard, nor for preparing shards unless they are requested."""
     places = ("scheduler", "scheduler_file", "cluster", "workers")
-    asked = [name for name in places if options.get(name) is not None]
+    named = [name for name in places if options.get(name) is not None]
     sharded = share.get("shard") is not None
-    if sharded and asked and options.get("workers") != 0:
-        name = asked[0].replace("_", "-")
-        raise click.UsageError(f"A shard works in its own process; give --shard or --{name}, not both.")
-    if not asked and (sharded or share.get("prepare")):
+    if sharded and named and options.get("workers") != 0:
+        name = named[0].replace("_", "-")
+        raise click.UsageError(f"A shard runs without workers; give --shard or --{name}, not both.")
+    if not named and (sharded or share.get("prepare")):
         options["workers"] = 0
 
 
@@ -75,25 +75,27 @@ def _check_usage(
 ) -> None:
     if any(certificates.values()) and not (places["scheduler"] or places["scheduler_file"]):
         name = next(name for name, value in certificates.items() if value).replace("_", "-")
-        raise click.UsageError(f"--{name} is for --scheduler or --scheduler-file; give its address.")
-    given = [f"--{name.replace('_', '-')}" for name, value in places.items() if value is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"Give {given[0]} or {given[1]}, not both.")
-    if given == ["--cluster"] and here["memory_limit"] is not None:
+        raise click.UsageError(f"--{name} needs --scheduler or --scheduler-file; give one of them.")
+    named = [f"--{name.replace('_', '-')}" for name, value in places.items() if value is not None]
+    if len(named) > 1:
+        raise click.UsageError(f"Give {named[0]} or {named[1]}, not both.")
+    if named == ["--cluster"] and here["memory_limit"] is not None:
         raise click.UsageError(
-            "--memory-limit is for workers here; jobs get the memory that --cluster names."
+            "--memory-limit is for workers on this machine; jobs get the memory set for --cluster."
         )
-    if given and given != ["--cluster"] and any(value is not None for value in here.values()):
-        raise click.UsageError(f"--workers and --memory-limit start workers; {given[0]} joins another's.")
-    if here["workers"] == 0 and (given or here["memory_limit"] is not None):
-        what = given[0] if given else "--memory-limit"
-        raise click.UsageError(f"{what} is for worker processes; --workers 0 starts none.")
+    if named and named != ["--cluster"] and any(value is not None for value in here.values()):
+        raise click.UsageError(
+            f"--workers and --memory-limit start workers; {named[0]} joins a running cluster."
+        )
+    if here["workers"] == 0 and (named or here["memory_limit"] is not None):
+        what = named[0] if named else "--memory-limit"
+        raise click.UsageError(f"{what} is for workers; --workers 0 starts none.")
 
 
 def _outlive_signals() -> None:
-    """Leave Ctrl-C and SIGTERM to the main process, which lets workers finish what they are doing.
+    """Leave Ctrl-C and SIGTERM to the main program, which lets workers finish their partitions.
 
-    Both may be sent to all processes at once. A worker still exits on a second SIGTERM or after a time limit.
+    Both may reach all workers at once. A worker still exits on a second SIGTERM or after a time limit.
     """
 
     def outlive(number: int, frame: FrameType | None) -> None:

@@ -54,7 +54,7 @@ class Signals:
         from daskrf.workers.calls import stop_within
 
         progress.stopping = True
-        # Both run in their own threads: the main one may hold the stream's lock, or be in a long call.
+        # In threads of their own: the main thread may hold the stream's lock, or be in a long call.
         self._timer = threading.Timer(stop_within(), self._stop_at_once, (number,))
         self._timer.daemon = True
         self._timer.start()

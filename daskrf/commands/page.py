@@ -17,7 +17,7 @@ from daskrf.files.backend import as_path, backend
 from daskrf.models.models import Model, read_model
 from daskrf.parameters import Command
 from daskrf.quantities import amount, format_bytes
-from daskrf.report.annotation import Known
+from daskrf.report.annotation import Reference
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, MOST
@@ -119,7 +119,7 @@ def page(
     known = None
     if actives is not None:
         found = molecules_in(as_path(actives), progress)
-        known = Known(found["smiles"].to_pylist(), found["id"].to_pylist())
+        known = Reference(found["smiles"].to_pylist(), found["id"].to_pylist())
     said = {**about, "notes": [*about.get("notes", ()), *notes]}
     command = "\n".join(
         filter(None, [screen_command(about, as_path(hits).name), _command(hits, output, model, actives)])

@@ -43,12 +43,12 @@ from daskrf.workers.progress import Progress, Recorded
 
 Report = TypeVar("Report")
 
-_LITTLE_WORK = 600.0  # seconds of all tasks: an unfinished store of more is kept, and other input refused
+_LITTLE_WORK = 600.0  # seconds, all tasks together: an unfinished store that took longer is not discarded
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes that a job leaves at `path`, by all its shards together or a whole run; `what` names them."""
+    """Bytes that all shards of a job together, or a whole run, leave at `path`; `what` names them."""
 
     path: PurePath
     what: str
@@ -63,13 +63,13 @@ class Need:
     Attributes
     ----------
     worker : MemoryNeed, optional
-        For a process that makes pieces: a worker, or this one.
+        For each worker that makes pieces, or for this program if it makes them itself.
     held : (str, int), optional
-        What this process also holds if it makes the pieces itself, and its bytes.
+        Name and bytes of what this program holds besides if it makes the pieces itself.
     here : MemoryNeed, optional
-        For this process before or after that.
+        For this program before or after the pieces are made.
     finish : MemoryNeed, optional
-        For this process once all pieces are made, in a whole run.
+        For this program once all pieces are made, in a whole run.
     disk : Disk, optional
     """
 
@@ -90,7 +90,7 @@ class Job(ABC, Generic[Report]):
     keeps_work : bool
         Whether a failed run leaves work files that the next one can use.
     output : Path
-        What is made. The run log and the folder of unfinished work are beside it.
+        The store or file to make. The run log and the folder of unfinished work are beside it.
     """
 
     name: ClassVar[str]
@@ -104,7 +104,7 @@ class Job(ABC, Generic[Report]):
 
     @abstractmethod
     def plan(self, run: Run) -> None:
-        """Determine what to do: read, scan, join, fit a map. Nothing is written to the output."""
+        """Prepare: read, scan, join, fit a map. Nothing is written to the output."""
 
     def need(self) -> Need:
         """Return what the job needs; `run` checks that it is available."""
@@ -116,20 +116,20 @@ class Job(ABC, Generic[Report]):
 
     @abstractmethod
     def finish(self, run: Run, made: int) -> Report:
-        """Combine, solve, write and report, once all pieces exist; this run made `made` of them."""
+        """Combine, solve, write and report, once all pieces exist, of which this run made `made`."""
 
 
 @dataclass
 class Run:
-    """One run of a job: what its steps need from `daskrf.jobs`.
+    """One run of a job, with what its steps need from `daskrf.jobs`.
 
     Attributes
     ----------
     output : Path
         Output of the job.
     here : int
-        Bytes of loaded libraries in this process, measured before anything is read, to avoid counting data
-        twice.
+        Bytes of the libraries loaded in this program, measured before anything is read, to avoid counting
+        data twice.
     """
 
     output: PurePath
@@ -141,41 +141,41 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken so far."""
+        """Seconds since the run started."""
         return time.monotonic() - self.start
 
     @property
     def work(self) -> PurePath:
-        """Folder of what runs leave for later ones until the output is complete."""
+        """Folder where runs leave work for later ones until the output is complete."""
         return work_folder(self.output)
 
     @functools.cached_property
     def libraries(self) -> int:
-        """Bytes of loaded libraries: the maximum over the workers, or in this process."""
+        """Bytes of loaded libraries: the maximum over the workers, or in this program."""
         return self.here if self.client is None else memory.libraries_of(self.client)
 
     def check(self, *needs: Need) -> None:
-        """Raise an error if something would not fit.
+        """Raise an error if something would not fit into memory or on disk.
 
         Raises
         ------
         MemoryLimitError
-            With the prediction and its parts, the limit, and what would fit.
+            Gives the prediction and its parts, the limit, and what would fit.
         """
         for need in needs:
             if need.worker is not None:
                 where = "a worker" if self.client else "this machine"
                 worker = need.worker if self.client else need.worker.plus(*need.held)
                 memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
-            for own in (need.here, need.finish if self.share.whole else None):
-                if own is not None:
-                    memory.check(own.beside(self.here), worker_memory(None), "this machine")
+            for need_here in (need.here, need.finish if self.share.whole else None):
+                if need_here is not None:
+                    memory.check(need_here.beside(self.here), worker_memory(None), "this machine")
             if need.disk is not None:
                 n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
                 check_disk(need.disk.path, n_bytes, need.disk.what)
 
     def agree(self, spec: dict[str, Any]) -> None:
-        """Check that all shares of the job have the same specification, if no store holds a plan with it.
+        """Check that all shares of the job have the same specification, for jobs without a plan in a store.
 
         Raises
         ------
@@ -209,29 +209,26 @@ def run(
     """
     start, share = time.monotonic(), Share.of(shard, prepare, client)
     with (
-        _logged(job, share, client, progress or Progress()) as told,
-        share.lock(job.locked, job.name, told.note),
+        _logged(job, share, client, progress or Progress()) as recorded,
+        share.lock(job.locked, job.name, recorded.note),
     ):
-        own, done = Run(job.output, share, client, told, start), False
+        this_run, done = Run(job.output, share, client, recorded, start), False
         try:
-            pieces = _planned(job, own)
-            told.begun = True
-            counts = sum(map(own.make, pieces), Counts())
+            pieces = _planned(job, this_run)
+            recorded.begun = True
+            counts = sum(map(this_run.make, pieces), Counts())
             if not share.whole:
-                return share.report(job.output, pieces[0].unit, counts, own.seconds)
-            report = job.finish(own, counts.made)
+                return share.report(job.output, pieces[0].unit, counts, this_run.seconds)
+            report = job.finish(this_run, counts.made)
             done = True
             return report
         finally:
             if share.whole and (done or not job.keeps_work):
-                remove_quietly(own.work)
+                remove_quietly(this_run.work)
 
 
 def _planned(job: Job[Report], run: Run) -> Sequence[Pieces]:
-    """Plan a job, and return its pieces.
-
-    An unfinished run of other input or options leaves no obstacle: what it has made is discarded.
-    """
+    """Plan a job and return its pieces, after discarding leftovers of a run with other input or options."""
     while True:
         try:
             job.plan(run)
@@ -240,15 +237,15 @@ def _planned(job: Job[Report], run: Run) -> Sequence[Pieces]:
         except OtherPlanError as error:
             if error.path is None or not run.share.whole or not _is_leftover(error.path):
                 raise
-            said = f"{error.path} held what an unfinished run of other input or options has left"
-            run.progress.note(f"{said}; it is made again.")
+            leftover = f"{error.path} is left from an unfinished run with other input or options"
+            run.progress.note(f"{leftover}; it is made again.")
             _clear(error.path)
 
 
 def _is_leftover(path: PurePath) -> bool:
-    """Return whether a store is no loss: intermediate, empty, or unfinished and of little work.
+    """Return whether a store may be discarded: intermediate, empty, or unfinished after little work.
 
-    What shards may be at work on is not.
+    A store that shards may be writing must stay.
     """
     work = next((each for each in path.parents if is_work_folder(each)), None)
     if work is not None:
@@ -265,7 +262,7 @@ def _is_leftover(path: PurePath) -> bool:
 
 
 def _clear(folder: PurePath) -> None:
-    """Delete what is in a folder, except for locks: this run holds one."""
+    """Delete the contents of a folder, except for locks: this run holds one."""
     for name in backend(folder).names(folder):
         if not name.startswith(LOCK_FILE):
             remove_quietly(folder / name)
@@ -273,22 +270,19 @@ def _clear(folder: PurePath) -> None:
 
 @contextmanager
 def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
-    """Yield a `Progress` that also writes a run log beside the output, and passes the log to `run_tasks`.
-
-    A run that is refused before it makes anything leaves neither a log nor a folder.
-    """
+    """Yield a `Progress` that also writes a run log; a run refused before it made anything leaves nothing."""
     work = work_folder(job.output)
     with file_errors("read", job.output):
         absent = [path for path in (work, job.output) if not exists(path)] + absent_parents(job.output)
     dashboard = getattr(client, "dashboard_link", None) or None
     log = RunLog(job.output, job.name, shard=share.name, dashboard=dashboard, on_failure=progress.note)
-    told = Recorded(progress, log)
+    recorded = Recorded(progress, log)
     try:
-        yield told
+        yield recorded
         log.finish()
     except BaseException as error:
         log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))
-        if _is_refusal(error) and not told.begun:
+        if _is_refusal(error) and not recorded.begun:
             log.discard()
             if share.whole and work in absent and not any("map-of-" in n for n in backend(work).names(work)):
                 remove_quietly(work)
@@ -299,7 +293,7 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Return whether an error means that a job cannot be done as requested, unlike, say, a disk failure."""
+    """Return whether the job cannot be done as requested; a failing disk, for example, is no refusal."""
     return isinstance(error, (InputError, StoreError, MemoryLimitError)) and not getattr(error, "errno", None)
 
 
@@ -311,7 +305,7 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
     Raises
     ------
     MemoryLimitError
-        With the prediction and the free space.
+        Gives the prediction and the free space.
     """
     path = as_path(path)
     free = free_bytes(path)  # None if the storage does not report it

@@ -1,9 +1,9 @@
-"""Predict the peak memory of a process before it starts, and refuse what cannot fit.
+"""Predict the peak memory of a worker or program before it starts, and refuse work that cannot fit.
 
-A prediction is the largest sum, over all phases, of what one process holds at the same time: its libraries,
-long-lived data, and what one block needs on top. Each command has its own formula; what they share, such as
-making features or holding a model, is here. Tests compare the peaks of workers with the predictions, which
-are upper bounds and too high by at most a quarter.
+A prediction is the largest sum, over all phases, of everything held at the same time: libraries, long-lived
+data, and the needs of one block on top. Each command has its own formula; shared terms, such as making
+features or holding a model, are here. Tests compare the peaks of workers with the predictions, which are
+upper bounds and too high by at most a quarter.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LIBRARIES = 275 * MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: me
 # compile because that task has never run on the machine before.
 _FIRST_TASK = 115 * MIB
 _FIRST_READ = 45 * MIB  # the same if nothing is compiled but files are read: measured 20 - 35
-HELPER = 80 * MIB  # the helper process that runs RDKit: measured 59, 70 for paths, and what it remembers
-RDKIT = "the process of RDKit"
+HELPER = 80 * MIB  # the helper program that runs RDKit: measured 59, 70 for paths, and what it remembers
+RDKIT = "the RDKit helper"
 NONZEROS = FingerprintSpec().nonzeros  # per molecule, if neither a store nor a specification gives a number
 STORED = 10  # bytes per non-zero: int64 index and uint16 count
 _DECODING = 15  # bytes per non-zero while a partition is decoded: also uint32 index and uint8 count
@@ -42,8 +42,8 @@ ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, 
 _BATCH_ENTRIES = 1 << 20  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
 _TABLE_BYTES = 32 * MIB  # for their distinct pairs, at most
 _BLOCK_BYTES = 128 * MIB  # for one block of dense float32 features
-EXPANDED = 64 * MIB  # for features unpacked or converted for deviations; see daskrf.gp.processes.posterior
-EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their draws, and the features of these
+EXPANDED = 64 * MIB  # features unpacked for standard deviations; see daskrf.gp.processes.posterior
+EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their posterior samples, and features for these
 PIECES = 24 * MIB  # for a checkpoint or Gram matrix that is read, written or copied piece by piece
 _USABLE = 0.95  # fraction of a worker's limit beyond which Dask's nanny kills it
 CHUNK_BYTES = 16 * MIB  # chunk size of a feature store
@@ -55,10 +55,10 @@ Smaller = Mapping[str, tuple[int, int, Callable[[int], "MemoryNeed"]]]
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Predicted peak memory of one process in bytes, with its parts.
+    """Predicted peak memory of a worker or program in bytes, with its parts.
 
-    `smaller` maps the name of each setting that could be reduced to its value, its step, and a function for
-    the need at another value.
+    `smaller` maps the name of each setting that could be reduced to its value, its step, and a function that
+    returns the need at another value.
     """
 
     stage: str
@@ -71,11 +71,11 @@ class MemoryNeed:
         return sum(size for _, size in self.parts)
 
     def plus(self, name: str, size: int) -> MemoryNeed:
-        """Return the need of a process that also holds something else throughout."""
+        """Return the need with one more part that is held throughout."""
         return self._with(lambda parts: (*parts, (name, size)))
 
     def beside(self, libraries: int) -> MemoryNeed:
-        """Return the need of a process whose libraries take `libraries` bytes."""
+        """Return the need with `libraries` bytes of libraries."""
         return self._with(lambda parts: (("libraries", libraries), *parts))
 
     def _with(self, change: Callable[[Parts], Parts]) -> MemoryNeed:
@@ -87,28 +87,28 @@ class MemoryNeed:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts if size)
-        return f"{self.stage}: {format_bytes(self.total)} a process ({parts})"
+        return f"{self.stage}: {format_bytes(self.total)} of memory ({parts})"
 
 
 def block_rows(n_components: int, *, one_bit: bool) -> int:
-    """Return how many rows are featurized at once, in whole cache-friendly blocks of bounded size."""
+    """Return how many rows are featurized at once: a block of bounded size that suits the cache."""
     if one_bit:
         return 32_768
     return max(64, min(16_384, _BLOCK_BYTES // (4 * n_components)))
 
 
 def peak(stage: str, *phases: dict[str, float], compiled: bool = True) -> MemoryNeed:
-    """Return the need of the largest phase; `compiled` is whether a task compiles code or only reads."""
+    """Return the need of the largest phase; `compiled` tells whether a task compiles code or only reads."""
     largest = max(phases, key=lambda phase: sum(phase.values()))
     first = ("compiled code and buffers", _FIRST_TASK) if compiled else ("buffers of files", _FIRST_READ)
     return MemoryNeed(stage, (first, *((name, int(size)) for name, size in largest.items() if size)))
 
 
 def libraries_of(client: Client | None) -> int:
-    """Return the bytes libraries take, as the maximum reported by the workers or measured in this process.
+    """Return the bytes of loaded libraries: the maximum over the workers, or measured in this program.
 
-    The number depends on the machine and on versions. If there are no workers yet, or one does not respond,
-    it is `LIBRARIES`.
+    They depend on the machine and on versions. `LIBRARIES` is returned while there are no workers, or if one
+    does not respond.
     """
     if client is None:
         return _resident()
@@ -118,8 +118,8 @@ def libraries_of(client: Client | None) -> int:
 
 
 def _resident() -> int:
-    """Return this process's memory without the first task's code and buffers and without an open model."""
-    engine()  # its libraries load on first use, which would come after this measurement
+    """Return this program's memory without the first task's code and buffers and without an open model."""
+    engine()  # load its libraries now: on first use they would escape this measurement
     forget()
     gc.collect()
     return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)
@@ -190,17 +190,17 @@ class Making:
 
     @property
     def decoding(self) -> dict[str, float]:
-        """The phase before the first block."""
+        """Memory of the phase before the first block."""
         return {"a partition of fingerprints, decoded": _DECODING * self.entries + _NUMBER_BYTES * self.rows}
 
     @property
     def decoding_more(self) -> int:
-        """Extra bytes besides the fingerprints while they are decoded."""
+        """Bytes on top of the fingerprints while they are decoded."""
         return (_DECODING - STORED) * self.entries
 
     @property
     def making(self) -> int:
-        """Extra bytes besides the features while a block is made."""
+        """Bytes on top of the features while a block is made."""
         if self.nonzeros == 0:  # a chunk as read, and without its digest
             return 2 * CHUNK_BYTES
         entries = min(1.0, self.block_rows / max(1, self.rows)) * self.entries
@@ -213,9 +213,9 @@ class Making:
         return int(16 * hashed + min(_TABLE_BYTES, 64 * hashed) + unpacked)
 
     def need(self, need_of: Callable[[Making], MemoryNeed], *ways: str) -> MemoryNeed:
-        """Return the need given by a formula, tables included, and which of `ways` would reduce it.
+        """Return the need by a formula, tables included, and which of `ways` would reduce it.
 
-        Ways are "components" and "rows"; "rows" is ignored if features are read.
+        Ways are "components" and "rows"; "rows" is ignored if features are read from a store.
         """
 
         def whole(making: Making) -> MemoryNeed:
@@ -224,28 +224,31 @@ class Making:
         def of_components(n: int) -> MemoryNeed:
             return whole(replace(self, n_components=n, tables=self.tables * n // self.n_components))
 
-        own = whole(self)
-        smaller = dict(own.smaller)
+        current = whole(self)
+        smaller = dict(current.smaller)
         if "components" in ways:
             smaller["components"] = (self.n_components, 64, of_components)
         if "rows" in ways:
             smaller |= fewer_rows(
                 self.rows, self.nonzeros, lambda r, n: whole(replace(self, rows=r, nonzeros=n))
             )
-        return replace(own, smaller=smaller)
+        return replace(current, smaller=smaller)
 
 
 def held_by_model(making: Making, *, factors: bool, n_sums: int = 1) -> int:
-    """Return the bytes of a model with its statistics, and its `factors` once a draw has computed them."""
+    """Return the bytes of a model: its statistics, and `factors` once a posterior sample has needed them."""
     held = making.shape.model(making.n_components)[0] if factors else 1.0
     return int(making.square * held * n_sums)
 
 
 def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_sums: int = 1) -> MemoryNeed:
-    """Return the need of a task that scores partitions and keeps the best k; `n_targets` get deviations."""
+    """Return the need of a task that scores partitions and keeps the best k.
+
+    Standard deviations, if any, are of `n_targets`.
+    """
     block_k = min(k, making.block // making.row_bytes)
-    kept = k * (making.row_bytes + 64)
-    # The best k so far, those of a block, both joined, and what is kept of them.
+    best = k * (making.row_bytes + 64)
+    # The best k so far, those of a block, both joined, and the best k of both.
     joined = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
     model_shares = making.shape.model(making.n_components, n_targets=n_targets, n_sums=n_sums)
     held, factor = model_shares if std else (0.0, 0.0)
@@ -258,8 +261,8 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
     block = {"a partition of fingerprints": making.partition, "a block of features": making.block}
     need = peak(
         "standard deviations" if std else "screen",
-        {**model, **making.decoding, "the best k": kept},
-        {**model, **block, "making it": making.making, "the best k": kept},
+        {**model, **making.decoding, "the best k": best},
+        {**model, **block, "making it": making.making, "the best k": best},
         {
             MODEL: factor * making.square,
             **block,
@@ -267,13 +270,13 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
             "buffers of BLAS": blas,
         },
         {**model, **block, "unpacked features": expanded, "buffers of BLAS": blas, "the best k": joined},
-        {**model, "rows that are described": ROW_BYTES * making.rows if not k else 0},
+        {**model, "IDs and SMILES": ROW_BYTES * making.rows if not k else 0},
     )
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
 
 
 def need_of_products(rows: int, n_components: int, tables: int, k: int) -> MemoryNeed:
-    """Return the need of a task that scores products of a space; see `daskrf.spaces.ranking`.
+    """Return the need of a task that ranks products of a space; see `daskrf.spaces.ranking`.
 
     Parameters
     ----------
@@ -281,15 +284,15 @@ def need_of_products(rows: int, n_components: int, tables: int, k: int) -> Memor
         Synthons of the largest piece, all slots together.
     n_components : int
     tables : int
-        Bytes of the counts of synthons.
+        Bytes of the fingerprint counts of synthons.
     k : int
-        Products that are kept.
+        Number of products to keep.
     """
     row = 4 * n_components
     return peak(
         "screen",
         {
-            "tables of the space, also while they are read": 3 * tables,
+            "tables of the space, including reading": 3 * tables,
             "factors of synthons": 4 * rows * row,
             "a tile of scores": 64 * MIB,
             "the best k": 64 * 20 * k,
@@ -312,16 +315,16 @@ def check(need: MemoryNeed, limit: int, where: str) -> None:
     ----------
     need : MemoryNeed
     limit : int
-        Bytes available to the process.
+        Bytes available to the worker or program.
     where : str
 
     Raises
     ------
     MemoryLimitError
-        With the prediction and its parts, the limit, and what would fit.
+        Gives the prediction and its parts, the limit, and what would fit.
     """
     usable = int(limit * _USABLE) if where == "a worker" else limit
-    if need.total + HELPER > usable:  # an idle one remembers what the next stage may ask for again
+    if need.total + HELPER > usable:  # else keep idle helpers: the next stage may use what they remember
         end_idle()
     if need.total <= usable:
         return
@@ -333,6 +336,5 @@ def check(need: MemoryNeed, limit: int, where: str) -> None:
     ways = f"{' or '.join(fitting)} would fit" if fitting else "take fewer components or smaller partitions"
     left = "" if usable == limit else f", of which Dask lets it use {_USABLE:.0%}"
     raise MemoryLimitError(
-        f"{need} does not fit {where} with {format_bytes(limit)}{left}; {ways}, or give a process more "
-        "memory."
+        f"{need} does not fit {where} with {format_bytes(limit)}{left}; {ways}, or provide more memory."
     )

@@ -1,7 +1,7 @@
 """The pieces of a job: partitions of a store, each with a commit record, or leaves of a tree of sums.
 
-Only pieces without a record or checkpoint are made; so a second run makes what the first one left undone, and
-shards of a job make disjoint parts of it.
+Only pieces without a record or checkpoint are made: a second run finishes the work of the first, and shards
+of a job make disjoint sets of pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from daskrf.workers.progress import Progress
 
 AnyStore = TypeVar("AnyStore", bound=Store)
 
-_TASK_SECONDS = 30.0  # target per task: long compared with scheduling (ms), short compared with a walltime
+_TASK_SECONDS = 30.0  # target per task: long compared with scheduling (ms), short compared with job limits
 _TASKS_A_THREAD = 4  # at least, so that threads finish together and progress is visible
 
 
@@ -57,14 +57,14 @@ class Maker(Protocol):
 
     @property
     def seconds_per_row(self) -> float:
-        """Rough cost of a row on one core, used to size tasks."""
+        """Approximate cost of a row on one core, used to size tasks."""
 
     def make(self, partition: int) -> CommitRecord:
         """Make, write and commit `partition`; return its record."""
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`; its plan, long if there are many partitions, is read once per process.
+    """Return the store at `path`; its plan, long if there are many partitions, is read once per worker.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _opened(kind: Any, path: str, spec_hash: str) -> Any:
 
 @dataclass(frozen=True)
 class Done:
-    """The pieces of a result that already exists: nothing has to be made."""
+    """The pieces of a result that already exists: nothing is left to make."""
 
     total: int
     unit: str
@@ -108,12 +108,12 @@ class Partitions:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """A whole run also deletes files that killed workers, on any host, left half written.
+        """Make the missing partitions; a whole run also deletes half-written files of killed workers.
 
         Raises
         ------
         WorkerError
-            If the workers wrote somewhere else.
+            If the workers wrote to another place.
         """
         progress, store, name = progress or Progress(), self.store, self.maker.name
         pending = store.pending()
@@ -129,8 +129,8 @@ class Partitions:
         missing = store.pending()
         if lost := share.of_all(missing):
             raise WorkerError(
-                f"{len(lost)} of {store.n_partitions} partitions are not in {store.path} although the "
-                "workers have made them: give a path that all workers and this process share."
+                f"{len(lost)} of {store.n_partitions} partitions are missing in {store.path} although the "
+                "workers have made them; give a path that all workers and this machine share."
             )
         if share.whole:
             store.clean(finished=True)
@@ -149,7 +149,7 @@ def _make_group(maker: Maker, partitions: tuple[int, ...]) -> str:
     with ONE_BLAS_THREAD:
         for partition in partitions:
             check_stop()
-            # A worker that had this group before may have died with part of it done.
+            # Another worker may have died after making some of this group.
             record = store.committed(partition) or maker.make(partition)
             records.append(record.to_json())
     return crc32c_of(b"".join(records))
@@ -170,7 +170,7 @@ def submit(
 
 def found_words(made: int, total: int) -> list[str]:
     """Return the report line on partitions that already existed, if there were any."""
-    return [f"  there already: {total - made:,} of {amount(total, 'partitions')}"] if made < total else []
+    return [f"  already done: {total - made:,} of {amount(total, 'partitions')}"] if made < total else []
 
 
 def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[int, ...]]:

@@ -1,9 +1,9 @@
-"""One job in several processes without a cluster: shard i of n makes its share, a final command the rest.
+"""One job as several independent runs, without a cluster: shard i of n makes its share, a last run the rest.
 
-Each process of a job array runs the same command with its own ``--shard i/n``; they do not communicate. A
-shard makes what any driver would make: partitions with commit records, and checkpoints of sums. So a failed
-shard costs only its own share; the final command, the same one without ``--shard``, makes what is missing
-before it combines, cleans up and reports.
+Each task of a job array runs the same command with its own ``--shard i/n``; they do not communicate. A shard
+makes partitions with commit records, and checkpoints of sums, as any other run would. If it fails, only its
+own share is missing; the final command, the same one without ``--shard``, makes what is missing before it
+combines, cleans up and reports.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from daskrf.storage.differences import differences
 from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
 
-PLAN = "shards.json"  # what the shards of a job without a store agree on, in its folder of work files
+PLAN = "shards.json"  # the specification that all shards of a job without a store share, in its work folder
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Share `index` (from 0) of a job that is cut into `count`; also written as text, such as ``"0/64"``.
+    """Share `index` (from 0) of a job cut into `count` shares; as text ``"index/count"``, such as ``"0/64"``.
 
     Raises
     ------
@@ -56,14 +56,14 @@ class Shard:
         """Return the shard named by a text i/n; a `Shard` is returned as is."""
         if isinstance(shard, Shard):
             return shard
-        given = isinstance(shard, str)
-        found = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard) if given else None
-        if found is None:
+        is_text = isinstance(shard, str)
+        match = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard) if is_text else None
+        if match is None:
             raise _refusal(shard)
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def owns(self, number: int) -> bool:
-        """Return whether this shard makes the partition, or the leaf of a sum, with this number."""
+        """Return whether this shard makes the partition, or the leaf of a sum, of this number."""
         return number % self.count == self.index
 
     def __str__(self) -> str:
@@ -83,10 +83,10 @@ AnyShard = Shard | str | None
 
 @dataclass(frozen=True)
 class Counts:
-    """How many pieces a share made and found already made; how many all shares lack, and have in total."""
+    """Pieces of a share that were made now or already existed; pieces of all shares missing and in total."""
 
     made: int = 0
-    found: int = 0
+    existing: int = 0
     missing: int = 0
     total: int = 0
 
@@ -108,8 +108,8 @@ class ShardReport:
     unit : str
         What the pieces of the job are: partitions, or parts of a sum.
     seconds : float
-    made, found : int
-        Pieces of this shard that were made now, and that already existed.
+    made, existing : int
+        Pieces of this shard that were made now or already existed.
     missing, total : int
         Pieces of all shards that are still to be made, and in total.
     """
@@ -119,22 +119,22 @@ class ShardReport:
     unit: str
     seconds: float
     made: int
-    found: int
+    existing: int
     missing: int
     total: int
 
     def __str__(self) -> str:
-        rest = f"{self.missing:,} of all {self.total:,} {self.unit} are still missing"
+        rest = f"{self.missing:,} of {self.total:,} {self.unit} of all shards are missing"
         if self.shard is None:
             return (
                 f"{self.output} is prepared for shards ({self.seconds:.1f} s); {rest}\n"
-                "  run the same command with --shard 0/n to n-1/n in place of --prepare, and then without it"
+                "  run the same command with --shard 0/n to n-1/n in place of --prepare, then without either"
             )
         when = "when all shards are done, " if self.missing else ""
         return (
-            f"shard {self.shard} of {self.output}: {self.made:,} {self.unit} made, {self.found:,} were there "
-            f"({self.seconds:.1f} s); {rest}\n"
-            f"  {when}run the same command without --shard: it makes what is missing, and ends the job"
+            f"shard {self.shard} of {self.output}: {self.made:,} {self.unit} made, {self.existing:,} already "
+            f"done ({self.seconds:.1f} s); {rest}\n"
+            f"  {when}run the same command without --shard: it makes any missing ones and finishes the job"
         )
 
 
@@ -147,18 +147,18 @@ class Share:
 
     @classmethod
     def of(cls, shard: AnyShard, prepare: bool, client: Client | None) -> Share:
-        """Return the share given by a command's keywords; refuse combinations that do not fit together."""
+        """Return the share given by a command's keywords; refuse invalid combinations."""
         if shard is None:
             return cls(None, prepare)
         if prepare:
-            raise InputError("Preparing serves all shards at once; give shard or prepare, not both.")
+            raise InputError("Preparation serves all shards at once; give shard or prepare, not both.")
         if client is not None:
-            raise InputError("A shard runs in its own process; give a client or a shard, not both.")
+            raise InputError("A shard runs without a cluster; give a client or a shard, not both.")
         return cls(Shard.of(shard))
 
     @property
     def whole(self) -> bool:
-        """Whether this is a run without shards, which may delete and replace what other runs left."""
+        """Whether this is a run without shards, which may delete and replace leftovers of other runs."""
         return self.shard is None and not self.prepare
 
     @property
@@ -173,21 +173,21 @@ class Share:
         return [i for i in numbers if self.shard is None or self.shard.owns(i)]
 
     def part_of(self, size: int) -> int:
-        """Return how many of `size` bytes in total this share writes; all, if it prepares the shards."""
+        """Return how many of `size` bytes this share writes; all of them if it prepares the shards."""
         return size // (1 if self.shard is None else self.shard.count)
 
     def lock(self, directory: PurePath, command: str, tell: Callable[[str], None]) -> StoreLock:
-        """Return this share's lock on a job whose locks are in `directory`."""
+        """Return the lock of this share in `directory`."""
         if self.whole:
             return StoreLock(directory, f"daskrf {command}", tell=tell)
-        part = "prepare" if self.shard is None else f"{self.shard.index}-of-{self.shard.count}"
+        name = "prepare" if self.shard is None else f"{self.shard.index}-of-{self.shard.count}"
         option = "--prepare" if self.shard is None else f"--shard {self.shard}"
-        return StoreLock(directory, f"daskrf {command} {option}", part, tell=tell)
+        return StoreLock(directory, f"daskrf {command} {option}", name, tell=tell)
 
     def counts(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Counts:
-        """Return the counts of a share that made `made` of its pieces; `missing` lists all missing pieces."""
-        found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
-        return Counts(made, found, len(missing), total)
+        """Return the counts of a share that made `made` pieces; `missing` lists the missing ones of all."""
+        existing = len(self.of_all(range(total))) - made - len(self.of_all(missing))
+        return Counts(made, existing, len(missing), total)
 
     def report(self, output: PurePath, unit: str, counts: Counts, seconds: float) -> ShardReport:
         """Return the report of a share that is not a whole run."""
@@ -199,9 +199,9 @@ shard_of = Shard.of
 
 
 def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
-    """Write `spec` to the file `path` for the other shards of a job, or refuse to go on if theirs differs.
+    """Write `spec` to the file `path` for the other shards of a job, or refuse to go on if it differs.
 
-    A whole run writes none; it only checks against that of earlier shards.
+    A whole run does not write it, but checks it against that of earlier shards.
 
     Raises
     ------
@@ -214,9 +214,9 @@ def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
         write_sealed(path, spec, keep=True)
     elif not is_file(path):
         return
-    found = read_sealed(path, "delete that folder, and run all commands of the job again")
-    if found != spec:
+    plan = read_sealed(path, "delete that folder, and run all commands of the job again")
+    if plan != spec:
         raise StoreError(
-            f"{path.parent} was prepared for shards with other options: {differences(found, spec)}; repeat "
+            f"{path.parent} was prepared for shards with other options: {differences(plan, spec)}; repeat "
             "them, give another output path, or delete that folder"
         )

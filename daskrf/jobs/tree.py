@@ -1,13 +1,13 @@
 """Reduce a library to one small result by a checkpointed tree.
 
 Partitions are cut into groups by a rule that does not depend on the workers. A task reduces its whole group
-to one partial and checkpoints it; tasks of the next level combine `FAN_IN` partials, one at a time, so that a
-process holds at most two of them. Every node of the tree is a durable file with the hash of the
-specification, so a second run resumes where the first one ended, and the grouping, hence the result, is the
-same on any number of workers.
+to one partial sum and checkpoints it; tasks of the next level combine `FAN_IN` partial sums, one at a time: a
+worker holds at most two of them. Every node of the tree is a durable file with the hash of the specification:
+a second run resumes where the first one ended. The grouping, hence the result, is the same on any number of
+workers.
 
 A tree may have several roots, such as the strips of a large Gram matrix. Each is summed from its own leaves,
-one root after another, so that only one has its leaves on disk at a time.
+one root after another; only one root at a time has its leaves on disk.
 
 For scripts, `lazy` offers the same tree as a lazy Dask graph, without checkpoints.
 """
@@ -116,12 +116,12 @@ class _Node:
 
 
 def _levels(groups: Sequence[tuple[int, ...]]) -> list[list[_Node]]:
-    """Return the levels of the tree over `groups`, leaves first, the root last."""
+    """Return the levels of the tree over `groups`, from the leaves to the root."""
     levels = [[_Node(0, i, partitions=group) for i, group in enumerate(groups)]]
     while len(below := levels[-1]) > 1:
         cut = parents(len(below), FAN_IN)
         levels.append(
-            [_Node(len(levels), i, children=tuple(below[c] for c in own)) for i, own in enumerate(cut)]
+            [_Node(len(levels), i, children=tuple(below[c] for c in places)) for i, places in enumerate(cut)]
         )
     return levels
 
@@ -153,11 +153,11 @@ class Root:
         with ONE_BLAS_THREAD:
             if find_checkpoint(path, self.key) is None:
                 self.partial(node)
-            found = find_checkpoint(path, self.key)
-            return found.group if found is not None else ""
+            checkpoint = find_checkpoint(path, self.key)
+            return checkpoint.group if checkpoint is not None else ""
 
     def partial(self, node: _Node) -> Partial:
-        """Return the partial of a node from its checkpoint, or recomputed if that is missing or damaged."""
+        """Return the partial sum of a node, from its checkpoint unless that is missing or damaged."""
         checkpoint = read_checkpoint(node.path(self.directory), self.key)
         if checkpoint is not None:
             return self.reduction.restore(checkpoint.arrays)
@@ -210,19 +210,19 @@ class Tree:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """Makes the leaves of all roots; a whole run makes the upper nodes too."""
+        """Make the leaves of all roots; a whole run makes the upper nodes too."""
         counts = (self._make(root, share, client, progress or Progress()) for root in self._keyed)
         return sum(counts, Counts())
 
     def result(self) -> Any:
-        """Return the final result of the first root's reduction, from all sums, read one by one."""
+        """Return the result of the first root's reduction from the totals of all roots, read one by one."""
         levels = _levels(self.groups)
-        found = (root.partial(levels[-1][0]) for root in self._keyed)
-        return self.roots[0].reduction.finalize(next(found), found)
+        totals = (root.partial(levels[-1][0]) for root in self._keyed)
+        return self.roots[0].reduction.finalize(next(totals), totals)
 
     @property
     def _keyed(self) -> list[Root]:
-        """The roots, with keys that include how the tree is cut: versions may number nodes alike."""
+        """The roots, with the cut of the tree in their keys: another cut numbers its nodes alike."""
         return [replace(root, key=hash_of([root.key, FAN_IN, self.groups])) for root in self.roots]
 
     def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
@@ -230,12 +230,12 @@ class Tree:
         backend(root.directory).make(root.directory)
         levels = _levels(self.groups)
         done = root.existing(levels)
-        own = set(share.of_all(range(len(self.groups))))
-        found = {i for i in own if levels[0][i] in done}
-        rows = [sum(self.rows[i] for i in some) for some in (own, found)]
+        leaves = set(share.of_all(range(len(self.groups))))
+        existing = {i for i in leaves if levels[0][i] in done}
+        rows = [sum(self.rows[i] for i in some) for some in (leaves, existing)]
         progress.start(root.reduction.name, rows[0], "rows", rows[1])
         for level in levels if share.whole else levels[:1]:
-            lacking = [node for node in level if node not in done and (node.level or node.index in own)]
+            lacking = [node for node in level if node not in done and (node.level or node.index in leaves)]
             tasks = [root.task(node, 0 if node.level else self.rows[node.index]) for node in lacking]
             submit(Root.leave, tasks, client, progress, _forget_children)
         progress.finish()
@@ -243,11 +243,11 @@ class Tree:
         if not share.whole:
             done = root.existing(levels)
             missing = [node.index for node in levels[0] if node not in done]
-        return share.counts(len(self.groups), len(own) - len(found), missing)
+        return share.counts(len(self.groups), len(leaves) - len(existing), missing)
 
 
 def _forget_children(task: Task, _: Any) -> None:
-    """Delete what a task has read; in the driver, because Dask may rerun a task whose worker died."""
+    """Delete the inputs of a task; in the driver, because Dask may rerun a task whose worker died."""
     root, node = task.arguments
     for child in node.children:
         backend(root.directory).remove(child.path(root.directory))
@@ -265,8 +265,8 @@ def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
         if node.children:
             parts = map(partial, node.children)
             return functools.reduce(lambda one, other: combined(reduction, one, other), parts)
-        own = (blocks[i] for i in node.partitions)
-        return functools.reduce(lambda total, block: extended(reduction, total, block), own, None)
+        addends = (blocks[i] for i in node.partitions)
+        return functools.reduce(lambda total, block: extended(reduction, total, block), addends, None)
 
     levels = _levels([tuple(group) for group in parents(len(blocks))])
     return partial(levels[-1][0])

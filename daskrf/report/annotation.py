@@ -1,4 +1,4 @@
-"""What a chemist asks of each molecule on a page: properties, scaffold, and the nearest molecules known."""
+"""What a page shows for each molecule: properties, scaffold, nearest labelled molecule, nearest active."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ PROPERTIES = ("weight", "logp", "tpsa")
 
 
 @dataclass(frozen=True)
-class Known:
+class Reference:
     """Molecules that others are compared with.
 
     Attributes
     ----------
     smiles : sequence of str
     values : sequence of str, of the same length
-        What is said of each: its label, or its ID.
+        The text shown for each: its label, or its ID.
     """
 
     smiles: Sequence[str] = field(default_factory=list)
     values: Sequence[str] = field(default_factory=list)
 
 
-def annotated(smiles: Sequence[str], labelled: Known, actives: Known) -> dict[str, list[Any]]:
-    """Return the columns of a page that follow from SMILES.
+def annotated(smiles: Sequence[str], labelled: Reference, actives: Reference) -> dict[str, list[Any]]:
+    """Return the columns of a page that are computed from SMILES.
 
     They are weight, logp and tpsa (None where RDKit fails); scaffold (SMILES of the Murcko scaffold, empty
-    without rings); and, for `labelled` and for `actives` if there are any, the similarity to the nearest one
-    (Tanimoto of Morgan fingerprints of radius 2 without counts), its SMILES, and its value.
+    without rings); and, for `labelled` and `actives` unless empty, the similarity to the nearest one
+    (Tanimoto on Morgan fingerprints of radius 2 without counts), its SMILES, and its value.
 
     Examples
     --------
-    >>> found = annotated(["CCO"], Known(["CCCO", "c1ccccc1"], ["-7.25", "-9"]), Known())
-    >>> found["nearest_labelled"], found["its_label"], [round(s, 2) for s in found["similarity_to_labelled"]]
+    >>> page = annotated(["CCO"], Reference(["CCCO", "c1ccccc1"], ["-7.25", "-9"]), Reference())
+    >>> page["nearest_labelled"], page["its_label"], [round(s, 2) for s in page["similarity_to_labelled"]]
     (['CCCO'], ['-7.25'], [0.56])
     """
     first = list(dict.fromkeys(smiles))
     if len(first) < len(smiles):  # each molecule is computed once
         place = {text: number for number, text in enumerate(first)}
-        found = annotated(first, labelled, actives)
-        return {name: [values[place[text]] for text in smiles] for name, values in found.items()}
+        unique = annotated(first, labelled, actives)
+        return {name: [values[place[text]] for text in smiles] for name, values in unique.items()}
     columns: dict[str, list[Any]] = dict(zip(PROPERTIES, properties_of(smiles), strict=True))
     columns["scaffold"] = scaffolds(smiles).tolist()
-    for known, name, value in ((labelled, "labelled", "its_label"), (actives, "active", "its_id")):
-        if len(known.smiles):
-            similarity, index = nearest(smiles, list(known.smiles))
+    for reference, name, value in ((labelled, "labelled", "its_label"), (actives, "active", "its_id")):
+        if len(reference.smiles):
+            similarity, index = nearest(smiles, list(reference.smiles))
             columns[f"similarity_to_{name}"] = [round(float(s), 4) for s in similarity]
-            columns[f"nearest_{name}"] = [known.smiles[i] for i in index.tolist()]
-            columns[value] = [known.values[i] for i in index.tolist()]
+            columns[f"nearest_{name}"] = [reference.smiles[i] for i in index.tolist()]
+            columns[value] = [reference.values[i] for i in index.tolist()]
     return columns
 
 
 def properties_of(smiles: Sequence[str]) -> list[list[float | None]]:
     """Return each of `PROPERTIES` for all molecules; None where RDKit fails."""
-    found = each("daskrf.report.annotation:measurer", (), list(smiles))
+    results = each("daskrf.report.annotation:measurer", (), list(smiles))
     lost = [None] * len(PROPERTIES)
-    rows = [lost if isinstance(row, Lost) else row for row in found]
+    rows = [lost if isinstance(row, Lost) else row for row in results]
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in PROPERTIES]
 
 
 def measurer() -> Callable[[str], list[float]]:
-    """Return the function from a SMILES to its properties; it runs in a helper process."""
+    """Return the function from a SMILES to its properties; it runs in a helper program."""
     from daskrf.molecules.properties import property_of
 
     return lambda text: [round(float(np.float64(property_of(name, text))), 2) for name in PROPERTIES]

@@ -1,4 +1,4 @@
-"""How good a model is, by labels that it was not fitted to: tables, one sentence that sums up, JSON."""
+"""How good a model is, judged by labels that it was not fitted to: tables, a verdict, and JSON."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LEAST = 0.01  # by which an error has to be smaller to count
 _LEVELS = (50, 80, 95)  # intervals that are judged
 _MUCH = 0.5  # share of the variance
 _MUCH_RANKED = 0.7  # area under the curve
-_DOUBT = 1e-3  # probability, below which probabilities contradict the shares
-_OFF = 0.05  # by which they differ on average, to be worth a word
+_DOUBT = 1e-3  # p-value below which the labels contradict the predicted probabilities
+_OFF = 0.05  # a smaller mean difference between probability and observed share is not reported as an error
 _CURVE = ("r2", "rmse", "log_probability")
 _CURVE_OF_CLASSES = ("auc", "average_precision", "brier")
 
@@ -40,9 +40,9 @@ class Figure:
     Attributes
     ----------
     value : float
-        Over all molecules that were left out, by their predictions from other folds; NaN if not defined.
+        Over all molecules, each predicted by a model that was fitted without its fold; NaN if not defined.
     spread : float
-        Standard deviation of the figure over folds, each by itself; NaN if not defined.
+        Standard deviation of the figure over folds; NaN if not defined.
     folds : tuple of float
         The figure of each fold.
     """
@@ -65,7 +65,7 @@ class CurvePoint:
     Attributes
     ----------
     n_labels : int
-        Labels that each fold learned from, on average.
+        Labels that each fold was fitted to, on average.
     figures : dict of str to dict of str to Figure
         By predictor and figure of merit.
     """
@@ -76,17 +76,17 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class TargetEvaluation:
-    """What is known of one target.
+    """The evaluation of one target.
 
     Attributes
     ----------
     name : str
     n_labels, n_predicted : int
-        Labels, and how many of them were predicted by a fold that did not know them.
+        Labels, and how many of them were predicted by a model fitted without them.
     process : str
-        The process in words.
+        The model in words.
     chosen : str
-        What was chosen on all labels, and what in each fold.
+        Which settings were chosen on all labels, and which anew in each fold.
     direction : str or None
     figures : dict of str to dict of str to Figure
         By predictor and figure of merit.
@@ -95,11 +95,11 @@ class TargetEvaluation:
     curve : tuple of CurvePoint
     notes : tuple of str
     n_nearest : int
-        How many of them the nearest neighbour predicted: fewer if there are too many for all.
+        How many labels the nearest neighbour predicted: a subset if there are too many for all.
     reliability : Reliability, optional
-        Probabilities beside shares, if the labels are 0 and 1.
+        Predicted probabilities and observed shares, if the labels are 0 and 1.
     n_positive : int
-        How many of the predicted labels are 1, if they are 0 and 1.
+        How many of the predicted labels are 1, if the labels are 0 and 1.
     """
 
     name: str
@@ -118,7 +118,7 @@ class TargetEvaluation:
 
     @property
     def verdict(self) -> str:
-        """The answer to "is it good?", in two sentences."""
+        """The answer to "Is it good?", in two sentences."""
         if self.reliability is not None:
             return verdict_on_classes(self.figures, self.reliability, self.n_positive, self.n_predicted)
         return verdict(self.figures, self.n_predicted)
@@ -161,26 +161,26 @@ class TargetEvaluation:
             ]
             for point in self.curve
         ]
-        lines = ["  Learning curve, with parts of the labels drawn at random:"]
+        lines = ["  Learning curve, on random subsets of the labels:"]
         lines += [f"  {line}" for line in text_table(header, rows).splitlines()]
         return [*lines, f"  {self.outlook}"]
 
     @property
     def outlook(self) -> str:
-        """What the last doubling of the labels has brought."""
+        """How much the last doubling of the labels reduced the error."""
         few, many = self.curve[-2:]
-        name, said = ("rmse", "RMSE") if self.reliability is None else ("brier", "Brier score")
+        name, label = ("rmse", "RMSE") if self.reliability is None else ("brier", "Brier score")
         before, after = (point.figures[MODEL][name].value for point in (few, many))
         lower = 1 - after / before
         times = f"from {few.n_labels:,} to {many.n_labels:,} labels"
         if not lower >= 0.01:
-            return f"More labels of this kind may not help: {times} the {said} hardly changed."
-        return f"More labels should help: {times} the {said} fell by {_percent(lower)}."
+            return f"More labels of this kind may not help: {times} the {label} hardly changed."
+        return f"More labels should help: {times} the {label} fell by {_percent(lower)}."
 
 
 @dataclass(frozen=True)
 class EvaluationReport(OfInput):
-    """What `evaluate` found.
+    """The result of `evaluate`.
 
     Attributes
     ----------
@@ -190,17 +190,17 @@ class EvaluationReport(OfInput):
     n_folds : int
     n_molecules : int
     labels : str
-        How labels were joined, in words.
+        How labels were joined to molecules, in words.
     seconds : float
     table : pyarrow.Table
-        The predictions of all labels, each by the fold that did not know it; of labels in memory, a row for
+        The prediction of each label by a model fitted without its fold; for labels in memory, one row for
         each of their rows.
     output, picture : Path or None
         Where the table and the picture are.
     inputs : tuple of str
         How the labels were read.
     fingerprints : str
-        What the model counts in a molecule, in words.
+        The fingerprints of the model, in words.
     """
 
     targets: tuple[TargetEvaluation, ...]
@@ -232,20 +232,22 @@ class EvaluationReport(OfInput):
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return everything but the table as an object of JSON; figures that are not defined are null."""
-        found = {
+        """Return everything but the table as a JSON object; figures that are not defined are null."""
+        fields = {
             each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "table"
         }
-        found |= {name: None if found[name] is None else str(found[name]) for name in ("output", "picture")}
-        found["targets"] = [
+        fields |= {
+            name: None if fields[name] is None else str(fields[name]) for name in ("output", "picture")
+        }
+        fields["targets"] = [
             {**dataclasses.asdict(target), "verdict": target.verdict, "intervals": target.intervals}
             for target in self.targets
         ]
-        return json.dumps(_finite(found), indent=2)
+        return json.dumps(_finite(fields), indent=2)
 
 
 def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
-    """Return the answer to "is it good?": the errors beside those of other predictors, and all intervals.
+    """Return the answer to "Is it good?": errors compared with those of other predictors, and error bars.
 
     A predictor is better than another if its RMSE is smaller by at least 1 %, and by more than two standard
     errors of the differences over folds.
@@ -253,93 +255,96 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
     Parameters
     ----------
     figures : dict of str to dict of str to Figure
-        By predictor (`MODEL` is the one that is judged) and figure of merit.
+        By predictor (`MODEL` is the one to judge) and figure of merit.
     n : int
         Number of predictions.
     """
-    own = figures[MODEL]
-    rmse = own["rmse"]
+    model = figures[MODEL]
+    rmse = model["rmse"]
     if not _better(rmse, figures[MEAN]["rmse"]):
         return (
-            f"Is it good? No: its errors (RMSE {rmse.value:.3g}) are no smaller than those of always saying "
-            f"the mean ({figures[MEAN]['rmse'].value:.3g}). {_intervals(own, n)}"
+            f"Is it good? No: its errors (RMSE {rmse.value:.3g}) are no smaller than those of predicting "
+            f"the mean ({figures[MEAN]['rmse'].value:.3g}). {_intervals(model, n)}"
         )
     smaller, rivals = _compared(figures, "rmse")
-    share = own["r2"].value
+    share = model["r2"].value
     if rivals:
-        start, more = "Only in part", f", but no smaller than those of {rivals}"
+        start, more = "Partly", f", but no smaller than those of {rivals}"
     elif share < _MUCH:
-        start, more = "A little", f", but it explains only {_percent(share)} of the variance"
+        start, more = "Somewhat", f", but it explains only {_percent(share)} of the variance"
     else:
         start, more = "Yes", f", and it explains {_percent(share)} of the variance"
     return (
-        f"Is it good? {start}: its errors (RMSE {rmse.value:.3g}) are {smaller}{more}. {_intervals(own, n)}"
+        f"Is it good? {start}: its errors (RMSE {rmse.value:.3g}) are {smaller}{more}. {_intervals(model, n)}"
     )
 
 
 def verdict_on_classes(
     figures: Mapping[str, Mapping[str, Figure]], reliability: Reliability, n_positive: int, n: int
 ) -> str:
-    """Return the answer to "is it good?" for labels that are 0 and 1: ranking, and probabilities.
+    """Return the answer to "Is it good?" for labels that are 0 and 1: ranking, and probabilities.
 
     Parameters
     ----------
     figures : dict of str to dict of str to Figure
-        As of `verdict`; errors are Brier scores.
+        As in `verdict`; errors are Brier scores.
     reliability : Reliability
         Of the probabilities.
     n_positive, n : int
-        How many labels are 1, of how many.
+        Number of labels that are 1, and of all labels.
     """
-    own, share = figures[MODEL], n_positive / n
-    brier, usual = own["brier"], figures[MEAN]["brier"]
+    model, share = figures[MODEL], n_positive / n
+    brier, usual = model["brier"], figures[MEAN]["brier"]
     ranked = (
-        f"its AUC is {own['auc'].value:.2f} (0.5 is chance) and its average precision "
-        f"{own['average_precision'].value:.2f} ({share:.2f} is chance)"
+        f"its AUC is {model['auc'].value:.2f} (0.5 is chance) and its average precision "
+        f"{model['average_precision'].value:.2f} ({share:.2f} is chance)"
     )
-    said = _probabilities(reliability)
-    if math.isnan(own["auc"].value):
-        return f"Is it good? That cannot be said: no fold has labels of both classes. {said}"
-    above, by_chance = own["auc"].value - 0.5, _auc_by_chance(n_positive, n)
+    probabilities = _probabilities(reliability)
+    if math.isnan(model["auc"].value):
+        return f"Is it good? Cannot tell: no fold has labels of both classes. {probabilities}"
+    above, by_chance = model["auc"].value - 0.5, _auc_by_chance(n_positive, n)
     if not above > _STANDARD_ERRORS * by_chance:
-        start = "That is not shown" if above > 0 else "No"
+        start = "Not clear" if above > 0 else "No"
         few = amount(min(n_positive, n - n_positive), "labels")
         return (
-            f"Is it good? {start}: {ranked}; with {few} of one class "
-            f"chance alone gives an AUC of up to {0.5 + _STANDARD_ERRORS * by_chance:.2f}. {said}"
+            f"Is it good? {start}: {ranked}; with only {few} of one class, "
+            f"chance alone gives an AUC of up to {0.5 + _STANDARD_ERRORS * by_chance:.2f}. {probabilities}"
         )
     if not _better(brier, usual):
         return (
             f"Is it good? No: {ranked}, and the errors of its probabilities (Brier score {brier.value:.3g}) "
-            f"are no smaller than those of always saying {_percent(share)} ({usual.value:.3g}). {said}"
+            f"are no smaller than those of always predicting {_percent(share)} ({usual.value:.3g}). "
+            f"{probabilities}"
         )
     smaller, rivals = _compared(figures, "brier")
     errors = f"the errors of its probabilities (Brier score {brier.value:.3g}) are {smaller}"
-    start = "A little" if own["auc"].value < _MUCH_RANKED else "Yes"
+    start = "Somewhat" if model["auc"].value < _MUCH_RANKED else "Yes"
     if rivals:
-        start, errors = "Only in part", f"{errors}, but no smaller than those of {rivals}"
-    return f"Is it good? {start}: {ranked}, and {errors}. {said}"
+        start, errors = "Partly", f"{errors}, but no smaller than those of {rivals}"
+    return f"Is it good? {start}: {ranked}, and {errors}. {probabilities}"
 
 
 def _auc_by_chance(n_positive: int, n: int) -> float:
-    """Return the standard deviation of the AUC of predictions that know nothing (Mann & Whitney 1947)."""
+    """Return the standard deviation of the AUC of random predictions (Mann & Whitney 1947)."""
     return math.sqrt((n + 1) / (12 * n_positive * (n - n_positive)))
 
 
-def _probabilities(found: Reliability) -> str:
-    """Return what probabilities are worth."""
-    off = f"in parts with alike ones, they differ from the share of 1 by {_percent(found.error)} on average"
-    if found.p_value >= _DOUBT or found.error < _OFF:
+def _probabilities(reliability: Reliability) -> str:
+    """Return the sentence on whether probabilities can be trusted."""
+    off = f"binned, they differ from the observed share of 1s by {_percent(reliability.error)} on average"
+    if reliability.p_value >= _DOUBT or reliability.error < _OFF:
         return f"Its probabilities are right: {off}."
-    return f"Do not trust its probabilities: {off}, which is no chance (p = {found.p_value:.1g})."
+    return (
+        f"Do not trust its probabilities: {off}, more than chance explains (p = {reliability.p_value:.1g})."
+    )
 
 
 def _compared(figures: Mapping[str, Mapping[str, Figure]], name: str) -> tuple[str, str]:
-    """Return how much smaller errors are than those of other predictors, and the predictors as good."""
-    own, others = figures[MODEL][name], [each for each in figures if each != MODEL]
-    beaten = [each for each in others if _better(own, figures[each][name])]
+    """Return how much smaller errors are than those of worse predictors, and the predictors as good."""
+    error, others = figures[MODEL][name], [each for each in figures if each != MODEL]
+    beaten = [each for each in others if _better(error, figures[each][name])]
     than = [
-        f"{_percent(1 - own.value / figures[each][name].value)} than those of the {each}" for each in beaten
+        f"{_percent(1 - error.value / figures[each][name].value)} than those of the {each}" for each in beaten
     ]
     smaller = ", ".join([than[0].replace(" than", " smaller than"), *than[1:]])
     rivals = [each for each in others if each not in beaten]
@@ -362,38 +367,38 @@ def _better(one: Figure, other: Figure) -> bool:
     return bool(difference.mean() > _STANDARD_ERRORS * error)
 
 
-def judged_intervals(own: Mapping[str, Figure], n: int) -> dict[str, str]:
+def judged_intervals(figures: Mapping[str, Figure], n: int) -> dict[str, str]:
     """Return whether each interval is right, too narrow or too wide, in the order of their levels."""
-    found: dict[str, str] = {}
+    judged: dict[str, str] = {}
     for level in _LEVELS:
-        held = own[f"coverage_{level}"]
+        held = figures[f"coverage_{level}"]
         there = [share for share in held.folds if math.isfinite(share)]
         spread = held.spread / math.sqrt(len(there)) if len(there) > 1 else 0.0
-        found[str(level)] = judged_coverage(held.value, level / 100, n, spread)
-    return found
+        judged[str(level)] = judged_coverage(held.value, level / 100, n, spread)
+    return judged
 
 
-def _intervals(own: Mapping[str, Figure], n: int) -> str:
-    """Return what the error bars are worth, by all their intervals."""
-    judged = judged_intervals(own, n)
-    held = {level: _percent(own[f"coverage_{level}"].value) for level in judged}
+def _intervals(figures: Mapping[str, Figure], n: int) -> str:
+    """Return the sentence on whether error bars can be trusted."""
+    judged = judged_intervals(figures, n)
+    held = {level: _percent(figures[f"coverage_{level}"].value) for level in judged}
     *first, last = judged
     levels, shares = f"{', '.join(first)} and {last} %", [held[level].removesuffix(" %") for level in judged]
-    all_of_them = f"its {levels} intervals hold {', '.join(shares[:-1])} and {shares[-1]} % of the values"
-    said = set(judged.values())
-    if said == {"right"}:
+    all_of_them = f"its {levels} intervals contain {', '.join(shares[:-1])} and {shares[-1]} % of the values"
+    verdicts = set(judged.values())
+    if verdicts == {"right"}:
         return f"Its error bars are right: {all_of_them}."
-    if said == {"too wide"}:
+    if verdicts == {"too wide"}:
         return f"Its error bars are too wide: {all_of_them}."
-    if said == {"too narrow"}:
+    if verdicts == {"too narrow"}:
         return f"Do not trust its error bars, which are too narrow: {all_of_them}."
     parts = []
     for word in dict.fromkeys(judged.values()):
         alike = [level for level in judged if judged[level] == word]
         parts.append(f"those of {' and '.join(alike)} % are {word}")
     start = "Do not trust all of its error bars"
-    if "too narrow" not in said:
-        start = "Its error bars are right in part"
+    if "too narrow" not in verdicts:
+        start = "Its error bars are partly right"
     return f"{start}: {all_of_them}; {', '.join(parts[:-1])} and {parts[-1]}."
 
 

@@ -1,4 +1,4 @@
-"""The page of hits: their table, with the labelled molecules of the model, and what the hits' file says."""
+"""The page of hits: their table, the labelled molecules of the model, and the record in the hits' file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from daskrf.gp.validation.leaveoneout import leave_one_out
 from daskrf.models.models import Model
 from daskrf.models.targets import measured_of, ranked_target
 from daskrf.quantities import amount, listed
-from daskrf.report.annotation import Known
+from daskrf.report.annotation import Reference
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
 from daskrf.storage.descriptions import words_of_model
 
-_FEWEST_SHOWN = 10  # labels of which pictures are shown
+_FEWEST_SHOWN = 10  # labels: a picture of fewer tells nothing
 _PASSES = {"where": "", "smarts": "with ", "without_smarts": "without ", "alerts": "without alerts of "}
-_MOST_COMPARED = 100_000  # labelled molecules, in which the nearest is looked for
+_MOST_COMPARED = 100_000  # labelled molecules that are searched for the nearest
 
 
 def write_hits_page(
@@ -38,7 +38,7 @@ def write_hits_page(
     about: Mapping[str, Any],
     model: Model | None = None,
     model_path: str | os.PathLike[str] = "",
-    actives: Known | None = None,
+    actives: Reference | None = None,
     title: str = "",
     command: str = "",
 ) -> None:
@@ -49,11 +49,11 @@ def write_hits_page(
     table : pyarrow.Table
     path : Path
     about : dict
-        What the file of hits says of itself; see `daskrf.storage.hits`. What is not there is not said.
+        Record in the file of hits, see `daskrf.storage.hits`; the page leaves out what is missing in it.
     model : Model, optional
-        Of the hits; its labelled molecules are compared with them.
+        Model that ranked the hits; its labelled molecules are compared with them.
     model_path : path
-    actives : Known, optional
+    actives : Reference, optional
     title, command : str
     """
     targets = about.get("target") or (model.targets[0] if model is not None else "")
@@ -61,17 +61,17 @@ def write_hits_page(
     summary, notes = [], [str(note) for note in about.get("notes", ())]
     if "acquisition" in about:
         summary.append(
-            f"The best {table.num_rows:,} of {amount(about['rows'], 'molecules')} of {about['source']} by "
-            f"{about['acquisition']['rule']}, {about['direction'].removesuffix('e')}ing '{target}'."
+            f"The best {table.num_rows:,} of {amount(about['rows'], 'molecules')} in {about['source']}, "
+            f"ranked by {about['acquisition']['rule']}, {about['direction'].removesuffix('e')}ing '{target}'."
         )
     if passes := [f"{words}{text}" for name, words in _PASSES.items() for text in about.get(name, ())]:
-        summary.append(f"Others than these were left out: {listed(passes)}.")
+        summary.append(f"Only molecules that pass these filters: {listed(passes)}.")
     summary += [str(about["chosen"])] if "chosen" in about else []
     summary.append(_made(model, model_path, targets))
     if about.get("rejected"):
         notes.append(f"{amount(about['rejected'], 'rows')} of the input could not be used and were left out")
-    labelled = Known()
-    sections: dict[str, Any] = {"What was assumed, counted and left out": notes}
+    labelled = Reference()
+    sections: dict[str, Any] = {"Assumptions and exclusions": notes}
     if model is not None:
         labelled, left_out = labelled_of(model, model_path, targets)
         notes += [left_out] if left_out else []
@@ -90,13 +90,13 @@ def write_hits_page(
 
 
 def _made(model: Model | None, path: str | os.PathLike[str], targets: str | Sequence[str]) -> str:
-    """Return which model and targets a page is of, and when it was made."""
+    """Return the line on the model, its targets, and the date."""
     day = f"Page made on {time.strftime('%Y-%m-%d')}."
     if model is None:
         return day
     shown = [targets] if isinstance(targets, str) else list(targets)
-    known = {name: model.directions.get(name) for name in shown}
-    words = [f"'{name}'{f' (to {way})' if way else ''}" for name, way in known.items() if name]
+    directions = {name: model.directions.get(name) for name in shown}
+    words = [f"'{name}'{f' (to {way})' if way else ''}" for name, way in directions.items() if name]
     return f"Model {Path(path).name}{f' of {listed(words)}' if words else ''}. {day}"
 
 
@@ -106,14 +106,14 @@ def _title(table: pa.Table, target: str) -> str:
 
 
 def _goodness(model: Model, target: str) -> tuple[bytes, str]:
-    """Return a picture of how well labels are predicted from the others, and what it shows."""
+    """Return a picture of the leave-one-out predictions of the model, and its caption."""
     place = _of_page(model, target)
     name = model.name_of(place)
     process, _ = process_of(model.gp, place)
     if not isinstance(process, ExactGP) or process.solver_ != "cholesky" or _in_metric(process):
-        return b"", "To see how good the model is, predict labels that are left out: daskrf evaluate."
+        return b"", "To see how good the model is, cross-validate it: daskrf evaluate."
     if process.n_rows_ < _FEWEST_SHOWN:
-        return b"", f"There are too few labels to tell, {process.n_rows_:,}."
+        return b"", f"Too few labels to tell: {process.n_rows_:,}."
     left = leave_one_out(process)
     held_out = HeldOut(left.y, left.mean, left.std)
     if np.ptp(left.y) == 0:
@@ -122,9 +122,9 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     held = float(coverage(left.y, left.mean, left.std, [0.95])[0])
     each = f"{len(left.y):,} of {process.n_rows_:,} labels" if len(left.y) < process.n_rows_ else "Each label"
     text = (
-        f"{each} of '{name}', predicted without its molecule's labels: R2 {share:.2f}, RMSE {error:.3g}; "
-        f"the 95 % intervals hold {held:.0%} of them. Kernel and variances "
-        "are those of all labels. Molecules unlike any labelled one are harder: daskrf evaluate --split "
+        f"{each} of '{name}', predicted without the labels of its molecule: R2 {share:.2f}, RMSE "
+        f"{error:.3g}; the 95 % intervals contain {held:.0%} of them. Kernel and variances were fitted to "
+        "all labels. Errors are larger for molecules unlike any labelled one: see daskrf evaluate --split "
         "scaffold."
     )
     picture = io.BytesIO()
@@ -133,28 +133,30 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
 
 
 def _in_metric(process: ExactGP) -> bool:
-    """Return whether the kernel was learned from labels, which it then fits too well to tell."""
+    """Return whether the kernel was learned from the labels: leave-one-out errors are then too small."""
     return process.kernel_choice_ is not None and bool(process.kernel_choice_.variances)
 
 
 def _of_page(model: Model, target: str) -> Target:
-    """Return the target of a page, or the first of the model if it is not known."""
+    """Return the target of a page, or the first of the model if the page names no target of it."""
     try:
         return ranked_target(model, target)
     except InputError:
         return 0
 
 
-def labelled_of(model: Model, path: str | os.PathLike[str], target: str | Sequence[str]) -> tuple[Known, str]:
-    """Return the labelled molecules of a model with their labels, and what is to be said if some lack.
+def labelled_of(
+    model: Model, path: str | os.PathLike[str], target: str | Sequence[str]
+) -> tuple[Reference, str]:
+    """Return the labelled molecules of a model with their labels, and a note if some are left out.
 
     Parameters
     ----------
     model : Model
     path : path
-        Of the model.
+        Path of the model.
     target : str, or sequence of str
-        Molecules without a label of this target, or of one of these targets, are left out.
+        Molecules that lack a label of this target, or of any of these targets, are left out.
     """
     if isinstance(target, str):
         whole = _of_page(model, target)
@@ -166,23 +168,25 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str | Sequen
     smiles, reason, y = measured.smiles, measured.reason, measured.values
     labels = np.column_stack([values_of(measured.parts, each) for each in shown])
     if not smiles:
-        return Known(), f"the nearest labelled molecules are not shown: {reason}"
+        return Reference(), f"the nearest labelled molecules are not shown: {reason}"
     there = np.flatnonzero(np.isfinite(y) & np.array([bool(text) for text in smiles]))
-    said = f"of the labelled molecules, {reason}" if reason else ""
+    note = f"of the labelled molecules, {reason}" if reason else ""
     if not isinstance(target, str):
-        said = "; ".join(filter(None, [f"labels of the nearest molecules are {', '.join(target)}", said]))
+        note = "; ".join(
+            filter(None, [f"labels of the nearest molecules are those of {', '.join(target)}", note])
+        )
     if len(there) > _MOST_COMPARED:
-        said = (
-            f"the nearest labelled molecule is looked for among {_MOST_COMPARED:,} of {len(there):,} "
-            "labelled ones, evenly spaced in their order"
+        note = (
+            f"the nearest labelled molecule is the nearest of {_MOST_COMPARED:,} of the {len(there):,} "
+            "labelled molecules, evenly spaced in their order"
         )
         there = there[np.linspace(0, len(there) - 1, _MOST_COMPARED).astype(np.int64)]
     values = [", ".join(f"{value:.4g}" for value in labels[i]) for i in there]
-    return Known([smiles[i] for i in there], values), said
+    return Reference([smiles[i] for i in there], values), note
 
 
 def screen_command(about: Mapping[str, Any], output: str) -> str:
-    """Return the command that finds hits again, from what their file says; names are without folders.
+    """Return the command that finds the hits again, from the record in their file, with names of files only.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Figures of merit of predictions for molecules whose values are known."""
+"""Figures of merit of predictions for molecules with known values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from daskrf.report.recovery import Recovery
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.5, 0.8, 0.95)
-_FEWEST = 100  # values of which the best 1 % is at least one
-_PARTS, _FEWEST_OF_PART = 10, 20  # in which probabilities are compared with shares
+_FEWEST = 100  # values: the best 1 % of fewer is no molecule
+_BINS, _FEWEST_IN_BIN = 10, 20  # in which predicted probabilities are compared with observed shares
 _LEAST_VARIANCE = 1e-9
 
 
@@ -27,13 +27,13 @@ class Measure(NamedTuple):
     Attributes
     ----------
     name : str
-        Its key in tables and JSON.
+        Key in tables and JSON.
     words : str
-        Its name in the report.
+        Name in reports.
     percent : bool
         Whether it is a fraction, shown in percent.
     scaled : bool
-        Whether it has the unit of the values.
+        Whether it has the unit of the labels.
     """
 
     name: str
@@ -50,7 +50,7 @@ MEASURES = (
     Measure("auc", "AUC"),
     Measure("average_precision", "average precision"),
     Measure("brier", "Brier score"),
-    Measure("reliability_error", "probabilities differ from shares by", percent=True),
+    Measure("reliability_error", "calibration error", percent=True),
     Measure("log_probability", "mean log probability"),
     Measure("coverage_50", "within the 50 % interval", percent=True),
     Measure("coverage_80", "within the 80 % interval", percent=True),
@@ -63,7 +63,7 @@ MEASURES = (
 
 
 def is_class(y: npt.ArrayLike) -> bool:
-    """Return whether values are two classes: 0 and 1, with both of them there."""
+    """Return whether values are two classes: only 0 and 1, and at least one of each."""
     y = np.asarray(y, dtype=np.float64)
     return bool(((y == 0) | (y == 1)).all() and y.min(initial=1) < y.max(initial=0))
 
@@ -77,7 +77,9 @@ def measured(
     ranks: bool = True,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return all figures of merit by name; those that are not defined are NaN; see also `measured_classes`.
+    """Return all figures of merit by name; those that are not defined are NaN.
+
+    For classes see `measured_classes`.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def measured(
     std : float array, optional
         Standard deviations of the predictions, noise included.
     direction : {"maximize", "minimize"}, optional
-        Which values are good. Without it, and with fewer than 100 values, nothing is said of the best 1 %.
+        Which values are good. Without it, or with fewer than 100 values, figures on the best 1 % are NaN.
     ranks : bool
         Whether the predictions rank molecules at all.
     seed : int
@@ -99,8 +101,8 @@ def measured(
 
     Examples
     --------
-    >>> found = measured([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])
-    >>> round(found["rmse"], 3), found["spearman"], found["log_probability"]
+    >>> figures = measured([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])
+    >>> round(figures["rmse"], 3), figures["spearman"], figures["log_probability"]
     (0.577, 1.0, nan)
     """
     truth, mean = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
@@ -108,23 +110,23 @@ def measured(
         raise InputError(
             f"Truth and prediction must be vectors of one length, not {truth.shape}, {mean.shape}."
         )
-    found = dict.fromkeys((measure.name for measure in MEASURES), math.nan)
-    found["r2"], found["rmse"] = r2(truth, mean), rmse(truth, mean)
-    found["mae"] = float(np.abs(truth - mean).mean())
+    figures = dict.fromkeys((measure.name for measure in MEASURES), math.nan)
+    figures["r2"], figures["rmse"] = r2(truth, mean), rmse(truth, mean)
+    figures["mae"] = float(np.abs(truth - mean).mean())
     if std is not None:
-        found["log_probability"] = mean_log_probability(truth, mean, std)
+        figures["log_probability"] = mean_log_probability(truth, mean, std)
         for level, share in zip(_LEVELS, coverage(truth, mean, std, _LEVELS).tolist(), strict=True):
-            found[f"coverage_{100 * level:.0f}"] = share
+            figures[f"coverage_{100 * level:.0f}"] = share
     if not ranks:
-        return found
-    found["spearman"] = rank_correlation(truth, mean)
+        return figures
+    figures["spearman"] = rank_correlation(truth, mean)
     if direction is not None and len(truth) >= _FEWEST and np.ptp(mean) > 0:
         sign = 1.0 if direction == "maximize" else -1.0
         best, tenth = round(len(truth) / 100), round(len(truth) / 10)
         ranking = top_found(sign * truth, sign * mean, best, seed)
-        found["recall_1"], found["recall_10"] = ranking.fraction(best), ranking.fraction(tenth)
-        found["enrichment_1"] = ranking.enrichment(best)
-    return found
+        figures["recall_1"], figures["recall_10"] = ranking.fraction(best), ranking.fraction(tenth)
+        figures["enrichment_1"] = ranking.enrichment(best)
+    return figures
 
 
 def measured_classes(
@@ -135,43 +137,47 @@ def measured_classes(
     Parameters
     ----------
     truth, mean, probability : float arrays, shape (n,)
-        True values, what ranks them, and the probability of a 1; NaN where there is none.
+        True values, the means that rank them, and the probability of a 1; NaN where there is none.
     ranks : bool
         Whether the predictions rank molecules at all.
 
     Examples
     --------
-    >>> found = measured_classes([0.0, 1.0, 1.0], [0.1, 0.2, 0.9], [0.5, 0.5, 1.0])
-    >>> found["auc"], found["average_precision"], round(found["brier"], 3), found["rmse"]
+    >>> figures = measured_classes([0.0, 1.0, 1.0], [0.1, 0.2, 0.9], [0.5, 0.5, 1.0])
+    >>> figures["auc"], figures["average_precision"], round(figures["brier"], 3), figures["rmse"]
     (1.0, 1.0, 0.167, nan)
     """
     truth, mean = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
-    given = np.asarray(probability, dtype=np.float64)
-    if truth.ndim != 1 or not truth.shape == mean.shape == given.shape or not len(truth):
+    probabilities = np.asarray(probability, dtype=np.float64)
+    if truth.ndim != 1 or not truth.shape == mean.shape == probabilities.shape or not len(truth):
         raise InputError(
             f"Truth and predictions must be vectors of one length, not {truth.shape}, {mean.shape}, "
-            f"{given.shape}."
+            f"{probabilities.shape}."
         )
-    found, there = dict.fromkeys((measure.name for measure in MEASURES), math.nan), np.isfinite(given)
+    figures, there = (
+        dict.fromkeys((measure.name for measure in MEASURES), math.nan),
+        np.isfinite(probabilities),
+    )
     if ranks:
-        found["auc"] = area_under_curve(truth > 0.5, mean)
-        found["average_precision"] = average_precision(truth > 0.5, mean)
+        figures["auc"] = area_under_curve(truth > 0.5, mean)
+        figures["average_precision"] = average_precision(truth > 0.5, mean)
     if there.any():
-        found["brier"] = float(np.square(truth[there] - given[there]).mean())
-        found["reliability_error"] = reliability(truth[there], given[there]).error
-    return found
+        figures["brier"] = float(np.square(truth[there] - probabilities[there]).mean())
+        figures["reliability_error"] = reliability(truth[there], probabilities[there]).error
+    return figures
 
 
 class Reliability(NamedTuple):
-    """Predicted probabilities beside shares of 1, for parts of the molecules with alike probabilities.
+    """Predicted probabilities and observed shares of 1s, with molecules binned by probability.
 
     Attributes
     ----------
     predicted, observed : tuple of float
-        Mean probability and share of 1 of each part.
+        Mean probability and share of 1s in each bin.
     counts : tuple of int
+        Molecules in each bin.
     p_value : float
-        Probability of shares that differ as much, if the probabilities are right.
+        Probability of shares that differ at least as much, if the probabilities are right.
     """
 
     predicted: tuple[float, ...]
@@ -181,45 +187,45 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The mean difference between probability and share."""
+        """The mean absolute difference between probability and share."""
         difference = np.abs(np.subtract(self.predicted, self.observed))
         return float(np.average(difference, weights=self.counts))
 
 
 def reliability(truth: npt.ArrayLike, probability: npt.ArrayLike) -> Reliability:
-    """Compare probabilities with shares of 1, in ten parts of as many molecules, or fewer of at least 20.
+    """Compare probabilities with shares of 1s, in ten bins of equal size, or fewer of at least 20 molecules.
 
     Source: Hosmer & Lemeshow 1980, Goodness of fit tests for the multiple logistic regression model. As the
-    molecules were not used to find the probabilities, each part is a degree of freedom.
+    molecules were not used to fit the probabilities, each bin is a degree of freedom.
 
     Examples
     --------
-    >>> found = reliability([0, 0, 0, 1] * 10 + [0, 1, 1, 1] * 10, [0.25] * 40 + [0.65] * 40)
-    >>> found.observed, round(found.error, 3), found.counts
+    >>> result = reliability([0, 0, 0, 1] * 10 + [0, 1, 1, 1] * 10, [0.25] * 40 + [0.65] * 40)
+    >>> result.observed, round(result.error, 3), result.counts
     ((0.25, 0.25, 0.75, 0.75), 0.05, (20, 20, 20, 20))
     """
     from scipy.stats import chi2
 
     truth, probability = np.asarray(truth, dtype=np.float64), np.asarray(probability, dtype=np.float64)
-    n_parts = max(1, min(_PARTS, len(truth) // _FEWEST_OF_PART))
-    parts = np.array_split(np.argsort(probability, kind="stable"), n_parts)
-    predicted = np.array([probability[part].mean() for part in parts])
-    observed = np.array([truth[part].mean() for part in parts])
-    variance = np.array([(probability[part] * (1 - probability[part])).sum() for part in parts])
-    counts = [len(part) for part in parts]
+    n_bins = max(1, min(_BINS, len(truth) // _FEWEST_IN_BIN))
+    bins = np.array_split(np.argsort(probability, kind="stable"), n_bins)
+    predicted = np.array([probability[rows].mean() for rows in bins])
+    observed = np.array([truth[rows].mean() for rows in bins])
+    variance = np.array([(probability[rows] * (1 - probability[rows])).sum() for rows in bins])
+    counts = [len(rows) for rows in bins]
     errors = np.square(np.array(counts) * (observed - predicted)) / np.maximum(variance, _LEAST_VARIANCE)
     return Reliability(
         tuple(predicted.tolist()),
         tuple(observed.tolist()),
         tuple(counts),
-        float(chi2.sf(errors.sum(), n_parts)),
+        float(chi2.sf(errors.sum(), n_bins)),
     )
 
 
 def average_precision(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Return the mean of the share of positives above each of them, itself included; NaN without positives.
+    """Return the average precision: the mean, over positives, of the precision at their rank.
 
-    Equal predictions are one step of the ranking.
+    Equal predictions are one step of the ranking. NaN without positives.
 
     Examples
     --------
@@ -236,7 +242,7 @@ def average_precision(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> floa
 
 
 def rank_correlation(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Return Spearman's rank correlation, equal values with their mean rank; NaN if all of either are equal.
+    """Return Spearman's rank correlation; ties get their mean rank. NaN if all values of either are equal.
 
     Examples
     --------
@@ -252,9 +258,9 @@ def rank_correlation(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 
 def area_under_curve(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Return the probability that a positive is predicted above a negative, ties by half; NaN without both.
+    """Return the area under the ROC curve: the probability that a positive is predicted above a negative.
 
-    Source: Hanley & McNeil 1982, the area under the receiver operating characteristic.
+    Ties count half. NaN unless there are both. Source: Hanley & McNeil 1982.
 
     Examples
     --------
@@ -272,14 +278,14 @@ def area_under_curve(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float
 
 
 def top_found(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int, seed: int = 0) -> Recovery:
-    """Count the best along the ranking, as `recovery`, but with values and predictions that are equal.
+    """Count the best along the ranking, as `recovery` does, but treat ties fairly.
 
-    Larger is better in both. Values that equal the last of the best count, too, up to `n_best` in all; equal
-    predictions are ranked in a random order.
+    Larger is better in both. All values that tie with the last of the best count, up to `n_best` in all;
+    equal predictions are ranked in a random order.
 
     Examples
     --------
-    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], n_best=2).found.tolist()
+    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], n_best=2).n_found.tolist()
     [1, 1, 2, 2]
     """
     truth, predicted = np.asarray(truth, dtype=np.float64), np.asarray(predicted, dtype=np.float64)

@@ -14,12 +14,12 @@ from daskrf.quantities import amount
 from daskrf.tables.frames import InputIndex
 
 _ROWS = 10  # of a table that are shown
-_HIDDEN = ("smiles", "row", "source", "line")  # columns that are not, beside a drawing
+_HIDDEN = ("smiles", "row", "source", "line")  # columns that are not shown beside a drawing
 _WIDTH, _HEIGHT = 180, 110
 
 
 class Shown:
-    """A report that notebooks show as HTML; one with a table of molecules is a DataFrame, too.
+    """A report that notebooks show as HTML; its table of molecules, if any, is available as a DataFrame.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Shown:
         Raises
         ------
         InputError
-            There is no table in memory, as for predictions that were written, or pandas is not installed.
+            If no table is in memory, as after predictions were written to disk, or pandas is not installed.
         """
         table = getattr(self, "table", None)
         if table is None:
@@ -52,7 +52,7 @@ class Shown:
         try:
             return table.to_pandas()
         except ImportError:
-            raise InputError("A DataFrame needs pandas; install it, or take the Arrow table.") from None
+            raise InputError("A DataFrame needs pandas; install it, or use the Arrow table.") from None
 
     def _repr_html_(self) -> str:
         """Return the report's text and the first molecules of its table, for Jupyter."""
@@ -64,11 +64,11 @@ class Shown:
 class OfInput(Shown):
     """A report with a table of molecules, each of which is a row of the input.
 
-    The rows of DataFrames and Series have an index: the table has it as a column, or as columns.
+    For a DataFrame or Series, the table also has its index, as one or several columns.
     """
 
     def with_index(self, index: InputIndex) -> Self:
-        """Return the report with the index of what was given in memory."""
+        """Return the report with the index of the data that were given in memory."""
         table = getattr(self, "table", None)
         if table is None:
             return self
@@ -81,7 +81,7 @@ class OfInput(Shown):
 
 
 def _table(table: pa.Table) -> str:
-    """Return the first rows of a table of molecules as HTML, with drawings."""
+    """Return the first rows of a table as HTML, with drawings."""
     first = table.slice(0, _ROWS)
     names = [name for name in first.column_names if name not in _HIDDEN]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in ["structure", *names])

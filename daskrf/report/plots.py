@@ -40,7 +40,7 @@ class HeldOut:
 
 
 def plot_screen(
-    path: str | Path, held_out: HeldOut, found: Recovery, r2: float, quantity: str = "score"
+    path: str | Path, held_out: HeldOut, ranking: Recovery, r2: float, quantity: str = "score"
 ) -> None:
     """Write one figure: parity with error bars, recovery of the best, calibration.
 
@@ -49,7 +49,7 @@ def plot_screen(
     path : str or Path
         File to write, as PNG.
     held_out : HeldOut
-    found : Recovery
+    ranking : Recovery
     r2 : float
         Coefficient of determination on the molecules of `held_out`.
     quantity : str
@@ -58,7 +58,7 @@ def plot_screen(
     figure = _figure(13.5, 5.0)
     parity, curve, calibration = figure.subplots(1, 3)
     _parity(parity, held_out, r2, quantity)
-    _recovery(curve, found)
+    _recovery(curve, ranking)
     _calibration(calibration, held_out)
     for axes in (parity, curve, calibration):
         _finish(axes)
@@ -67,7 +67,7 @@ def plot_screen(
 
 @dataclass(frozen=True)
 class Panels:
-    """What a picture shows of the evaluation of one target.
+    """The data that a picture of the evaluation of one target shows.
 
     Attributes
     ----------
@@ -75,22 +75,22 @@ class Panels:
     r2 : float
     quantity : str
         Name of the target.
-    found : Recovery or None
-        Where the best molecules are in the ranking, if it is known which values are good.
+    ranking : Recovery or None
+        Where the best molecules are in the ranking; None if the direction of the target is not known.
     curve : sequence of (int, dict of str to (float, float))
-        The learning curve: numbers of labels, and the RMSE of each predictor with its spread; may be empty.
+        The learning curve: numbers of labels, and the error of each predictor with its spread; may be empty.
     what : str
-        What the molecules are.
+        Name of the molecules, for the title.
     probability : ndarray of float64, optional
         Probability of a 1, if the values are 0 and 1; NaN where there is none.
     error : str
-        What the errors of the learning curve are.
+        Name of the error of the learning curve.
     """
 
     held_out: HeldOut
     r2: float
     quantity: str
-    found: Recovery | None = None
+    ranking: Recovery | None = None
     curve: Sequence[tuple[int, Mapping[str, tuple[float, float]]]] = ()
     what: str = "molecules not used in the fit"
     probability: npt.NDArray[np.float64] | None = None
@@ -98,7 +98,7 @@ class Panels:
 
 
 def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], format: str = "png") -> None:
-    """Write one figure with a row for each target: parity, calibration, and what else is known.
+    """Write one figure with a row for each target: parity, calibration and, if known, ranking and learning.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
     format : str
         "png", "svg" or "pdf".
     """
-    several = max(2 + (each.found is not None) + bool(each.curve) for each in targets)
+    several = max(2 + (each.ranking is not None) + bool(each.curve) for each in targets)
     figure = _figure(4.5 * several, 5.0 * len(targets))
     for row, each in zip(figure.subplots(len(targets), several, squeeze=False), targets, strict=True):
         left = list(row)
@@ -120,8 +120,8 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
             truth, probability = each.held_out.truth[there], each.probability[there]
             _classes(left.pop(0), truth, probability, f"{len(truth):,} {each.what}", each.quantity)
             _reliability(left.pop(0), truth, probability)
-        if each.found is not None:
-            _recovery(left.pop(0), each.found)
+        if each.ranking is not None:
+            _recovery(left.pop(0), each.ranking)
         if each.curve:
             _learning(left.pop(0), each)
         for axes in row:
@@ -143,14 +143,14 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _save(figure: Figure, path: str | Path | BinaryIO, format: str) -> None:
-    """Write a figure; names of targets may hold characters that no font has, of which nobody need hear."""
+    """Write a figure, without warnings of characters in target names that no font has."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(path, format=format)
 
 
 def _finish(axes: Axes) -> None:
-    """Give axes the style of all, with the legend below, clear of the data."""
+    """Give axes the common style, with the legend below, clear of the data."""
     for text in (axes.xaxis.label, axes.yaxis.label, axes.title):  # they hold names of targets
         text.set_parse_math(False)
         text.set_text(printable(text.get_text(), _MOST_CHARACTERS))
@@ -163,14 +163,14 @@ def _finish(axes: Axes) -> None:
 def _learning(axes: Axes, shown: Panels) -> None:
     numbers = [n for n, _ in shown.curve]
     for color, name in zip((_BLUE, _GREY), shown.curve[-1][1], strict=True):
-        values, spreads = np.array([own[name] for _, own in shown.curve]).T
+        values, spreads = np.array([errors[name] for _, errors in shown.curve]).T
         axes.errorbar(
             numbers, values, yerr=np.nan_to_num(spreads), color=color, marker="o", markersize=5, label=name
         )
     axes.set_xscale("log")
     axes.set_xticks(numbers, [f"{n:,}" for n in numbers])
     axes.minorticks_off()
-    axes.set(xlabel="labels", ylabel=f"{shown.error} of {shown.quantity}", title="What do more labels bring?")
+    axes.set(xlabel="labels", ylabel=f"{shown.error} of {shown.quantity}", title="Would more labels help?")
 
 
 def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str = Panels.what) -> None:
@@ -185,7 +185,7 @@ def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str =
         markersize=3,
         color=_BLUE,
         elinewidth=0.7,
-        label=f"{len(shown)} of them, with 95 % interval",
+        label=f"{len(shown)} of them, with 95 % intervals",
     )
     low = min(truth.min(), mean.min())
     high = max(truth.max(), mean.max())
@@ -198,22 +198,22 @@ def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str =
 
 
 def _spread(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]:
-    """Choose `count` molecules spread evenly over the range of `values`, so that both ends show."""
+    """Choose `count` molecules spread evenly over the range of `values`, both ends included."""
     order = np.argsort(values, kind="stable")
     wanted = np.linspace(values[order[0]], values[order[-1]], min(count, len(values)))
     nearest = np.searchsorted(values[order], wanted).clip(0, len(values) - 1)
     return order[np.unique(nearest)]
 
 
-def _recovery(axes: Axes, found: Recovery) -> None:
-    selected = np.arange(1, found.n + 1)
-    percent = 100.0 * found.found / found.n_best
+def _recovery(axes: Axes, ranking: Recovery) -> None:
+    selected = np.arange(1, ranking.n + 1)
+    percent = 100.0 * ranking.n_found / ranking.n_best
     axes.plot(selected, percent, color=_BLUE, linewidth=2, label="ranked by the model")
-    ideal = 100.0 * np.minimum(selected, found.n_best) / found.n_best
+    ideal = 100.0 * np.minimum(selected, ranking.n_best) / ranking.n_best
     axes.plot(selected, ideal, color=_GREY, linewidth=1, linestyle="--", label="perfect ranking")
-    axes.plot(selected, 100.0 * selected / found.n, color=_GREY, linewidth=1, linestyle=":", label="random")
-    for at in (n for n in (found.n_best, 10 * found.n_best) if n < found.n):
-        share = 100.0 * found.fraction(at)
+    axes.plot(selected, 100.0 * selected / ranking.n, color=_GREY, linewidth=1, linestyle=":", label="random")
+    for at in (n for n in (ranking.n_best, 10 * ranking.n_best) if n < ranking.n):
+        share = 100.0 * ranking.fraction(at)
         axes.plot(at, share, "o", color=_ORANGE, markersize=6)
         axes.annotate(
             f"{share:.0f} % in the\nfirst {at:,}",
@@ -226,9 +226,9 @@ def _recovery(axes: Axes, found: Recovery) -> None:
     axes.set_xscale("log")
     axes.set(
         xlabel="molecules taken from the top of the ranking",
-        ylabel=f"found of the true top {found.n_best} (%)",
-        title=f"The best {found.n_best} of {found.n:,}",
-        xlim=(1, found.n),
+        ylabel=f"true top {ranking.n_best} found (%)",
+        title=f"The best {ranking.n_best} of {ranking.n:,}",
+        xlim=(1, ranking.n),
         ylim=(-2, 104),
     )
     axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
@@ -244,7 +244,7 @@ def _classes(
     bins = [i / 25 for i in range(26)]
     for value, color in ((0, _GREY), (1, _BLUE)):
         some = probability[truth == value]
-        axes.hist(some, bins, color=color, alpha=0.6, label=f"{len(some):,} are {value}")
+        axes.hist(some, bins, color=color, alpha=0.6, label=f"{len(some):,} labelled {value}")
     axes.set(
         xlabel=f"probability that {quantity} is 1",
         ylabel="molecules",
@@ -257,7 +257,7 @@ def _classes(
 def wilson_interval(
     share: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the 95 % intervals of shares of so many, by Wilson (1927): within 0 and 1, and none is empty.
+    """Return the 95 % intervals of shares by Wilson (1927): within 0 and 1, and never empty.
 
     Examples
     --------
@@ -271,22 +271,22 @@ def wilson_interval(
 
 
 def _reliability(axes: Axes, truth: npt.NDArray[np.float64], probability: npt.NDArray[np.float64]) -> None:
-    found = reliability(truth, probability)
-    share, counts = np.array(found.observed), np.array(found.counts)
+    bins = reliability(truth, probability)
+    share, counts = np.array(bins.observed), np.array(bins.counts)
     low, high = wilson_interval(share, counts)
     axes.plot([0, 100], [0, 100], color="black", linewidth=0.8, label="perfectly calibrated")
     axes.errorbar(
-        100 * np.array(found.predicted),
+        100 * np.array(bins.predicted),
         100 * share,
         yerr=100 * np.maximum([share - low, high - share], 0.0),
         color=_BLUE,
         marker="o",
         markersize=5,
-        label="this model, with 95 % interval",
+        label="this model, with 95 % intervals",
     )
     axes.set(
         xlabel="predicted probability of 1 (%)",
-        ylabel="share of 1 (%)",
+        ylabel="observed share of 1s (%)",
         title="Are the probabilities right?",
         xlim=(-2, 102),
         ylim=(-2, 102),
@@ -304,7 +304,7 @@ def _calibration(axes: Axes, held_out: HeldOut) -> None:
     within = 100 * (z <= norm.ppf(0.975)).mean()
     axes.plot(95, within, "o", color=_ORANGE, markersize=6)
     axes.annotate(
-        f"95 % intervals hold\n{within:.1f} % of the molecules",
+        f"95 % intervals contain\n{within:.1f} % of the molecules",
         (95, within),
         xytext=(94, 40),
         ha="right",

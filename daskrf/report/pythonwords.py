@@ -1,4 +1,4 @@
-"""Arguments of Python for the options of the command line that a message names."""
+"""Python arguments for the command-line options that a message names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from daskrf.workers.clients import client_of
 
 _COMMAND = re.compile(r"`[^`]*`")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])(?:[ =]('[^']*'|[^\s,;:()'`]+))?")
-_VALUE = re.compile(r"'.*'|[-+]?\d[\w.:]*|\w*[A-Z:=]\S*")  # no word of a sentence
+_VALUE = re.compile(r"'.*'|[-+]?\d[\w.:]*|\w*[A-Z:=]\S*")  # not the next word of the sentence
 _MAPS = {"--map": "feature_map=...", "-M": "n_components of the feature map"}
 
 
 def in_python(message: str, function: Callable[..., Any]) -> str:
-    """Return a message with the arguments of a function for options that it names, if it does not say them.
+    """Return a message with the arguments of a function for the options that it names, unless it has them.
 
-    Options in commands, between backquotes, stay what they are.
+    Options in commands, between backquotes, are left alone.
 
     Examples
     --------
@@ -28,29 +28,28 @@ def in_python(message: str, function: Callable[..., Any]) -> str:
     'hits.csv exists; replace it by --overwrite, or run `daskrf verify --repair`; in Python overwrite=True.'
     >>> in_python("replace it by --overwrite (overwrite=True)", screen)
     'replace it by --overwrite (overwrite=True)'
-    >>> in_python("ucb needs deviations: leave out --no-std; ask for -k 5", screen)
-    'ucb needs deviations: leave out --no-std; ask for -k 5; in Python std=False and k=5'
+    >>> in_python("ucb needs standard deviations: leave out --no-std; ask for -k 5", screen)
+    'ucb needs standard deviations: leave out --no-std; ask for -k 5; in Python std=False and k=5'
     >>> in_python("The hits of another search: -k (was 3, now 4)", screen)
     'The hits of another search: -k (was 3, now 4); in Python k=...'
     """
-    plain, known = _COMMAND.sub("``", message), _arguments(function)
-    said = list(dict.fromkeys(_said(known, *found) for found in _OPTION.findall(plain)))
-    said = [words for words in said if words and not re.search(rf"(?<![\w-]){_name(words)}\b *[=)]", plain)]
-    if not said:
+    plain, arguments = _COMMAND.sub("``", message), _arguments(function)
+    named = list(dict.fromkeys(_argument(arguments, *match) for match in _OPTION.findall(plain)))
+    named = [words for words in named if words and not re.search(rf"(?<![\w-]){_name(words)}\b *[=)]", plain)]
+    if not named:
         return message
     end = "." if message.endswith(".") else ""
-    listed = " and ".join(filter(None, [", ".join(said[:-1]), said[-1]]))
+    listed = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
     return f"{message.removesuffix('.')}; in Python {listed}{end}"
 
 
 def _name(words: str) -> str:
-    """Return the argument that words name."""
     return re.split(r"\W", words)[0]
 
 
-def _said(known: dict[str, str], option: str, value: str) -> str:
-    """Return an argument, with the value that an option has in a message; empty if it is not known."""
-    words, value = known.get(option, ""), value.rstrip(".")
+def _argument(arguments: dict[str, str], option: str, value: str) -> str:
+    """Return the argument for an option, with its value in the message; empty if there is none."""
+    words, value = arguments.get(option, ""), value.rstrip(".")
     if not words.endswith("="):
         return words
     if not _VALUE.fullmatch(value):
@@ -60,27 +59,28 @@ def _said(known: dict[str, str], option: str, value: str) -> str:
 
 
 def _arguments(function: Callable[..., Any]) -> dict[str, str]:
-    """Return what is said of each option of the command of a function; those with a value end in "="."""
-    found: dict[str, str] = {}
+    """Return the argument for each option of a function's command; those that take a value end in "="."""
+    arguments: dict[str, str] = {}
     for parameter in parameters_of(function):
-        part: Any = next((kind for kind in parameter.kinds if dataclasses.is_dataclass(kind)), None)
-        if hasattr(part, "options") and hasattr(part, "section"):
-            for own in parameters_of(part):
-                for option, _ in _options(own, part.options.get(own.name)):
-                    found[option] = f"{parameter.name}={part.__name__}({own.name}=...)"
+        options_class: Any = next((kind for kind in parameter.kinds if dataclasses.is_dataclass(kind)), None)
+        if hasattr(options_class, "options") and hasattr(options_class, "section"):
+            for field in parameters_of(options_class):
+                for option, _ in _options(field, options_class.options.get(field.name)):
+                    arguments[option] = f"{parameter.name}={options_class.__name__}({field.name}=...)"
         elif parameter.name == "feature_map":
-            found |= _MAPS
+            arguments |= _MAPS
         elif parameter.name == "client":
-            found |= {f"--{own.name.replace('_', '-')}": "client=..." for own in parameters_of(client_of)}
+            fields = (field.name.replace("_", "-") for field in parameters_of(client_of))
+            arguments |= {f"--{name}": "client=..." for name in fields}
         else:
-            found |= dict(_options(parameter, None))
+            arguments |= dict(_options(parameter, None))
     if "maximize" in {parameter.name for parameter in parameters_of(function)}:
-        found["--minimize"] = "maximize=False"
-    return found
+        arguments["--minimize"] = "maximize=False"
+    return arguments
 
 
 def _options(parameter: Parameter, more: Option | None) -> Iterator[tuple[str, str]]:
-    """Yield the options of a parameter, and what is said of each."""
+    """Yield the options of a parameter, and the argument for each."""
     name, word = parameter.name, parameter.name.replace("_", "-")
     if parameter.kind is bool:
         yield f"--{word}", f"{name}=True"

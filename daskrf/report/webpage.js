@@ -1,8 +1,8 @@
 "use strict";
 
-// What decides which rows are shown, and in which order. Nothing here touches the page.
+// Which rows are shown, and in which order. Nothing here touches the page.
 const rules = {
-  howToFilter: "a number, a sign and a number, or a range: 5, < 5, >= 2, 2..4",
+  howToFilter: "a number, a comparison or a range: 5, < 5, >= 2, 2..4",
 
   // A condition on numbers: "> 5", "<= -9", "2..5", "= 3"; null if it cannot be read.
   condition(text) {
@@ -12,9 +12,9 @@ const rules = {
       const [low, high] = [Number(range[1]), Number(range[2])].sort((a, b) => a - b);
       return (value) => value !== null && value >= low && value <= high;
     }
-    const found = new RegExp(`^(<=|>=|<|>|=)?\\s*(${number})$`).exec(text);
-    if (!found) return null;
-    const bound = Number(found[2]);
+    const match = new RegExp(`^(<=|>=|<|>|=)?\\s*(${number})$`).exec(text);
+    if (!match) return null;
+    const bound = Number(match[2]);
     const tests = {
       "<": (value) => value < bound,
       ">": (value) => value > bound,
@@ -22,7 +22,7 @@ const rules = {
       ">=": (value) => value >= bound,
       "=": (value) => value === bound,
     };
-    const test = tests[found[1] || "="];
+    const test = tests[match[1] || "="];
     return (value) => value !== null && test(value);
   },
 
@@ -37,16 +37,16 @@ const rules = {
     const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     const tests = [];
     const wrong = [];
-    for (const [at, given] of Object.entries(filters)) {
-      const text = given.trim();
+    for (const [at, filter] of Object.entries(filters)) {
+      const text = filter.trim();
       if (!text) continue;
       if (columns[at].kind === "number") {
         const test = rules.condition(text);
         if (test) tests.push((row) => test(row[at]));
         else wrong.push(Number(at));
       } else {
-        const part = text.toLowerCase();
-        tests.push((row) => String(row[at] ?? "").toLowerCase().includes(part));
+        const lower = text.toLowerCase();
+        tests.push((row) => String(row[at] ?? "").toLowerCase().includes(lower));
       }
     }
     if (scaffold !== null) tests.push((row) => row[scaffoldColumn] === scaffold);
@@ -131,7 +131,7 @@ const page = {
     page.update();
   },
 
-  // The cells of the table: those with their own drawing take in several columns.
+  // The cells of the table: a cell with a drawing combines several columns.
   planned() {
     const has = (name) => page.names[name] !== undefined;
     const taken = new Set(["smiles"]);
@@ -187,7 +187,7 @@ const page = {
       const kind = page.columns[cell.at].kind;
       const hint = kind === "number" ? "< 5, 2..4" : "contains";
       const input = page.make("input", { placeholder: hint, "aria-label": `filter ${cell.label}` });
-      input.setAttribute("title", kind === "number" ? rules.howToFilter : "text that it contains");
+      input.setAttribute("title", kind === "number" ? rules.howToFilter : "text to look for");
       input.addEventListener("input", () => {
         page.state.filters[cell.at] = input.value;
         page.update();
@@ -212,16 +212,16 @@ const page = {
 
   update() {
     const state = page.state;
-    const found = rules.chosen(
+    const chosen = rules.chosen(
       page.rows, page.columns, state.search, state.filters, state.scaffold, page.names.scaffold);
     page.shown = state.sort === null
-      ? found.shown : rules.sorted(found.shown, page.rows, state.sort, state.descending);
+      ? chosen.shown : rules.sorted(chosen.shown, page.rows, state.sort, state.descending);
     const n = (count) => count.toLocaleString("en");
     document.getElementById("count").textContent =
       `${n(page.shown.length)} of ${n(page.rows.length)} molecules`;
-    const ignored = page.cells.filter((cell) => found.wrong.includes(cell.at));
+    const ignored = page.cells.filter((cell) => chosen.wrong.includes(cell.at));
     document.getElementById("wrong").textContent = ignored.map((cell) =>
-      `The filter of "${cell.label}", "${state.filters[cell.at].trim()}", is ignored: write ${rules.howToFilter}.`
+      `The filter "${state.filters[cell.at].trim()}" of "${cell.label}" is ignored: write ${rules.howToFilter}.`
     ).join(" ");
     document.querySelectorAll("#headings th").forEach((heading, k) => {
       const at = page.cells[k].at;
@@ -229,7 +229,7 @@ const page = {
       heading.setAttribute("aria-sort", state.sort === at ? order : "none");
       const arrow = state.sort === at ? (state.descending ? " \u25bc" : " \u25b2") : "";
       heading.querySelector("button").textContent = page.cells[k].label + arrow;
-      heading.querySelector("input").classList.toggle("wrong", found.wrong.includes(at));
+      heading.querySelector("input").classList.toggle("wrong", chosen.wrong.includes(at));
     });
     document.querySelectorAll(".scaffold").forEach((button) => {
       button.setAttribute("aria-pressed", String(button.dataset.smiles === state.scaffold));
@@ -273,9 +273,9 @@ const page = {
       const active = cell.name === "similarity_to_active";
       const box = page.make("td", { class: "structure" });
       page.picture(box, page.data[active ? "actives" : "neighbours"][index]);
-      const said = row[page.names[active ? "its_id" : "its_label"]];
+      const name = row[page.names[active ? "its_id" : "its_label"]];
       const smiles = row[page.names[active ? "nearest_active" : "nearest_labelled"]];
-      const words = [active ? said : said && `label ${said}`, `similarity ${rules.shown(value)}`];
+      const words = [active ? name : name && `label ${name}`, `similarity ${rules.shown(value)}`];
       box.append(page.make("div", { class: "name", title: smiles }, words.filter(Boolean).join(", ")));
       return box;
     }

@@ -1,7 +1,7 @@
-"""A table of molecules as one HTML file: structures, error bars, neighbours, scaffolds, notes; no network.
+"""A table of molecules as one HTML file that needs no network: structures, error bars, neighbours, scaffolds.
 
 The page holds its own style and script (`webpage.css`, `webpage.js`), and the table as JSON. Drawings are SVG
-by RDKit, in compressed packets that the browser unpacks when their rows come into view, so that thousands of
+by RDKit, in compressed packets that the browser unpacks when their rows come into view: pages of thousands of
 molecules stay small and quick.
 """
 
@@ -25,13 +25,13 @@ import pyarrow.types as pt
 from daskrf.errors import OptionError
 from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
-from daskrf.report.annotation import Known, annotated
+from daskrf.report.annotation import Reference, annotated
 
 ENDING = ".html"
 MOST = 10_000
-"""Molecules on a page, at most."""
+"""Maximum number of molecules on a page."""
 _MARK = '<meta name="generator" content="daskrf">'
-"""In every page, by which it is known."""
+"""In every page, to recognize files that may be replaced."""
 
 _PACKET = 100  # drawings in a packet
 _SCAFFOLDS = 12  # that are drawn above the table
@@ -43,7 +43,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 @dataclass(frozen=True)
 class Words:
-    """What a page says around its table.
+    """The text of a page around its table.
 
     Attributes
     ----------
@@ -51,15 +51,15 @@ class Words:
     summary : sequence of str
         Lines below the title.
     quantity : str
-        Name of what is predicted.
+        Name of the predicted quantity.
     sections : dict of str to sequence of str
         Lines below the table, by heading.
     command : str
-        How to make it again.
+        Command that makes the page again.
     picture : bytes
         A PNG file, shown below the table under the heading "How good the model is".
     picture_words : str
-        What it shows.
+        Its caption.
     """
 
     title: str
@@ -80,8 +80,8 @@ def check_rows(n_rows: int) -> None:
     """
     if n_rows > MOST:
         raise OptionError(
-            f"A page shows {MOST:,} molecules at most, and these would be {n_rows:,}; ask for fewer, or "
-            "write a table, such as hits.csv."
+            f"A page shows at most {MOST:,} molecules, not {n_rows:,}; ask for fewer, or write a table such "
+            "as hits.csv."
         )
 
 
@@ -89,8 +89,8 @@ def write_page(
     table: pa.Table,
     path: Path,
     words: Words,
-    labelled: Known | None = None,
-    actives: Known | None = None,
+    labelled: Reference | None = None,
+    actives: Reference | None = None,
 ) -> None:
     """Write a table of molecules as one HTML file.
 
@@ -100,20 +100,20 @@ def write_page(
         At most `MOST` rows, with the columns id and smiles; mean, std and std_y get error bars.
     path : Path
     words : Words
-    labelled, actives : Known, optional
-        Molecules that each one is compared with.
+    labelled, actives : Reference, optional
+        Molecules that those of the table are compared with.
     """
     check_rows(table.num_rows)
     smiles = table["smiles"].to_pylist()
-    found = annotated(smiles, labelled or Known(), actives or Known())
-    columns = {name: _values(table[name]) for name in table.column_names} | found
+    annotations = annotated(smiles, labelled or Reference(), actives or Reference())
+    columns = {name: _values(table[name]) for name in table.column_names} | annotations
     if "source" in columns:
         columns["source"] = _without_folders(columns["source"])
     if "similarity_to_labelled" in columns:
         columns.setdefault("its_label", [""] * len(smiles))
         columns.setdefault("nearest_labelled", [""] * len(smiles))
     order = [n for n in columns if n not in _LAST] + [n for n in columns if n in _LAST]
-    scaffolds = Counter(found["scaffold"]).most_common(_SCAFFOLDS)
+    scaffolds = Counter(annotations["scaffold"]).most_common(_SCAFFOLDS)
     drawn = {text: number for number, text in enumerate(dict.fromkeys(_drawn(columns, scaffolds)))}
     data = {
         "columns": [{"name": n, "label": _label(n), "kind": _kind(columns[n])} for n in order],
@@ -129,14 +129,14 @@ def write_page(
 
 
 def _shown(columns: dict[str, list[Any]]) -> str:
-    """Return what the column of means shows; a measurement deviates by more than the function."""
+    """Return the heading of the column of means; a measurement varies more than the modelled function."""
     if "std_y" in columns:
         return "mean ± std of a measurement"
     return "mean ± std" if "std" in columns else "mean"
 
 
 def _without_folders(paths: list[Any]) -> list[Any]:
-    """Return names of files: a page that is passed on does not tell where they lie.
+    """Return names of files: a page that is passed on should not reveal folders.
 
     Examples
     --------
@@ -146,21 +146,21 @@ def _without_folders(paths: list[Any]) -> list[Any]:
     ['x/a.smi', 'y/a.smi']
     """
     parts = {path: PurePosixPath(path).parts for path in dict.fromkeys(paths) if isinstance(path, str)}
-    kept = 1
-    while len({tail[-kept:] for tail in parts.values()}) < len(parts):
-        kept += 1
-    return ["/".join(parts[path][-kept:]) if path in parts else path for path in paths]
+    depth = 1
+    while len({tail[-depth:] for tail in parts.values()}) < len(parts):
+        depth += 1
+    return ["/".join(parts[path][-depth:]) if path in parts else path for path in paths]
 
 
 def _drawn(columns: dict[str, list[Any]], scaffolds: list[tuple[str, int]]) -> list[str]:
-    """Return the SMILES of all structures on the page, in the order in which they are seen."""
+    """Return the SMILES of all structures on the page, from top to bottom."""
     sources = [columns[n] for n in ("smiles", "nearest_labelled", "nearest_active") if n in columns]
     rows = [text for texts in zip(*sources, strict=True) for text in texts]
     return [*(text for text, _ in scaffolds if text), *rows]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return values for JSON; text is taken for numbers if all of it is."""
+    """Return values for JSON; a column of text becomes numbers if all its values are numbers."""
     values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in column.to_pylist()]
     kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
     texts = [v for v in values if isinstance(v, str) and v.strip()]
@@ -187,12 +187,12 @@ def _packets(smiles: list[str]) -> list[str]:
     """Return the drawings in packets: JSON, deflated, in Base64."""
     drawn = drawings(smiles)
     parts = [drawn[at : at + _PACKET] for at in range(0, len(drawn), _PACKET)]
-    return [base64.b64encode(zlib.compress(json.dumps(part).encode(), 9)).decode() for part in parts]
+    return [base64.b64encode(zlib.compress(json.dumps(packet).encode(), 9)).decode() for packet in parts]
 
 
 def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
-    """Return the text of the page; nothing in it can end an element that holds it."""
-    own = Path(__file__)
+    """Return the page; all text is escaped, so none can end the element that holds it."""
+    module = Path(__file__)
     text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     drawn = (
         f'<script type="text/plain" id="drawings-{number}">{packet}</script>'
@@ -207,7 +207,7 @@ def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(words.title)}</title>
 <style>
-{own.with_suffix(".css").read_text()}</style>
+{module.with_suffix(".css").read_text()}</style>
 </head>
 <body>
 <header>
@@ -219,21 +219,21 @@ def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
 <span id="count" role="status"></span>
 <span id="wrong" role="alert"></span>
 <button id="clear" type="button">Show all</button>
-<button id="save" type="button">Save those shown as CSV</button>
+<button id="save" type="button">Save shown rows as CSV</button>
 </div>
 <div id="histograms"></div>
 <div id="scaffolds" aria-label="scaffolds"></div>
 <div id="table" tabindex="0">
 <table><thead><tr id="headings"></tr></thead><tbody id="rows"></tbody></table>
 </div>
-<noscript><p>The table is drawn by a script within this file; allow scripts to see it.</p></noscript>
+<noscript><p>The table needs JavaScript: allow the script in this file to see it.</p></noscript>
 <section class="notes">
 {_notes(words, data)}
 </section>
 <script type="application/json" id="data">{text}</script>
 {chr(10).join(drawn)}
 <script>
-{own.with_suffix(".js").read_text()}</script>
+{module.with_suffix(".js").read_text()}</script>
 </body>
 </html>
 """
@@ -242,12 +242,12 @@ def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
 def _notes(words: Words, data: dict[str, Any]) -> str:
     """Return the text below the table."""
     n_scaffolds = amount(len({row for row in _column(data, "scaffold") if row}), "Murcko scaffolds")
-    shown = [f"{n_scaffolds}; the {len(data['scaffolds'])} most frequent groups are drawn above the table."]
+    shown = [f"{n_scaffolds}; the {len(data['scaffolds'])} most frequent groups are shown above the table."]
     if "similarity_to_labelled" in [column["name"] for column in data["columns"]]:
-        shown.append("Similarity is Tanimoto's of Morgan fingerprints of radius 2 without counts (ECFP4).")
+        shown.append("Similarity is Tanimoto on Morgan fingerprints of radius 2 without counts (ECFP4).")
     if "std" in [column["name"] for column in data["columns"]]:
         shown.append("Bars are 95 % intervals, 1.96 standard deviations to either side.")
-    sections = {**words.sections, "What is shown": shown}
+    sections = {**words.sections, "About this page": shown}
     parts = []
     for heading, lines in sections.items():
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)

@@ -1,1 +1,1 @@
-"""Where tasks run: this process, clusters and batch systems; their security, progress and failures."""
+"""Where tasks run: this program, clusters and batch systems; their security, progress and failures."""

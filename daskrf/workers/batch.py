@@ -56,7 +56,10 @@ _FORMER = {
     "header-skip": "job-directives-skip",
     "project": "account",
 }
-"""Names that dask-jobqueue still reads, and what it calls them now; some systems have projects besides."""
+"""Former option names that dask-jobqueue still reads, with their present names.
+
+Some batch systems also have an option ``project`` of their own.
+"""
 
 _MOST_BYTES = 1 << 16  # maximum size of a configuration file
 _IDLE_SECONDS = 60  # before an adaptive cluster releases a job: queuing for a new one is slow
@@ -70,7 +73,7 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
     """Start a scheduler here and workers as batch-system jobs, and yield a client.
 
     Jobs are submitted when there is work and cancelled at the end. A lost job (killed, out of time, its node
-    down) is resubmitted, even with a fixed number of workers. Scheduler and workers know each other by
+    down) is resubmitted, even with a fixed number of workers. Scheduler and workers identify each other by
     certificates, which jobs read from a private folder beside their logs, or in ``shared-temp-directory``.
 
     Parameters
@@ -80,7 +83,7 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
         (``~/.config/dask/jobqueue.yaml``); or a file of that format, such as ``cluster/slurm.yaml``, which
         takes precedence.
     workers : int or str, optional
-        Number of worker processes, or its minimum and maximum, as in ``"1-64"``; default: the Dask setting
+        Number of worker processes, or their minimum and maximum, as in ``"1-64"``; default: the Dask setting
         ``daskrf.workers``.
 
     Yields
@@ -138,11 +141,11 @@ class Batch:
     memory : int
         Bytes per worker process.
     shared : Path
-        A folder that all nodes see, for certificates.
+        A folder on a file system that all nodes share, for certificates.
     options : dict
         Arguments for dask-jobqueue besides its configuration.
     notes : tuple of str
-        Sentences that the user should see.
+        Sentences for the user.
     """
 
     system: str
@@ -202,17 +205,17 @@ def configured(cluster: str | Path, workers: int | str | None = None) -> Iterato
 
 
 def _dask_jobqueue(system: str) -> ModuleType:
-    """Return the package, with Ctrl-C as it was: its import lets SIGINT end this process without a word."""
+    """Return the package, with the handler of Ctrl-C restored: its import makes SIGINT end this program."""
     before = signal.getsignal(signal.SIGINT)
     try:
         return importlib.import_module("dask_jobqueue")
     except ImportError as error:
         raise InputError(
-            f"{system.upper()} needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
+            f"{system.upper()} needs dask-jobqueue; install it with pip install 'daskrf[slurm]'."
         ) from error
     except ValueError as error:  # a handler of signals can be set in the main thread only
         raise InputError(
-            "dask-jobqueue is first imported in the main thread: write import dask_jobqueue at the start."
+            "dask-jobqueue must be imported in the main thread first: put import dask_jobqueue at the start."
         ) from error
     finally:
         if before is not None and signal.getsignal(signal.SIGINT) is not before:
@@ -227,7 +230,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"Cannot read the cluster file {path}: {error.strerror}.") from error
     if len(text) > _MOST_BYTES:
-        raise InputError(f"{path} has more than {format_bytes(_MOST_BYTES)}, so it is not a cluster file.")
+        raise InputError(f"{path} is larger than {format_bytes(_MOST_BYTES)}, so it is not a cluster file.")
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
@@ -245,7 +248,7 @@ def _system_in(content: Mapping[str, Any], where: str) -> str:
     sections = content.get("jobqueue")
     if not isinstance(sections, Mapping) or len(sections) != 1:
         raise InputError(
-            f"{where}: Dask's configuration of jobs is a section jobqueue with one batch system, as in "
+            f"{where} must have a section jobqueue with one batch system, as in "
             "jobqueue: {slurm: {cores: 8}}; start from cluster/slurm.yaml."
         )
     return str(next(iter(sections)))
@@ -261,12 +264,12 @@ def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str, where: str) -> None:
-    """Reject keys that dask-jobqueue would ignore, and values not shaped like its defaults."""
-    known = {*defaults, *(former for former, name in _FORMER.items() if name in defaults)}
-    unknown = sorted(set(section) - known)
+    """Reject keys that dask-jobqueue would ignore, and values of another type than its defaults."""
+    allowed = {*defaults, *(former for former, name in _FORMER.items() if name in defaults)}
+    unknown = sorted(set(section) - allowed)
     if unknown:
         raise InputError(
-            f"{where}: unknown key {unknown[0]} for {system}; known are {', '.join(sorted(known))}."
+            f"{where}: unknown key {unknown[0]} for {system}; known are {', '.join(sorted(allowed))}."
         )
     for name, value in section.items():
         default = defaults.get(_FORMER.get(name, name), defaults.get(name))
@@ -276,27 +279,27 @@ def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str,
             lines = [value] if name in _FORMER and isinstance(value, str) else value
             if not isinstance(lines, list) or not all(isinstance(line, str | int | float) for line in lines):
                 raise InputError(
-                    f"{where}: {name} is a list of lines, each after a dash, not {_shown(value)}."
+                    f"{where}: {name} must be a list of lines, each after a dash, not {_shown(value)}."
                 )
         elif isinstance(default, Mapping):
             if not isinstance(value, Mapping):
-                raise InputError(f"{where}: {name} are names and values, as in host: login1.")
+                raise InputError(f"{where}: {name} must be names with values, as in host: login1.")
         elif isinstance(value, list | Mapping):
-            raise InputError(f"{where}: {name} is one value, not {_shown(value)}.")
+            raise InputError(f"{where}: {name} must be one value, not {_shown(value)}.")
 
 
 def _renamed(section: dict[str, Any], defaults: Mapping[str, Any]) -> set[str]:
-    """Put what stands under a former name under the present one, as dask-jobqueue does; return both names.
+    """Move options from former names to present ones, as dask-jobqueue does; return both names.
 
-    dask-jobqueue would pass over a former name where daskrf adds something under the present one.
+    dask-jobqueue would ignore a former name where daskrf adds something under the present one.
     """
-    found = set()
+    names = set()
     for former, name in _FORMER.items():
         if name in defaults and (value := section.pop(former, None)) is not None:
             several = isinstance(defaults[name], list) and not isinstance(value, list)
             section[name] = section.get(name) or ([value] if several else value)
-            found |= {former, name}
-    return found
+            names |= {former, name}
+    return names
 
 
 def _batch(
@@ -304,14 +307,14 @@ def _batch(
 ) -> Batch:
     minimum, maximum = _count(dask.config.get("daskrf.workers", None) if workers is None else workers, where)
     cores = _whole(1 if section["cores"] is None else section["cores"], "cores", where)
-    # One thread each, unless the user wants fewer processes.
+    # One thread each, unless the user wants fewer worker processes.
     processes = _whole(cores if section["processes"] is None else section["processes"], "processes", where)
     if cores % processes:
-        raise InputError(f"{where}: {cores} cores cannot be shared evenly by {processes} processes.")
+        raise InputError(f"{where}: {cores} cores cannot be divided evenly among {processes} processes.")
     scheduler = {"dashboard_address": dashboard_address()} | (section["scheduler-options"] or {})
     arguments = [str(text) for text in section["worker-extra-args"] or []]
     if not any("dashboard" in text for text in arguments):
-        # It would listen on all networks, and the scheduler's dashboard shows all workers.
+        # A worker's dashboard would listen on all networks; the scheduler's shows all workers anyway.
         arguments.append("--no-dashboard")
     options = {
         "cores": cores,
@@ -322,7 +325,7 @@ def _batch(
         "scheduler_options": scheduler,
         "worker_extra_args": arguments,
         "job_script_prologue": _prologue(section),
-        "local_directory": '"$spill"',  # for the shell of the job
+        "local_directory": '"$spill"',  # expanded by the shell of the job
     }
     memory = _memory(section["memory"], processes, where)
     shared = os.path.expandvars(section.get("shared-temp-directory") or options["log_directory"])
@@ -339,12 +342,12 @@ def _batch(
 
 
 def started(batch: Batch, jobs: Jobs, security: Certificates | None = None) -> Any:
-    """Return dask-jobqueue's cluster, without any jobs yet; certificates are files that jobs can read."""
+    """Return dask-jobqueue's cluster without any jobs; certificates are files that jobs can read."""
     command = batch.kind.job_cls.submit_command
     if shutil.which(command) is None:
         raise InputError(
-            f"There is no {command} on this machine, so no job can be submitted to {batch.title}; start "
-            "daskrf on a login node, or in one job of several nodes (cluster/daskrf-slurm.sbatch)."
+            f"There is no {command} on this machine to submit jobs to {batch.title}; start daskrf on a login "
+            "node, or in one job of several nodes (cluster/daskrf-slurm.sbatch)."
         )
     _check_interfaces(batch)
     try:
@@ -361,8 +364,8 @@ def started(batch: Batch, jobs: Jobs, security: Certificates | None = None) -> A
 
 def _kinds(module: Any) -> dict[str, Any]:
     """Return the cluster classes of dask-jobqueue by their names in Dask's configuration."""
-    found = [getattr(module, name) for name in dir(module) if name.endswith("Cluster")]
-    named = {getattr(getattr(kind, "job_cls", None), "config_name", None): kind for kind in found}
+    classes = [getattr(module, name) for name in dir(module) if name.endswith("Cluster")]
+    named = {getattr(getattr(kind, "job_cls", None), "config_name", None): kind for kind in classes}
     return {name: kind for name, kind in named.items() if name}
 
 
@@ -374,43 +377,50 @@ def _count(workers: Any, where: str) -> tuple[int, int]:
     """Return the minimum and maximum number of worker processes."""
     if workers is None:
         raise InputError(
-            f"{where}: the number of worker processes is missing; give it, or the least and the most, as in "
+            f"{where}: the number of workers is missing; give it, or its minimum and maximum, as in "
             "--workers 1-64, or as daskrf: {workers: 1-64} in Dask's configuration."
         )
     ends = re.fullmatch(r"(\d+)(?:-(\d+))?", str(workers).strip())
     if not ends or isinstance(workers, bool):
-        raise InputError(f"{where}: workers is a number, or two of them as in 1-64, not {_shown(workers)}.")
+        raise InputError(
+            f"{where}: workers must be a number, or a range such as 1-64, not {_shown(workers)}."
+        )
     minimum, maximum = int(ends[1]), int(ends[2] or ends[1])
     if minimum > maximum:
-        raise InputError(f"{where}: the minimum of workers, {minimum}, is above their maximum, {maximum}.")
+        raise InputError(
+            f"{where}: the minimum number of workers, {minimum}, is above the maximum, {maximum}."
+        )
     _whole(maximum, "workers", where)
     return minimum, maximum
 
 
 def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{where}: {name} is a whole number of at least {least}, not {_shown(value)}.")
+        raise InputError(f"{where}: {name} must be a whole number of at least {least}, not {_shown(value)}.")
     return value
 
 
 def _memory(size: Any, processes: int, where: str) -> int:
     """Return the bytes per worker process."""
     if size is None:
-        raise InputError(f"{where}: memory, that of a whole job, is missing; give it as in memory: 16GiB.")
+        raise InputError(
+            f"{where}: memory, that of a whole job, is missing; write, for example, memory: 16GiB."
+        )
     try:
         total = parse_bytes(size)
     except (ValueError, AttributeError, TypeError, OverflowError):
-        raise InputError(f"{where}: memory is a size such as 16GiB, not {_shown(size)}.") from None
+        raise InputError(f"{where}: memory must be a size such as 16GiB, not {_shown(size)}.") from None
     if total < LEAST_MEMORY * processes:
         raise InputError(
             f"{where}: memory {size} is {format_bytes(total // processes)} for each of {processes} worker "
-            f"processes, and one needs {format_bytes(LEAST_MEMORY)} at least; give it as in memory: 16GiB."
+            f"processes, and each needs at least {format_bytes(LEAST_MEMORY)}; write, for example, memory: "
+            "16GiB."
         )
     return total // processes
 
 
 def _notes(size: Any, where: str) -> tuple[str, ...]:
-    """Return a note on what a decimal unit costs: batch systems and people mean powers of 1024."""
+    """Return a note on a decimal unit: batch systems and people usually mean powers of 1024."""
     text = str(size or "").strip()
     if not text.upper().endswith("B") or text.upper().endswith("IB"):
         return ()
@@ -426,13 +436,13 @@ def _check_interfaces(batch: Batch) -> None:
     if name is not None and "host" not in scheduler and name not in psutil.net_if_addrs():
         raise InputError(
             f"There is no network interface {name} on this machine, which has "
-            f"{', '.join(sorted(psutil.net_if_addrs()))}; set interface (of all), or scheduler-options with "
-            "interface (of this machine only)."
+            f"{', '.join(sorted(psutil.net_if_addrs()))}; set interface (for all machines), or interface in "
+            "scheduler-options (for this machine only)."
         )
 
 
 def _prologue(section: Mapping[str, Any]) -> list[str]:
-    """Return the lines run before the worker: the user's, between ours that set it up and check it."""
+    """Return the lines run before the worker: the user's, between ours for setup and checks."""
     lines = [f"cd {shlex.quote(os.getcwd())}"]  # PBS and SGE start jobs elsewhere
     lines += [f"export {_variable(key)}={shlex.quote(str(value))}" for key, value in CONFIG.items()]
     lines += [str(line) for line in section["job-script-prologue"] or []]
@@ -453,7 +463,7 @@ _SPILL = (
 
 
 def _variable(key: str) -> str:
-    """Return the environment variable that passes a Dask setting to another process.
+    """Return the environment variable that passes a Dask setting to another program.
 
     Examples
     --------
@@ -464,9 +474,9 @@ def _variable(key: str) -> str:
 
 
 def _recording(job_class: Any, jobs: Jobs) -> Any:
-    """Return dask-jobqueue's job class, extended to record what happens to each job.
+    """Return dask-jobqueue's job class, extended to record accepted, rejected and closed jobs.
 
-    dask-jobqueue silently treats a rejected job as one waiting in the queue.
+    dask-jobqueue silently treats a rejected job as one that waits in the queue.
     """
 
     class RecordedJob(job_class):
@@ -499,7 +509,7 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
 
 
 def _for_a_shell(security: Certificates) -> Certificates:
-    """Quote the files that a worker's command names; dask-jobqueue writes them as they are."""
+    """Quote the certificate files in a worker's command; dask-jobqueue does not."""
     quoted = copy.copy(security)
     quoted.tls_worker_key = shlex.quote(security.tls_worker_key or security.tls_worker_cert)
     quoted.tls_worker_cert = shlex.quote(security.tls_worker_cert)
@@ -520,7 +530,7 @@ def _reason(text: str) -> str:
 
 
 class _Arrivals(SchedulerPlugin):
-    """Remembers the names of all workers that have joined, however soon they left."""
+    """Remembers the names of all workers that have ever joined."""
 
     def __init__(self) -> None:
         self.names: set[Any] = set()
@@ -532,9 +542,9 @@ class _Arrivals(SchedulerPlugin):
 class _Keeper(Adaptive):
     """Dask's adaptive scaling in whole jobs, which resubmits lost ones.
 
-    Dask drops a job when its last worker has gone. But if a job has several processes, its workers' names
-    differ from the job's, and Dask keeps waiting for them. It knows nothing of a job that ended before any of
-    its workers joined.
+    Dask drops a job when its last worker has gone. But if a job has several worker processes, their names
+    differ from the job's, and Dask keeps waiting for them. It also misses a job that ended before any of its
+    workers joined.
     """
 
     def __init__(self, *arguments: Any, jobs: Jobs, listing: tuple[str, ...], **keywords: Any) -> None:
@@ -544,11 +554,11 @@ class _Keeper(Adaptive):
         self._arrivals = _Arrivals()
         self._cluster.scheduler.add_plugin(self._arrivals)
         self._since: dict[Any, float] = {}
-        self._asked = time.monotonic()
+        self._queried = time.monotonic()
         self._ended: set[str] = set()
 
     async def safe_target(self) -> int:
-        """Return how many workers there should be, rounded up to whole jobs."""
+        """Return the target number of workers, rounded up to whole jobs."""
         target = await super().safe_target()
         processes = max((len(s.get("group", "1")) for s in self._cluster.worker_spec.values()), default=1)
         return -(-target // processes) * processes
@@ -572,7 +582,7 @@ class _Keeper(Adaptive):
                 patience = _GONE_SECONDS
             elif job.job_id in begun:
                 patience = self._jobs.patience
-            else:  # it is waiting in the queue, maybe for days
+            else:  # it waits in the queue, maybe for days
                 self._since.pop(name, None)
                 continue
             since = self._since.setdefault(name, now)
@@ -594,20 +604,20 @@ class _Keeper(Adaptive):
         return bool(self._workers(name) & self.observed)
 
     async def _ask(self) -> None:
-        """Ask the batch system, now and then, which jobs it still has; it may not answer."""
-        if not self._listing or time.monotonic() - self._asked < _ASK_SECONDS:
+        """Ask the batch system, at intervals, which jobs it still has; it may not answer."""
+        if not self._listing or time.monotonic() - self._queried < _ASK_SECONDS:
             return
-        self._asked = time.monotonic()
+        self._queried = time.monotonic()
         submitted = {job.job_id for job in self._cluster.workers.values() if job.job_id}
         try:
-            said = await self._cluster.job_cls._call(list(self._listing))
+            listing = await self._cluster.job_cls._call(list(self._listing))
         except (RuntimeError, OSError):
-            submitted, said = set(), ""
-        self._ended = submitted - set(re.findall(r"\d+", said))
+            submitted, listing = set(), ""
+        self._ended = submitted - set(re.findall(r"\d+", listing))
 
 
 def _numbers_in(logs: Path) -> set[str]:
-    """Return the numbers in the names of log files: those of the jobs that have begun to print."""
+    """Return the numbers in the names of log files: the jobs that have started to print."""
     try:
         return {number for path in logs.iterdir() for number in re.findall(r"\d+", path.name)}
     except OSError:

@@ -16,9 +16,9 @@ import dask
 
 _STOP_WITHIN = 60.0  # seconds
 
-# Process-wide, because a worker is told once for all calls of a run that it has or is about to get.
+# One set per worker, because it is told once to stop all calls of a run, also those still to arrive.
 _stopped_runs: set[str] = set()
-_asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)
+_stop_requested: ContextVar[Callable[[], bool]] = ContextVar("stop_requested", default=lambda: False)
 
 
 class _Unfinished(Exception):
@@ -27,7 +27,7 @@ class _Unfinished(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a call: its result, seconds and host; if not `finished`, it ended early."""
+    """Outcome of a call: its result, seconds and host; it ended early unless `finished`."""
 
     result: Any
     seconds: float
@@ -36,14 +36,16 @@ class Outcome:
 
 
 def check_stop() -> None:
-    """End the call here if its run has been asked to stop; use it where nothing is half done."""
-    if _asked.get()():
+    """End the call here if its run has been asked to stop; call it where no work is half done."""
+    if _stop_requested.get()():
         raise _Unfinished
 
 
-def call(function: Callable[..., Any], arguments: Sequence[Any], asked: Callable[[], bool]) -> Outcome:
-    """Call `function` unless `asked` returns true (stop requested); `check_stop` asks again within it."""
-    token = _asked.set(asked)
+def call(
+    function: Callable[..., Any], arguments: Sequence[Any], stop_requested: Callable[[], bool]
+) -> Outcome:
+    """Call `function` unless a stop is requested; `check_stop` checks again within it."""
+    token = _stop_requested.set(stop_requested)
     start = time.monotonic()
     try:
         check_stop()
@@ -51,7 +53,7 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], asked: Callable
     except _Unfinished:
         result, finished = None, False
     finally:
-        _asked.reset(token)
+        _stop_requested.reset(token)
     return Outcome(result, time.monotonic() - start, socket.gethostname(), finished)
 
 
@@ -61,10 +63,10 @@ def call_of_run(run: str, function: Callable[..., Any], arguments: Sequence[Any]
 
 
 def stop_run(run: str) -> None:
-    """Make a run's calls in this process end at their next `check_stop`, and start no others."""
+    """Make a run's calls on this worker end at their next `check_stop`, and start no others."""
     _stopped_runs.add(run)
 
 
 def stop_within() -> float:
-    """Return how many seconds the current partitions have to finish (Dask setting ``daskrf.stop-within``)."""
+    """Return the seconds that current partitions have to finish (Dask setting ``daskrf.stop-within``)."""
     return float(dask.config.get("daskrf.stop-within", _STOP_WITHIN))

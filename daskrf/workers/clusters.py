@@ -1,4 +1,4 @@
-"""Where tasks run: this process, a cluster started on this machine, or one that is there already."""
+"""Where tasks run: this program, a cluster started on this machine, or one that is already running."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from daskrf.workers.security import (
     private_scratch,
 )
 
-# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
-# scheduler gives up, daskrf.workers.execution submits again; a task that kills every worker must still end.
+# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. The tasks
+# that the scheduler gives up are submitted again by daskrf.workers.execution, but not without end.
 CONFIG = {
     "distributed.scheduler.allowed-failures": 10,
-    # A local cluster drops a worker for good whose restart takes longer than this, 15 seconds by default: too
-    # short for a busy machine, and a cluster that has dropped all of its workers never ends a task again.
+    # A local cluster drops a worker for good if its restart takes longer than this. The default of 15 seconds
+    # is too short for a busy machine, and a cluster that has dropped all its workers never ends a task again.
     "distributed.deploy.lost-worker-timeout": "1 day",
     "distributed.worker.memory.terminate": 0.98,
-    # What tasks hold is predicted, and gone when they end: a pause would free nothing, and might not end.
+    # Memory of tasks is predicted, and freed when they end: a pause would free nothing, and might not end.
     "distributed.worker.memory.pause": False,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
 }
 
 LEAST_MEMORY = 320 * 2**20
-"""Bytes that a worker needs to live: Python and its libraries take 275 MiB before any work."""
+"""Minimum memory of a worker in bytes: Python and its libraries take 275 MiB before any work."""
 
 _LOOPBACK = "127.0.0.1"
 _SCHEMES = ("tcp", "tls", "ws", "wss")  # of addresses of schedulers
-_ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
-_STARTS = 3  # of a cluster on this machine whose workers die before they work
+_ANSWER_SECONDS = 30.0  # a worker in a long call of compiled code answers late, a frozen one never
+_STARTS = 3  # attempts to start a cluster on this machine whose workers die before they work
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
 
 @dataclass
 class Jobs:
-    """The jobs that a batch system was asked for, whether or not they have started, and what became of them.
+    """The jobs submitted to a batch system, and what became of them.
 
     Attributes
     ----------
@@ -67,21 +67,21 @@ class Jobs:
     memory : int
         Bytes that one task may use.
     logs : Path
-        Where jobs write what they print.
+        Folder of the jobs' log files.
     interface : str or None
         Network interface by which workers reach the scheduler.
     patience : float
-        Seconds from the start of a job until its workers must be there.
+        Seconds from the start of a job until its workers must have joined.
     accepted : set of str
         Numbers of the jobs that wait or run, as far as is known.
     barren : list of (str, float)
-        Numbers of the jobs that have begun without any worker coming, and when they began.
+        Jobs that have started but brought no worker: their numbers, and when they started.
     refusal : str
-        What the batch system said when it last refused a job.
+        Message of the batch system when it last rejected a job.
     refused : float
-        When that was, by `time.monotonic`.
+        Time of that rejection, by `time.monotonic`.
     notes : tuple of str
-        Sentences on the request that the user should see.
+        Sentences on the settings for the user.
     """
 
     system: str
@@ -97,7 +97,7 @@ class Jobs:
     notes: tuple[str, ...] = ()
 
     def logs_of(self, number: str) -> list[Path]:
-        """Return the files that a job has printed to, by the number in their names; the latest last."""
+        """Return the log files with the number of a job in their names, the latest last."""
         times = {}
         with suppress(OSError):
             for path in self.logs.iterdir():
@@ -107,7 +107,7 @@ class Jobs:
 
 
 class QueuedClient(Client):
-    """A client whose workers are jobs, and may still wait in the queue."""
+    """A client whose workers are batch jobs, which may still wait in the queue."""
 
     def __init__(self, *arguments: Any, jobs: Jobs, **keywords: Any) -> None:
         self.jobs = jobs
@@ -115,7 +115,7 @@ class QueuedClient(Client):
 
 
 def seconds_to_wait() -> float | None:
-    """Return for how long a run waits for its first worker, if the user said so.
+    """Return how many seconds a run waits for its first worker, or None if the user has not set it.
 
     Raises
     ------
@@ -128,21 +128,21 @@ def seconds_to_wait() -> float | None:
     except (ValueError, KeyError, TypeError):
         shown = printable(repr(value), 80)
         raise InputError(
-            f"The setting daskrf.wait-for-workers is a time such as 10 minutes, not {shown}."
+            f"The setting daskrf.wait-for-workers must be a time such as 10 minutes, not {shown}."
         ) from None
 
 
 def dashboard_address() -> str:
-    """Return where the dashboard of a scheduler that is started here listens: on this host alone, or as set.
+    """Return the address of the dashboard of a scheduler started here: this host only, unless set otherwise.
 
     Anyone who reaches a dashboard sees paths, addresses and code. The Dask setting `daskrf.dashboard-address`
-    opens it, to all networks by ``":8787"``.
+    opens it to others; ``":8787"`` opens it to all networks.
     """
     return str(dask.config.get("daskrf.dashboard-address", f"{_LOOPBACK}:0"))
 
 
 def dashboard_config() -> dict[str, Any]:
-    """Return the Dask settings by which the link to the dashboard names the address where it listens."""
+    """Return the Dask settings that make the link to the dashboard name its true address."""
     if not dashboard_address().startswith(f"{_LOOPBACK}:"):
         return {}
     return {"distributed.dashboard.link": f"{{scheme}}://{_LOOPBACK}:{{port}}/status"}
@@ -154,18 +154,17 @@ def local_cluster(
 ) -> Iterator[Client]:
     """Start workers on this machine, one process and one thread each, and yield a client.
 
-    RDKit and most of Python hold the interpreter lock, so threads of one process would wait for
-    each other; every stage is therefore run by processes.
+    RDKit and most of Python hold the interpreter lock: threads of one worker would wait for each other.
 
     Parameters
     ----------
     n_workers : int, optional
-        Number of worker processes; default: the processors this process may use.
+        Number of worker processes; default: the number of processors available.
     memory_limit : str or int, optional
         Memory of one worker, such as ``"4GiB"``; default: the machine's share.
     dashboard : bool
-        Serve Dask's dashboard on a free port of this host, for this host only: see the Dask setting
-        ``daskrf.dashboard-address``, such as ``":8787"`` for anyone on the network.
+        Serve Dask's dashboard on a free port, visible on this host only. The Dask setting
+        ``daskrf.dashboard-address`` changes that: ``":8787"`` shows it to anyone on the network.
 
     Yields
     ------
@@ -176,9 +175,9 @@ def local_cluster(
     Raises
     ------
     InputError
-        If there are no workers, or one has less memory than its libraries take.
+        If there are no workers, or their memory is too small for their libraries.
     WorkerError
-        If workers die again and again while they start.
+        If workers repeatedly die while they start.
 
     Examples
     --------
@@ -196,10 +195,10 @@ def local_cluster(
         try:
             limit = parse_bytes(memory_limit)
         except ValueError:
-            raise InputError(f"The memory limit is a size such as 4GiB, not {memory_limit!r}.") from None
+            raise InputError(f"The memory limit must be a size such as 4GiB, not {memory_limit!r}.") from None
     if limit < LEAST_MEMORY:
         raise InputError(
-            f"A worker needs {format_bytes(LEAST_MEMORY)} of memory at least, for Python and its libraries, "
+            f"A worker needs at least {format_bytes(LEAST_MEMORY)} of memory for Python and its libraries, "
             f"and would have {format_bytes(limit)}; {way_out}."
         )
     with (
@@ -214,7 +213,7 @@ def local_cluster(
 
 
 def _started(n_workers: int, memory_limit: int, dashboard: bool) -> LocalCluster:
-    """Start workers on this machine; what kills one while it starts may not kill the next."""
+    """Start workers on this machine, and try again if one is killed while it starts."""
     for attempt in range(_STARTS):
         try:
             return LocalCluster(
@@ -230,14 +229,14 @@ def _started(n_workers: int, memory_limit: int, dashboard: bool) -> LocalCluster
         except RuntimeError as error:
             if attempt + 1 == _STARTS:
                 raise WorkerError(
-                    f"Worker processes have died {_STARTS} times while they started ({_root_of(error)}); see "
-                    "what kills them, most often too little memory, or run without them (0 workers)."
+                    f"Worker processes have died {_STARTS} times while they started ({_root_of(error)}); "
+                    "find out what kills them, most often a lack of memory, or run without (0 workers)."
                 ) from error
     raise AssertionError
 
 
 def _root_of(error: BaseException) -> str:
-    """Return what the first of a chain of errors says."""
+    """Return the message of the first of a chain of errors."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
@@ -257,11 +256,11 @@ def connect(
     Parameters
     ----------
     scheduler : str, optional
-        Its address.
+        Address of the scheduler.
     scheduler_file : str or Path, optional
-        The file that it wrote.
+        The file that the scheduler wrote.
     ca_file, cert, key : str or Path, optional
-        Certificates, for a scheduler that asks for them; default: those of Dask's configuration.
+        Certificates, for a scheduler that asks for them; default: from Dask's configuration.
 
     Raises
     ------
@@ -282,7 +281,7 @@ def connect(
     if _check_address(str(address), str(where)) in ("tls", "wss"):
         check_certificates(security, str(where))
     try:
-        # Not as the default: a client that fails would stay that, and every later compute() wait for it.
+        # Not as the default client: if it failed, it would stay the default, and every compute() wait for it.
         client = Client(**options, security=security, timeout="30s", set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise _no_answer(str(where), error) from error
@@ -303,14 +302,11 @@ def _no_answer(where: str, error: Exception) -> WorkerError:
 
 
 def _check_address(address: str, where: str) -> str:
-    """Return the scheme of an address; refuse one by which no scheduler can be joined.
-
-    Dask's client would never be rid of it.
-    """
+    """Return the scheme of an address; refuse one that Dask's client would retry forever."""
     scheme, place = parse_address(address)
     if scheme not in _SCHEMES:
-        known = ", ".join(f"{name}://" for name in _SCHEMES)
-        raise _no_answer(where, ValueError(f"{scheme}:// is none of {known}"))
+        schemes = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise _no_answer(where, ValueError(f"{scheme}:// is none of {schemes}"))
     try:
         parse_host_port(place)
     except ValueError as error:
@@ -341,8 +337,8 @@ def _address_in(path: Path) -> str | None:
 def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
     """Call a function on every worker and return the answers by address, of those that can be reached.
 
-    A worker that stays silent is not waited for without end, as by `Client.run`: then there are no answers,
-    but the others have made the call all the same.
+    Unlike `Client.run`, it does not wait forever for a silent worker: then it returns no answers, although
+    the other workers have made the call.
     """
     try:
         return dict(
@@ -355,7 +351,7 @@ def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -
 
 
 def worker_threads(client: Client | None) -> int:
-    """Return the number of tasks that can run at once (1 in this process), or will when all jobs run."""
+    """Return the number of tasks that can run at once, when all jobs run; 1 without a cluster."""
     if client is None:
         return 1
     if isinstance(client, QueuedClient):  # an adaptive cluster starts only as many workers as have tasks

@@ -2,11 +2,11 @@
 
 A task is a group of partitions that takes some seconds; it leaves its result on disk and returns a token. The
 scheduler never sees more than a few tasks per thread, so its cost does not grow with the job, and a lost
-worker costs only what it had in flight.
+worker costs only its tasks in flight.
 
 When `Progress.stopping` is set, no more tasks are started, running ones end after their current partition,
-and `KeyboardInterrupt` is raised when the last has ended. Whoever sets it can limit the wait by raising
-`KeyboardInterrupt` earlier.
+and `KeyboardInterrupt` is raised when the last has ended. A signal handler that sets it can limit the wait by
+raising `KeyboardInterrupt` earlier.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOOK = 3.0  # seconds between checks of the workers: asking the scheduler takes
 
 @dataclass(frozen=True)
 class Task:
-    """One call: `key` names it for the scheduler, `arguments` go to the function, `rows` to the run log."""
+    """One call: the scheduler knows it by `key`, the function gets `arguments`, the run log `rows`."""
 
     key: str
     arguments: tuple[Any, ...]
@@ -63,8 +63,8 @@ def run_tasks(
     and tasks of lost workers are resubmitted. An error in the data or the specification ends the run at once
     and cancels the other tasks in flight.
 
-    Each finished task has one record in `log` (default: that of `progress`): its rows, seconds, host and
-    attempt, and the digest of what it committed, which is the result of `function` if that is a string.
+    Each finished task has one record in `log` (default: that of `progress`): its rows, seconds, host,
+    attempt, and a digest of its output, which is the result of `function` if that is a string.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def run_tasks(
     KeyboardInterrupt
         If `progress` was asked to stop, once all running tasks have ended.
     Exception
-        Whatever `function` raised; after three attempts, if it was an input/output error.
+        Any error raised by `function`; after three attempts, if it was an input/output error.
     """
     progress = Progress() if progress is None else progress
     log = progress.log if log is None else log
@@ -127,7 +127,7 @@ class _Submission:
         self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()
         self.threads = 1
-        self.told = False
+        self.stop_sent = False
         self.events: deque[Any] = deque()
 
     def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
@@ -156,7 +156,7 @@ class _Submission:
                     yield task, outcome.result
         except DaskrfError:
             raise
-        except Exception as error:  # whatever it is that a client without a scheduler cannot do
+        except Exception as error:  # a client without a scheduler fails in many ways
             if self._is_alone:
                 raise WorkerError(f"The scheduler is gone; {_AGAIN}") from error
             raise
@@ -168,7 +168,7 @@ class _Submission:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether the client has given the scheduler up."""
+        """Whether the client has given up the scheduler."""
         return self.client.status in ("closing", "closed")
 
     def _fill(self, tasks: Iterator[Task]) -> None:
@@ -220,7 +220,7 @@ class _Submission:
             self.progress.note(f"Task {task.key} has killed or lost several workers; it is tried again.")
             if self.losses[task.key] > _LOSSES:
                 raise WorkerError(
-                    f"Task {task.key} was lost {_LOSSES} times; look into the workers' logs for what kills "
+                    f"Task {task.key} was lost {_LOSSES} times; look in the workers' logs for what kills "
                     "them (most often memory), then run the same command again: finished work is kept."
                 ) from error
         elif _may_pass(error):
@@ -263,7 +263,7 @@ class _Submission:
 
     def _attend(self, tasks: Iterator[Task]) -> None:
         now = time.monotonic()
-        stops = self.progress.stopping and not self.told
+        stops = self.progress.stopping and not self.stop_sent
         if now - self.looked >= _LOOK or stops:
             self._look()
             self._fill(tasks)
@@ -279,14 +279,14 @@ class _Submission:
         except OSError:
             if self.client.status != "connecting":
                 raise
-            return  # it looks for the scheduler, and gives it up by itself
+            return  # the client is reconnecting, and gives up by itself
         if self.log is not None:
             self.log.workers(len(workers))
         self.absence.look(len(workers), sum(worker.get("status") == "paused" for worker in workers))
 
     def _stop(self) -> None:
         """Withdraw tasks that no worker has yet, and make all workers stop, including late arrivals."""
-        self.told = True
+        self.stop_sent = True
         begun = {key for keys in self.client.processing().values() for key in keys}
         waiting = [future for future in self.in_flight if future.key not in begun and not future.done()]
         for future in waiting:

@@ -11,7 +11,7 @@ from typing import Any
 class SignalsHeld:
     """Context manager in which a first SIGINT or SIGTERM waits until it is released.
 
-    Dask cannot stop workers that have not started yet: it would leave them, and print a traceback.
+    Dask cannot stop workers that have not started yet: it would leave them running, and print a traceback.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SignalsHeld:
             self.release()
 
     def release(self) -> None:
-        """Handle signals as before, and first the one that has come."""
+        """Restore the handlers, and raise the signal that has come, if any."""
         while self._before:
             signal.signal(*self._before.popitem())
         come, self._come = self._come, []

@@ -1,9 +1,8 @@
 """Find problems with a cluster before they cost hours, and report each in one sentence.
 
-Every call that a driver sends carries what a worker must share with it: a file system, and the versions of
-the packages that determine the output bytes. Each worker process checks this once per run, in some
-milliseconds, so that late joiners are checked too. For workers that never join, the message quotes the output
-of their jobs.
+Every call names what a worker must share with the driver: a file system, and the versions of the packages
+that determine the output bytes. Each worker checks this once per run, in a few milliseconds, even if it joins
+late. For workers that never join, the message quotes the output of their jobs.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from daskrf.workers.clusters import Jobs, QueuedClient
 _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
 _SHARE_SECONDS = 10.0  # before a file just written is considered invisible: NFS caches directories
 _WAIT = 300.0  # maximum seconds without workers
-_SAY_SECONDS = 20.0  # without workers, or with paused ones, before the user hears of it
+_SAY_SECONDS = 20.0  # without workers, or with paused ones, before the user is told
 _REFUSAL_SECONDS = 5.0  # after which any other jobs would have been accepted
 
-_passed: set[Expected] = set()  # expectations this worker process was found to meet
+_passed: set[Expected] = set()  # expectations that this worker meets
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Expected:
 
     @classmethod
     def here(cls, probe: Path | None) -> Expected:
-        """Return what this process has; `probe` is a file just written beside the output."""
+        """Return the versions and host of this program; `probe` is a file just written beside the output."""
         seen = probe is not None and probe.exists()
         return cls(_versions(), str(probe) if seen else None, socket.gethostname())
 
@@ -56,13 +55,13 @@ class Expected:
 @cache
 def _versions() -> tuple[tuple[str, str], ...]:
     python = ".".join(platform.python_version_tuple()[:2])
-    found = {"Python": python, "daskrf": __version__}
+    versions = {"Python": python, "daskrf": __version__}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "none"
-    return tuple(found.items())
+            versions[name] = "none"
+    return tuple(versions.items())
 
 
 def checked_call(
@@ -73,7 +72,7 @@ def checked_call(
     Raises
     ------
     WorkerError
-        If it is not; in one sentence.
+        If it is not.
     """
     if expected not in _passed:
         fault = _fault(expected, get_worker().local_directory)
@@ -84,19 +83,19 @@ def checked_call(
 
 
 def _fault(expected: Expected, spill: str) -> str:
-    """Return what is wrong with this worker process, or an empty string."""
+    """Return what is wrong with this worker, or an empty string."""
     mine = dict(_versions())
-    other = [f"{name} {mine[name]} and not {v}" for name, v in expected.versions if mine[name] != v]
+    other = [f"{name} {mine[name]}, not {v}" for name, v in expected.versions if mine[name] != v]
     if other:
         return (
-            f"has {', '.join(other)} as {expected.host}, where the run was started; start workers from the "
-            "same environment, then run the same command again"
+            f"has {'; '.join(other)} as on {expected.host}, where the run was started; start workers from "
+            "the same environment, then run the same command again"
         )
     if expected.probe is not None and not _sees(Path(expected.probe)):
         folder = Path(expected.probe).parent
         where = "" if folder.is_absolute() else f" (from its working directory {os.getcwd()})"
         return (
-            f"does not see {expected.probe}{where}, which {expected.host} has just written beside the "
+            f"does not see {expected.probe}{where}, a file just written on {expected.host} beside the "
             "output; give the output an absolute path on a file system that all workers share"
         )
     try:
@@ -104,7 +103,8 @@ def _fault(expected: Expected, spill: str) -> str:
             pass
     except OSError as error:
         return (
-            f"cannot write its spill directory {spill} ({error.strerror}); set local-directory to one it can"
+            f"cannot write to its spill directory {spill} ({error.strerror}); set local-directory to a "
+            "writable one"
         )
     return ""
 
@@ -121,21 +121,21 @@ def _sees(probe: Path) -> bool:
 
 
 def explained(error: BaseException) -> BaseException:
-    """Return a one-sentence error if the given one means that a worker lacks daskrf; else the given one."""
+    """Return an error that explains the fault if a worker lacks daskrf; else the error itself."""
     text = " ".join(str(error).split())
     if isinstance(error, ImportError) or "deserialization of the task graph" in text:
         return WorkerError(
             f"A worker or the scheduler could not load a task ({text}); start them from the environment of "
-            f"this process, {sys.prefix}, then run the same command again."
+            f"this program, {sys.prefix}, then run the same command again."
         )
     return error
 
 
 class Absence:
-    """Tracks how long a cluster has had no workers or paused ones, says so, and raises when that is too long.
+    """Tracks how long a cluster has had no workers or paused ones; tells the user, and in the end gives up.
 
-    Batch jobs may wait in a queue for days, so for them the time counts from when a job has begun without any
-    of its workers joining. A worker that Dask has paused may go on at any time, and is waited for.
+    Batch jobs may wait in a queue for days: for them, the time counts from the start of a job whose workers
+    do not join. A worker that Dask has paused may go on at any time, and is waited for.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Absence:
     patience : float, optional
         Seconds; default: 300. Batch-job workers have their own limit.
     note : callable
-        Shows the user a sentence.
+        Called with each sentence for the user.
     """
 
     def __init__(self, client: Client, patience: float | None, note: Callable[[str], None]) -> None:
@@ -152,7 +152,7 @@ class Absence:
         self._note = note
         self._since = time.monotonic()
         self._paused_since: float | None = None
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def look(self, n_workers: int, n_paused: int = 0) -> None:
         """Record the number of workers, and how many of them are paused.
@@ -160,17 +160,17 @@ class Absence:
         Raises
         ------
         WorkerError
-            If there have been none for too long, with the reason if known.
+            If there have been none for too long; gives the reason if known.
         """
         now = time.monotonic()
         if n_workers:
             self._since = now
-            self._said.discard("none")
+            self._reported.discard("none")
         elif now - self._since > _SAY_SECONDS:
             self._say("none", self._without_workers())
         if not n_paused:
             self._paused_since = None
-            self._said.discard("paused")
+            self._reported.discard("paused")
         elif self._paused_since is None:
             self._paused_since = now
         elif now - self._paused_since > _SAY_SECONDS:
@@ -191,40 +191,40 @@ class Absence:
     def _without_workers(self) -> str:
         if self._jobs is None:
             return (
-                f"There have been no workers for {_SAY_SECONDS:.0f} s; the run waits for some, up to "
-                f"{self._patience:.0f} s."
+                f"There have been no workers for {_SAY_SECONDS:.0f} s; the run waits up to "
+                f"{self._patience:.0f} s for one."
             )
         return (
             f"There have been no workers for {_SAY_SECONDS:.0f} s. Jobs that wait or start in "
-            f"{self._jobs.system}: {len(self._jobs.accepted)}, logs in {self._jobs.logs}; the run goes on "
+            f"{self._jobs.system}: {len(self._jobs.accepted)}, logs in {self._jobs.logs}; the run continues "
             "when the first has started."
         )
 
     def _say(self, what: str, sentence: str) -> None:
-        """Say something once, until it has been otherwise."""
-        if what not in self._said:
-            self._said.add(what)
+        """Show a sentence once, until the state that it reports has ended."""
+        if what not in self._reported:
+            self._reported.add(what)
             self._note(sentence)
 
 
 def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:
-    """Raise if there are no workers and jobs are rejected, or begin but bring no workers."""
+    """Raise if there are no workers, and jobs are rejected, or start but bring no workers."""
     if n_workers:
         jobs.barren.clear()
         return
     # Jobs are submitted one by one: others may be accepted.
     if jobs.refusal and not jobs.accepted and time.monotonic() - jobs.refused > _REFUSAL_SECONDS:
         raise WorkerError(
-            f"{jobs.system} has refused the job: {jobs.refusal}; correct its options, then run the "
+            f"{jobs.system} has rejected the job: {jobs.refusal}; correct its options, then run the "
             "same command again."
         )
     # One bad node must not end a run whose other jobs have just begun.
     if jobs.barren and time.monotonic() - jobs.barren[0][1] > jobs.patience:
-        said = [(path, _last_line(path)) for path in jobs.logs_of(jobs.barren[-1][0])]
-        path, line = next((pair for pair in reversed(said) if pair[1]), (jobs.logs, "nothing"))
-        network = f" by the interface {jobs.interface}" if jobs.interface else ""
+        last_lines = [(path, _last_line(path)) for path in jobs.logs_of(jobs.barren[-1][0])]
+        path, line = next((pair for pair in reversed(last_lines) if pair[1]), (jobs.logs, "nothing"))
+        network = f" through the interface {jobs.interface}" if jobs.interface else ""
         raise WorkerError(
-            f"A job of {jobs.system} has started, and for {jobs.patience:.0f} s no worker has reached the "
+            f"A job of {jobs.system} has started, but in {jobs.patience:.0f} s no worker has reached the "
             f"scheduler{network}; the last line in {path} is: {line}"
         )
 

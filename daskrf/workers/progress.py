@@ -1,4 +1,4 @@
-"""Progress reports of a driver, shown by the command line and kept in the run log."""
+"""Progress of a run, shown by the command line and kept in the run log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Progress:
     """Receiver of progress events; this base class ignores them all.
 
     A driver calls ``start`` once per stage, ``advance`` as units finish (never from a worker), or ``expect``
-    where there is no unit, ``note`` for a sentence the user should see, and ``finish`` when the stage ends.
+    where there is no unit, ``note`` for a sentence to the user, and ``finish`` when the stage ends.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Progress:
         """Count `amount` more units as done."""
 
     def expect(self, seconds: float, doing: str = "") -> None:
-        """Say that a stage of unknown amount will take `seconds` more, and what is being done."""
+        """Show that a stage without units will take `seconds` more, and what it is doing."""
 
     def note(self, text: str) -> None:
         """Show the user one sentence."""
@@ -61,7 +61,7 @@ class Recorded(Progress):
         self._inner = inner
         self.log = self._log = log
         self._done = 0
-        self._told = 0.0
+        self._recorded = 0.0
 
     @property
     def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the inner one
@@ -77,14 +77,14 @@ class Recorded(Progress):
 
     def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self._log.start(stage, total, unit, done)
-        self._done, self._told = done, time.monotonic()
+        self._done, self._recorded = done, time.monotonic()
         self._inner.start(stage, total, unit, done)
 
     def advance(self, amount: int) -> None:
         self._done += amount
         uncovered = self._done - self._log.covered  # such as a scan: task records cover their own rows
-        if uncovered > 0 and time.monotonic() - self._told > _SECONDS_BETWEEN_RECORDS:
-            self._told = time.monotonic()
+        if uncovered > 0 and time.monotonic() - self._recorded > _SECONDS_BETWEEN_RECORDS:
+            self._recorded = time.monotonic()
             self._log.done(uncovered)
         self._inner.advance(amount)
 
@@ -99,21 +99,21 @@ class Recorded(Progress):
 
 
 class Within(Progress):
-    """A part of a stage: what it expects is told together with what the rest of the stage will take.
+    """A part of a stage: its expected time is shown plus that of the rest of the stage.
 
     Stages within it are not shown.
 
     Parameters
     ----------
     outer : Progress
-        Has begun the stage.
+        Has started the stage.
 
     Attributes
     ----------
     after : float
-        Seconds that the rest of the stage is expected to take when this part is done.
+        Seconds that the rest of the stage is expected to take after this part.
     doing : str
-        What the part does, said before what is told of it.
+        Name of the part, shown before its own messages.
     """
 
     def __init__(self, outer: Progress, after: float = 0.0, doing: str = "") -> None:

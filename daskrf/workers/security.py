@@ -1,4 +1,4 @@
-"""Who may talk to a scheduler: certificates made for one run, or those that the user has."""
+"""Who may talk to a scheduler: certificates made for one run, or the user's own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _MISSING = (
 
 
 def certificates() -> Certificates:
-    """Return the certificates of a cluster that is started here: only who holds them can join it.
+    """Return the certificates of a cluster that is started here: nobody can join without them.
 
-    They are those of Dask's configuration if it names the authority and a certificate for the scheduler,
-    workers and clients. Else they are made for this cluster, and live no longer than it. The Dask setting
-    ``distributed.comm.require-encryption: false`` leaves them out.
+    They come from Dask's configuration if it names the authority and a certificate each for scheduler,
+    workers and clients. Otherwise they are made for this cluster, and end with it. The Dask setting
+    ``distributed.comm.require-encryption: false`` turns them off.
 
     Raises
     ------
@@ -57,31 +57,31 @@ def certificates() -> Certificates:
 def certificates_to_join(
     ca_file: str | Path | None = None, cert: str | Path | None = None, key: str | Path | None = None
 ) -> Certificates:
-    """Return what a client shows to a scheduler that is running: the files given, or Dask's configuration.
+    """Return the certificates for joining a running scheduler: the files given, or Dask's configuration.
 
     Raises
     ------
     InputError
         If a file is missing or is no certificate, or some are given without the others.
     """
-    given = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
-    files = {name: os.fspath(path) for name, path in given.items() if path is not None}
+    arguments = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
+    files = {name: os.fspath(path) for name, path in arguments.items() if path is not None}
     security: Certificates = Security(**files)
     if security.tls_ca_file and security.tls_client_cert:
         _check(security, "client")
     elif files:
-        raise InputError(f"A scheduler with certificates is joined by three files; give {_MISSING}.")
+        raise InputError(f"Joining a scheduler with certificates takes three files; give {_MISSING}.")
     return security
 
 
 def check_certificates(security: Certificates, where: str) -> None:
-    """Refuse to join a scheduler with certificates by none."""
+    """Refuse to join a scheduler that needs certificates without them."""
     if not (security.tls_ca_file and security.tls_client_cert):
         raise InputError(f"{where} needs certificates; give {_MISSING}.")
 
 
 def _check(security: Certificates, role: str) -> None:
-    """Refuse certificates that cannot be used, and name the file: OpenSSL does not."""
+    """Refuse unusable certificates, and name the file, which OpenSSL does not."""
     files = security.get_tls_config_for_role(role)
     key = files["key"] or files["cert"]
     named = {
@@ -93,18 +93,18 @@ def _check(security: Certificates, role: str) -> None:
         if "\n" not in path:
             _check_file(path, what)
     if "\n" not in key and b"ENCRYPTED" in Path(key).read_bytes():
-        raise InputError(f"The key in {key} has a password, which Dask cannot ask for; give one without.")
+        raise InputError(f"The key in {key} has a password, which Dask cannot ask for; give a key without.")
     try:
         ssl.create_default_context().load_verify_locations(**_as_authority(files["ca_file"]))
     except (ssl.SSLError, ValueError) as error:
         raise InputError(
-            f"{_shown(files['ca_file'])} is no certificate of an authority ({_reason(error)})."
+            f"{_shown(files['ca_file'])} is not the certificate of an authority ({_reason(error)})."
         ) from error
     try:
         security.get_connection_args(role)
     except (ssl.SSLError, ValueError) as error:
         raise InputError(
-            f"{_shown(files['cert'])} and {_shown(key)} are no certificate and its key ({_reason(error)})."
+            f"{_shown(files['cert'])} and {_shown(key)} are not a certificate and its key ({_reason(error)})."
         ) from error
 
 
@@ -136,19 +136,19 @@ def written(security: Certificates, folder: Path) -> Iterator[Certificates]:
     Parameters
     ----------
     security : Security
-        Files of the user's stay where they are.
+        Certificates that are already files stay where they are.
     folder : Path
-        Where to make the folder of the files: on a file system that all workers see.
+        Where to make the folder of the files: on a file system that all workers share.
 
     Yields
     ------
     Security
-        As given, with files that only this user can read in place of text.
+        The same certificates, with texts replaced by files that only this user can read.
 
     Raises
     ------
     InputError
-        If nothing can be written there.
+        If the folder cannot be written to.
     """
     private = _folder(folder) if _texts(security) else None
     try:
@@ -161,7 +161,7 @@ def written(security: Certificates, folder: Path) -> Iterator[Certificates]:
 
 def _texts(security: Certificates) -> dict[str, str]:
     """Return the certificates and keys that are in memory."""
-    names = [f"tls_{role}_{part}" for role in _ROLES for part in _PARTS]
+    names = [f"tls_{role}_{kind}" for role in _ROLES for kind in _PARTS]
     return {name: text for name in ["tls_ca_file", *names] if "\n" in (text := getattr(security, name) or "")}
 
 
@@ -173,12 +173,12 @@ def _folder(parent: Path) -> Path:
     except OSError as error:
         raise InputError(
             f"Cannot write certificates for the workers to {parent}: {error.strerror}; set "
-            "shared-temp-directory to a folder that all nodes see."
+            "shared-temp-directory to a folder that all nodes share."
         ) from error
 
 
 def _files(security: Certificates, private: Path) -> Certificates:
-    """Write what is in memory to files of a folder, and return the certificates with these files."""
+    """Write certificates in memory to files in a folder, and return the certificates with these files."""
     files = copy.copy(security)
     for name, text in _texts(security).items():
         path = private / f"{name}.pem"
@@ -194,10 +194,10 @@ def _private(path: str, flags: int) -> int:
 
 @contextmanager
 def private_scratch() -> Iterator[None]:
-    """Keep what Dask writes to disk in a folder of this user's alone until the context ends.
+    """Make Dask write to a folder of this user alone until the context ends.
 
-    Dask unpickles what workers have spilled, and imports from its folder; by default that is one in /tmp,
-    which anyone could have made before.
+    Dask unpickles spilled data and imports from its folder; by default that is one in /tmp, which anyone
+    could have made before.
     """
     base = dask.config.get("temporary-directory", None)
     with dask.config.set({"temporary-directory": str(private_folder(None if base is None else Path(base)))}):
@@ -205,7 +205,7 @@ def private_scratch() -> Iterator[None]:
 
 
 def _main() -> None:
-    """Write certificates to a folder, and print what lets Dask's own commands use them, for a shell to read.
+    """Write certificates to a folder, and print shell commands that make Dask's own programs use them.
 
     ``cluster/daskrf-slurm.sbatch`` calls ``python -m daskrf.workers.security FOLDER``.
     """
@@ -215,7 +215,7 @@ def _main() -> None:
     files = _files(security, _folder(Path(sys.argv[1]))) if _texts(security) else security
     named = {"CA_FILE": files.tls_ca_file}
     for role in _ROLES:
-        named |= {f"{role.upper()}__{part.upper()}": getattr(files, f"tls_{role}_{part}") for part in _PARTS}
+        named |= {f"{role.upper()}__{kind.upper()}": getattr(files, f"tls_{role}_{kind}") for kind in _PARTS}
     for name, path in named.items():
         if path:  # a certificate and its key may be one file
             print(f"export DASK_DISTRIBUTED__COMM__TLS__{name}={shlex.quote(path)}")

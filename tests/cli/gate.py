@@ -36,10 +36,10 @@ FingerprintStage.make = _held(FingerprintStage.make)
 Sums.from_chunk = _held(Sums.from_chunk)
 
 
-class _Told(set):
+class _Opened(set):
     def add(self, run):
         super().add(run)
         (_DIRECTORY / f"told-{os.getpid()}").touch()
 
 
-calls._stopped_runs = _Told()
+calls._stopped_runs = _Opened()

@@ -52,8 +52,8 @@ def test_how_files_are_read_is_printed_once(
     }
     assert run([command, *arguments[command]]) == 0
     shown = capsys.readouterr()
-    kept = ", 'dock' is kept, 'pIC50' is kept" if command in ("predict", "screen") else ""  # into one file
-    assert shown.err.splitlines()[0] == f"{library}: {READ}{kept}"
+    joined = ", 'dock' is kept, 'pIC50' is kept" if command in ("predict", "screen") else ""  # into one file
+    assert shown.err.splitlines()[0] == f"{library}: {READ}{joined}"
     assert READ not in shown.out
 
 
@@ -92,7 +92,7 @@ def test_files_without_molecules_stop_before_an_output_is_made(
 
 def test_accept_rejects_is_about_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["predict", str(made / "one"), str(made / "fps"), "-o", "x", "--accept-rejects", *HERE]) == 2
-    assert "--accept-rejects is about reading SMILES files" in capsys.readouterr().err
+    assert "--accept-rejects is for reading SMILES files" in capsys.readouterr().err
 
 
 def screened(*arguments: object) -> int:
@@ -158,8 +158,8 @@ def test_directions_of_a_fit(made: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "give one for all targets, or NAME=... for each" in capsys.readouterr().err
     for wrong in ("up", "dock=up", "dock", "maximise=min"):
         assert run([*both, "--direction", wrong]) == (1 if "min" in wrong else 2)
-        said = "There is no target 'maximise'" if "min" in wrong else "A direction is maximize or minimize"
-        assert said in capsys.readouterr().err
+        message = "There is no target 'maximise'" if "min" in wrong else "A direction is maximize or minimize"
+        assert message in capsys.readouterr().err
     assert run([*both, "--direction", "pIC50=maximse"]) == 2
     assert "not 'maximse'; did you mean maximize?" in capsys.readouterr().err
     assert run([*both, "--direction", "logD=maximize"]) == 1
@@ -198,8 +198,8 @@ def test_what_files_hold_cannot_steer_the_terminal(
     assert screened(tmp_path / "m", made / "fps", "-o", tmp_path / "h.parquet") == 0
     assert screened(tmp_path / "m", made / "fps", "-o", tmp_path / "h.parquet", "--target", f"z{evil}") == 1
     assert run(["fingerprint", str(molecules), "-o", str(tmp_path / "f"), *HERE]) == 1
-    found = capsys.readouterr()
-    text = found.out + found.err
+    output = capsys.readouterr()
+    text = output.out + output.err
     assert not [c for c in text if not c.isprintable() and c != "\n"]
     assert text.count(r"y\x1b]0;gone\x07\x9b31m\u202e") > 3
     assert r"(such as A\x1b]0;gone\x07" in text

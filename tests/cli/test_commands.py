@@ -182,11 +182,11 @@ def test_a_new_rule_with_an_option_is_one_file(tmp_path, capsys):
 
 
 def test_parameters_of_rules_are_options_of_screen():
-    own = {parameter.name for parameter in parameters_of_rules()}
-    assert own >= {"best", "margin", "kappa"}
-    assert not own & set(inspect.signature(daskrf.screen).parameters), "a parameter of screen has that name"
+    names = {parameter.name for parameter in parameters_of_rules()}
+    assert names >= {"best", "margin", "kappa"}
+    assert not names & set(inspect.signature(daskrf.screen).parameters), "a parameter of screen has that name"
     named = {parameter.name for parameter in commands()["screen"].params}
-    assert own <= named
+    assert names <= named
     assert all(parameter.help for parameter in parameters_of_rules())
     choice = next(p for p in commands()["screen"].params if p.name == "acquisition")
     assert isinstance(choice.type, click.Choice)

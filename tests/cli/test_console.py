@@ -58,9 +58,9 @@ def test_stages_start_from_nothing():
         clock.now += 2
         progress.finish()
     assert stream.getvalue().splitlines() == [
-        "one: begins",
+        "one: started",
         "one: done, 2.0 s",
-        "two: begins",
+        "two: started",
         "two: done, 2.0 s",
     ]
 

@@ -153,11 +153,11 @@ COMMANDS = {
 NOT_TRIED = {"quickstart": "takes a minute, and reads nothing"}
 
 
-def lines(known: Mapping[str, Any]) -> dict[str, list[str]]:
+def lines(by_name: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return a line of each command that is tried; without one in `COMMANDS`, the example of its help."""
     return {
         name: COMMANDS[name] if name in COMMANDS else shlex.split(command.example)[2:]
-        for name, command in known.items()
+        for name, command in by_name.items()
         if name not in NOT_TRIED
     }
 
@@ -199,10 +199,10 @@ def table(rng: random.Random, path: Path) -> None:
 
 def command_line(rng: random.Random, made: Path, work: Path) -> list[str]:
     """Return a command that would run, with one or two things that are odd."""
-    known = lines(commands())
-    name = rng.choice(sorted(known))
-    words = [word.replace("OUT", str(work / "out")) for word in known[name]]
-    words = [re.sub(r"\{(.*)\}", lambda found: str(made / found[1]), word) for word in words]
+    lines_of = lines(commands())
+    name = rng.choice(sorted(lines_of))
+    words = [word.replace("OUT", str(work / "out")) for word in lines_of[name]]
+    words = [re.sub(r"\{(.*)\}", lambda match: str(made / match[1]), word) for word in words]
     options = [each for each in commands()[name].params if isinstance(each, click.Option)]
     where = {"workers", "cluster", "scheduler", "scheduler_file", "memory_limit"}
     flags = [each for each in options if each.name not in where | {"debug"}]
@@ -242,9 +242,9 @@ def ended(line: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, 
     finally:
         signal.alarm(0)
     printed = "".join(capsys.readouterr())
-    told = [line for line in printed.splitlines() if "Warning:" in line or "Traceback" in line]
+    faults = [line for line in printed.splitlines() if "Warning:" in line or "Traceback" in line]
     controls = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", printed)
-    return code, printed, code in (0, 1, 2) and not told and controls is None
+    return code, printed, code in (0, 1, 2) and not faults and controls is None
 
 
 def report(what: str, codes: Counter[object], bad: list[object], capsys: pytest.CaptureFixture[str]) -> None:

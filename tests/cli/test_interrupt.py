@@ -26,10 +26,10 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, capsys):
         if line.startswith("scan: done"):
             os.killpg(process.pid, signal.SIGINT)
             break
-    said = process.stderr.read()
+    errors = process.stderr.read()
     assert process.wait(timeout=240) == 130
-    assert "Traceback" not in said
-    assert "run the same command again" in said
+    assert "Traceback" not in errors
+    assert "run the same command again" in errors
     assert run([*arguments, "--workers", "0"]) == 0
     captured = capsys.readouterr()
     assert "make library" not in captured.err

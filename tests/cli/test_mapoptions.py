@@ -117,8 +117,10 @@ def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.Ca
 
 def _map(arguments: str, command: str = "featurize") -> FeatureMap | None:
     files = ["a", "b", "-o", "c"] if command == "fit" else ["a", "-o", "b"]
-    found: Any = commands()[command].make_context(command, [*files, *arguments.split()]).params["feature_map"]
-    return found
+    feature_map: Any = (
+        commands()[command].make_context(command, [*files, *arguments.split()]).params["feature_map"]
+    )
+    return feature_map
 
 
 @pytest.mark.parametrize(
@@ -227,14 +229,14 @@ def _map(arguments: str, command: str = "featurize") -> FeatureMap | None:
     ],
 )
 def test_options_make_the_map(arguments: str, expected: FeatureMap) -> None:
-    found = _map(arguments)
-    assert found is not None
-    assert found.state() == expected.state()
+    feature_map = _map(arguments)
+    assert feature_map is not None
+    assert feature_map.state() == expected.state()
 
 
 def test_no_option_is_no_map() -> None:
-    for arguments, given in ("", False), ("--random-state 0", False), ("-M 9", True), ("--map minmax", True):
-        assert (_map(arguments, "fit") is not None) == given
+    for arguments, named in ("", False), ("--random-state 0", False), ("-M 9", True), ("--map minmax", True):
+        assert (_map(arguments, "fit") is not None) == named
 
 
 @pytest.mark.parametrize("cls", known_maps(), ids=lambda cls: cls.facts.name)
@@ -276,7 +278,7 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
             "--coefficients takes numbers such as 0,1",
         ),
         ("--map maclaurin --degree-measure even", "takes proportional or geometric or numbers such as"),
-        ("--map nothing", "'nothing' is none of the maps composition, dot-product,"),
+        ("--map nothing", "'nothing' is not a map; the maps are composition, dot-product,"),
         ("--map fourier --kernel minmax", "'minmax' is not one of 'gaussian', 'matern'"),
         (
             "--map fastfood --length-scale 9 --nu 1",
@@ -286,7 +288,7 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
             "--map composition --n-terms 3",
             "--n-terms goes with --inner dot-product, not with --inner minmax (the default).",
         ),
-        ("--map composition --inner nothing", "'nothing' is none of the maps"),
+        ("--map composition --inner nothing", "'nothing' is not a map; the maps are"),
         ("--map minmax --distribution gaussian --distribution gaussian", "is given 2 times; give it once"),
         ("--components 9", "No such option"),
     ],
@@ -298,9 +300,7 @@ def test_options_of_another_map_are_wrong_usage(
     inputs = {"featurize": ["fps"], "fit": ["fps", "labels.csv"], "plan": ["library.smi"]}[command]
     output = [] if command == "plan" else ["-o", str(tmp_path / "out"), *HERE]
     if command == "fit" and not arguments.startswith(("--map", "--components")):  # it may be exact
-        words = (
-            f"An exact process with --kernel minmax has no option {arguments.split()[0]}; it has --solver,"
-        )
+        words = f"An exact model with --kernel minmax has no option {arguments.split()[0]}; it has --solver,"
     assert run([command, *(str(made / name) for name in inputs), *output, *arguments.split()]) == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in shown
@@ -326,14 +326,14 @@ def test_the_process_that_is_fitted(
     model, hits = str(tmp_path / "m"), str(tmp_path / "hits.parquet")
     options = arguments.split()
     assert run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *options, *HERE]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     gp = read_model(tmp_path / "m").gp
     assert isinstance(gp, ExactGP) == (kernel is not None)
     if kernel is not None:
         assert gp.kernel == kernel
-        assert "exact process with" in said.out
-        assert ("The process is exact: 80 labels are few enough" in said.err) == ("exact" not in options)
-        assert "--quick takes" not in said.err
+        assert "exact process with" in output.out
+        assert ("The process is exact: 80 labels are few enough" in output.err) == ("exact" not in options)
+        assert "--quick takes" not in output.err
     assert run(["screen", model, str(made / "fps"), "-o", hits, "-k", "5", "--maximize", *HERE]) == 0
     assert pq.read_table(hits).num_rows == 5
 
@@ -343,20 +343,20 @@ def test_the_way_round_the_comparison_of_kernels_is_said(
 ) -> None:
     model = str(tmp_path / "m")
     assert run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *HERE]) == 0
-    said = "Kernels are compared first; --quick takes the Tanimoto kernel at once."
-    assert said in " ".join(capsys.readouterr().err.split())
+    note = "Kernels are compared first; --quick takes the Tanimoto kernel at once."
+    assert note in " ".join(capsys.readouterr().err.split())
     assert run(["evaluate", str(made / "fps"), str(made / "labels.csv"), "--folds", "2", *HERE]) == 0
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert note in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ("--process exact --map minmax", "has no features"),
-        ("--process exact -M 64", "An exact process has no option --n-components"),
-        ("--process exact --degree 3", "An exact process with --kernel minmax has no option --degree"),
+        ("--process exact -M 64", "An exact model has no option --n-components"),
+        ("--process exact --degree 3", "An exact model with --kernel minmax has no option --degree"),
         ("--process exact --kernel minmax --length-scale 2", "has no option --length-scale"),
-        ("--map auto --kernel gaussian", "--map auto compares maps with their own options, so it has no"),
+        ("--map auto --kernel gaussian", "--map auto tries each map with its default options, and takes no"),
         ("--kernel gaussian --length-scale long", "'long' is not a valid float, nor auto"),
     ],
 )
@@ -386,7 +386,7 @@ def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.
     shown = capsys.readouterr().err
     assert "--map minmax has no option --criterion; it has --distribution, --hashing." in shown
     assert "--criterion goes with --map landmarks." in shown
-    assert "An exact process with --kernel minmax has no option --criterion; it has --solver" in shown
+    assert "An exact model with --kernel minmax has no option --criterion; it has --solver" in shown
     assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "f"), "--criterion", "bound"]) == 2
     assert "--criterion is an option of fit." in " ".join(capsys.readouterr().err.split())
 
@@ -397,7 +397,7 @@ def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest
         assert run([*fit, *option, "--map", "minmax"]) == 2
         assert f"--map minmax has no option {option[0]}" in capsys.readouterr().err
         assert run([*fit, *option]) == 2
-        assert f"An exact process with --kernel minmax has no option {option[0]}" in capsys.readouterr().err
+        assert f"An exact model with --kernel minmax has no option {option[0]}" in capsys.readouterr().err
     local = ["--map", "local-gaussian", "--length-scale", "12", "--n-centroids", "3", "-M", "40"]
     assert run([*fit, *local, "--rows", "nearest", "--no-residual"]) == 0
     gp = read_model(tmp_path / "m").gp
@@ -445,15 +445,17 @@ def test_reports_say_how_many_landmarks_there_are(
         features = str(tmp_path / name)
         assert run(["featurize", fps, "-o", features, "--map", name, *HERE]) == 0
         first, *_, last = capsys.readouterr().out.splitlines()
-        said = re.fullmatch(
+        match = re.fullmatch(
             r"there are (\d+) landmarks, not 1,024: there were no more distinct rows .*", last.strip()
         )
-        assert said is not None
-        assert first.startswith(f"{said[1]} features (1,024 were asked for) of 120 molecules in {features}: ")
+        assert match is not None
+        assert first.startswith(
+            f"{match[1]} features (1,024 were asked for) of 120 molecules in {features}: "
+        )
         assert "4,096 bytes a molecule as float32" in first
         assert run(["fit", fps, labels, "-o", str(tmp_path / f"{name}.m"), "--map", name, *HERE]) == 0
         first = capsys.readouterr().out.splitlines()[0]
-        assert f"80 labelled molecules, {said[1]} features (1,024 were asked for), in " in first
+        assert f"80 labelled molecules, {match[1]} features (1,024 were asked for), in " in first
 
 
 def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
@@ -464,10 +466,10 @@ def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
     report = capsys.readouterr().out
     assert run(["status", features]) == 0
     shown = capsys.readouterr().out
-    said = re.search(r": 32 bytes a molecule as bits, (\d+) with ID and SMILES", report)
-    assert said is not None
+    match = re.search(r": 32 bytes a molecule as bits, (\d+) with ID and SMILES", report)
+    assert match is not None
     assert "32 bytes a molecule\n" in shown
-    assert f", {said[1]} bytes a molecule with ID and SMILES\n" in shown
+    assert f", {match[1]} bytes a molecule with ID and SMILES\n" in shown
 
 
 @pytest.mark.parametrize(

@@ -100,18 +100,18 @@ def test_hits_name_the_line_they_stand_on(made, tmp_path):
 
 def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
     hits = [tmp_path / f"hits-{k}.parquet" for k in range(2)]
-    given = {"k": 20, "std": "all"}
+    options = {"k": 20, "std": "all"}
     model, store = made / "model", made / "fps"
-    named = screen(model, store, hits[0], acquisition="ucb", kappa=3.0, maximize=True, best=None, **given)
+    named = screen(model, store, hits[0], acquisition="ucb", kappa=3.0, maximize=True, best=None, **options)
     rule = ConfidenceBound(kappa=3.0, maximize=True)
-    assert screen(model, store, hits[1], acquisition=rule, **given).table.equals(named.table)
+    assert screen(model, store, hits[1], acquisition=rule, **options).table.equals(named.table)
     options = ["-k", "20", "--std", "all", "--acquisition", "ucb", "--kappa", "3", "--maximize"]
     assert run(["screen", str(model), str(store), "-o", str(hits[1]), *options, *HERE]) == 0
     assert "already holds exactly these hits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         (
             {"acquisition": "greedy", "kappa": 1.0, "maximize": True},
@@ -130,9 +130,9 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
         ({"acquisition": "ei", "std": "none", "maximize": True}, "do not set --std none"),
     ],
 )
-def test_rules_that_cannot_be_meant(given, words, made, tmp_path):
+def test_rules_that_cannot_be_meant(options, words, made, tmp_path):
     with pytest.raises(InputError, match=words):
-        screen(made / "model", made / "fps", tmp_path / "hits.parquet", **given)
+        screen(made / "model", made / "fps", tmp_path / "hits.parquet", **options)
 
 
 def test_options_that_do_not_go_together_are_wrong_usage(made, tmp_path, capsys):
@@ -208,13 +208,13 @@ def test_label_columns_are_counted_from_zero(made, tmp_path, capsys):
 
 @pytest.mark.parametrize("command", ["predict", "screen"])
 @pytest.mark.parametrize(
-    "given", [["--fragments", "keep"], ["--smiles-column", "0"], ["--delimiter", "tab"], ["--no-header"]]
+    "options", [["--fragments", "keep"], ["--smiles-column", "0"], ["--delimiter", "tab"], ["--no-header"]]
 )
-def test_options_for_files_are_refused_with_a_store(command, given, made, tmp_path, capsys):
+def test_options_for_files_are_refused_with_a_store(command, options, made, tmp_path, capsys):
     output = str(tmp_path / "hits.parquet")
-    assert run([command, str(made / "model"), str(made / "fps"), "-o", output, *given, *HERE]) == 2
+    assert run([command, str(made / "model"), str(made / "fps"), "-o", output, *options, *HERE]) == 2
     shown = capsys.readouterr().err
-    assert given[0].removeprefix("--no-").removeprefix("--") in shown
+    assert options[0].removeprefix("--no-").removeprefix("--") in shown
     assert "fps is a store" in shown
 
 

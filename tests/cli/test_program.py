@@ -115,8 +115,8 @@ def test_every_option_is_explained(command):
     undocumented = [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
     assert undocumented == []
     described = [p for p in command.params if isinstance(p, Argument)]
-    assert all(argument.said for argument in described)
-    texts = [p.help if isinstance(p, click.Option) else getattr(p, "said", "") for p in command.params]
+    assert all(argument.description for argument in described)
+    texts = [p.help if isinstance(p, click.Option) else getattr(p, "description", "") for p in command.params]
     assert not [text for text in texts if str(text).startswith("As in")]
 
 
@@ -326,8 +326,8 @@ def test_help_on_what_is_no_command(capsys):
 
 
 def test_the_package_is_the_program():
-    found = subprocess.run([sys.executable, "-m", "daskrf", "--version"], capture_output=True, text=True)
-    assert (found.returncode, found.stdout.split()[0]) == (0, "daskrf,")
+    process = subprocess.run([sys.executable, "-m", "daskrf", "--version"], capture_output=True, text=True)
+    assert (process.returncode, process.stdout.split()[0]) == (0, "daskrf,")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_shells_complete_commands_and_options(line, expected, monkeypatch, capsy
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert run([]) == 0
-    assert [found.partition(",")[2] for found in capsys.readouterr().out.split()] == expected
+    assert [line.partition(",")[2] for line in capsys.readouterr().out.split()] == expected
 
 
 def test_shells_get_a_script(monkeypatch, capsys):

@@ -83,8 +83,8 @@ def test_of_two_signals_the_first_is_handled() -> None:
             for number in numbers:
                 signal.raise_signal(number)
     finally:
-        for number, own in zip(numbers, before, strict=True):
-            signal.signal(number, own)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
     assert seen == [signal.SIGTERM]
 
 

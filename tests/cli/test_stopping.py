@@ -64,11 +64,11 @@ class Program:
 
     def wait_for(self, pattern, count):
         give_up = time.monotonic() + 400
-        while len(found := list(self.gate.glob(pattern))) < count:
+        while len(files := list(self.gate.glob(pattern))) < count:
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < give_up, f"no {pattern}"
             time.sleep(0.005)
-        return found
+        return files
 
     def wait_for_line(self, text):
         for line in self.process.stderr:
@@ -84,8 +84,8 @@ class Program:
 
     def end(self):
         """Return the exit code and what was said since."""
-        said = self.process.stderr.read()
-        return self.process.wait(timeout=240), said
+        errors = self.process.stderr.read()
+        return self.process.wait(timeout=240), errors
 
     def __enter__(self):
         return self
@@ -114,10 +114,10 @@ def test_sigterm_to_all_processes_commits_the_partitions_in_hand(files, tmp_path
         program.wait_for_line("Stopping after the partitions in hand")
         program.wait_for("told-*", 2)
         program.open()
-        code, said = program.end()
-        assert code == 143, said
-        assert "run the same command again" in said
-        assert "Traceback" not in said
+        code, errors = program.end()
+        assert code == 143, errors
+        assert "run the same command again" in errors
+        assert "Traceback" not in errors
         assert len(program.begun()) == 2
         assert committed(out) == program.begun()
     assert read_log(next(log_directory(out).iterdir()))[-1]["event"] == "stop"
@@ -136,9 +136,9 @@ def test_ctrl_c_checkpoints_the_leaves_in_hand(files, tmp_path, monkeypatch):
         program.wait_for_line("Stopping after the partitions in hand")
         program.wait_for("told-*", 2)
         program.open()
-        code, said = program.end()
-        assert code == 130, said
-        assert "run the same command again" in said
+        code, errors = program.end()
+        assert code == 130, errors
+        assert "run the same command again" in errors
         assert len(program.begun()) == 2
         assert {int(path.name[-5:]) for path in work_folder(out).glob("level-0-*")} == program.begun()
         assert not list(work_folder(out).glob("level-1-*"))
@@ -155,8 +155,8 @@ def test_without_workers_the_partition_in_hand_is_committed(files, tmp_path):
         program.process.send_signal(signal.SIGINT)
         program.wait_for_line("Stopping after the partitions in hand")
         program.open()
-        code, said = program.end()
-        assert code == 130, said
+        code, errors = program.end()
+        assert code == 130, errors
         assert committed(out) == program.begun() == {0}
 
 
@@ -167,8 +167,8 @@ def test_a_second_signal_stops_at_once(files, tmp_path):
         program.process.send_signal(signal.SIGTERM)
         program.wait_for_line("Stopping after the partitions in hand")
         program.process.send_signal(signal.SIGINT)
-        code, said = program.end()  # though the gate is shut
-        assert code == 143, said
+        code, errors = program.end()  # though the gate is shut
+        assert code == 143, errors
         assert committed(out) == set()
         assert not (out / ".lock").exists()
 
@@ -180,8 +180,8 @@ def test_the_time_to_stop_is_bounded(files, tmp_path, workers):
     with Program(arguments, tmp_path / "gate", DASK_DASKRF__STOP_WITHIN="0.3") as program:
         program.wait_for("begun-*", max(1, workers))
         program.process.send_signal(signal.SIGTERM)
-        code, said = program.end()  # though the gate is shut
-        assert code == 143, said
+        code, errors = program.end()  # though the gate is shut
+        assert code == 143, errors
         assert committed(out) == set()
 
 

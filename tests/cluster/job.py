@@ -92,10 +92,10 @@ def write_inputs(data: Path, directory: Path) -> tuple[Path, Path]:
     with gzip.open(data / "Enamine50k_library.csv.gz", "rt") as file:
         lines = file.readlines()[: None if N_MOLECULES is None else N_MOLECULES + 1]
     library.write_text("".join(lines))
-    known = {line.strip() for line in lines}
+    listed = {line.strip() for line in lines}
     with gzip.open(data / "Enamine50k_scores.csv.gz", "rt") as file:
         header, *scores = file.readlines()
-    labels.write_text(header + "".join(line for line in scores if line.partition(",")[0] in known))
+    labels.write_text(header + "".join(line for line in scores if line.partition(",")[0] in listed))
     return library, labels
 
 

@@ -85,8 +85,8 @@ def test_arrays_of_shards_choose_the_same_batches(
     (tmp_path / "array.sbatch").write_text(text)
     last = []
     for source, name, options in ((done / "fp", "batch", LIBRARY), (made / "space", "products", SPACE)):
-        asked = [f"--{key.replace('_', '-')}={value}" for key, value in options.items() if key != "n"]
-        command = ["suggest", made / "model", source, "-o", f"{name}.csv", "-n", str(options["n"]), *asked]
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items() if key != "n"]
+        command = ["suggest", made / "model", source, "-o", f"{name}.csv", "-n", str(options["n"]), *flags]
         last.append(
             subprocess.run(
                 ["bash", "array.sbatch", "2", *map(str, command)],

@@ -125,6 +125,6 @@ def test_arrays_of_shards_leave_the_same_bytes(done: Path, job: Job, lab: Lab, t
             check=True,
         ).stdout.strip()
     await_true(lambda: state_of(lab, last) not in WAITING, 2000 if FULL else 500)
-    found = state_of(lab, last)
-    assert found == "COMPLETED", [path.read_text() for path in sorted(tmp_path.glob("daskrf-*.out"))]
+    state = state_of(lab, last)
+    assert state == "COMPLETED", [path.read_text() for path in sorted(tmp_path.glob("daskrf-*.out"))]
     assert_same_job(done, job.out)

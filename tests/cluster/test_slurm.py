@@ -187,15 +187,15 @@ def test_a_fixed_number_of_workers_is_kept(lab: Lab, job: Job, tmp_path: Path) -
     await_true(lambda: not jobs_of(lab, "fixed", "PENDING,RUNNING"))
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["by the list of jobs", "by what it has printed"])
+@pytest.mark.parametrize("by_listing", [True, False], ids=["by the list of jobs", "by what it has printed"])
 def test_a_job_that_ends_before_its_workers_come_is_replaced(
-    asked: bool, lab: Lab, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by_listing: bool, lab: Lab, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of two jobs is given a bad node."""
-    if not asked:  # as where daskrf does not know how to ask
+    if not by_listing:  # as where daskrf does not know how to ask
         monkeypatch.delitem(LISTINGS, "slurm")
     first = "job-script-prologue: ['mkdir first 2>/dev/null && { echo bad node >&2; exit 1; }']\n"
-    name = f"unlucky-{asked}"
+    name = f"unlucky-{by_listing}"
     path = cluster_file(tmp_path, "2", f"{first}name: {name}\n", "20s")
     with jobqueue_cluster(path) as client:
         client.wait_for_workers(2, timeout=120)
@@ -231,10 +231,10 @@ def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("queue: nonsense\n", ["SLURM has refused the job: ", "nvalid partition"]),
+        ("queue: nonsense\n", ["SLURM has rejected the job: ", "nvalid partition"]),
         (
             "job-script-prologue: ['echo no module named chemistry >&2', 'exit 1']\n",
-            ["no worker has reached the scheduler by the interface lo", "is: no module named chemistry"],
+            ["no worker has reached the scheduler through the interface lo", "is: no module named chemistry"],
         ),
         ("local-directory: /none/$USER\n", ["is: the spill directory '/none/", "does not exist or cannot"]),
     ],
@@ -245,9 +245,9 @@ def test_workers_that_never_come_are_one_sentence(
 ) -> None:
     path = cluster_file(tmp_path, "1", more, "3s")
     assert run([*job.commands()[0], "--cluster", path]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("daskrf: error: ")
-    assert all(word in said for word in words), said
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("daskrf: error: ")
+    assert all(word in message for word in words), message
 
 
 PYTHON = """\
@@ -260,7 +260,7 @@ exec {python} "$@"
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("export PYTHONPATH={fake}:$PYTHONPATH", ["has numpy 0.0.1 and not "]),
+        ("export PYTHONPATH={fake}:$PYTHONPATH", ["has numpy 0.0.1, not "]),
         (
             '[ -n "$INSIDE" ] || INSIDE=1 exec unshare --mount "$0" "$@"; mount -t tmpfs none {out}',
             ["does not see ", "give the output an absolute path on a file system that all workers share"],
@@ -282,6 +282,6 @@ def test_workers_that_differ_are_one_sentence(
     python.chmod(0o755)
     path = cluster_file(tmp_path, "1", f"python: {python}\n")
     assert run([*job.commands()[0], "--cluster", path]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("daskrf: error: The worker tls://")
-    assert all(word in said for word in words), said
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("daskrf: error: The worker tls://")
+    assert all(word in message for word in words), message

@@ -155,11 +155,11 @@ def _round(
     """Kill a command several times, let it end, and compare."""
     out, kills, code = folder / "out", 0, None
     out.mkdir(parents=True)
-    known = {target: n for target in TARGETS if (n := len(usual.calls(target)))}
+    n_calls = {target: n for target in TARGETS if (n := len(usual.calls(target)))}
     done: dict[str, list[str]] = {target: [] for target in DURABLE}
     while code != 0:
-        target = chance.choice(list(known))
-        fault = Fault(target, call=chance.randint(1, known[target]), after=chance.random() < 0.5)
+        target = chance.choice(list(n_calls))
+        fault = Fault(target, call=chance.randint(1, n_calls[target]), after=chance.random() < 0.5)
         injector = Injector(str(folder / f"marks-{kills}"), (fault,) if kills < KILLS else (), TARGETS)
         code = run_in_process(name, made, out, injector)
         for target, calls in done.items():
@@ -178,5 +178,5 @@ def _round(
 
 def files(out: Path) -> dict[str, bytes]:
     """Return what a command has left, but for its log."""
-    found = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in found.items() if ".log/" not in name}
+    files = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if ".log/" not in name}

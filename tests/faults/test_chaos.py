@@ -115,8 +115,8 @@ def _mend(out: Path) -> None:
     for store in STORES:
         if not (out / store / "_plan.json").exists():
             continue
-        found = verify(out / store)
-        if store == "pred" and (found.damaged or found.missing):
+        report = verify(out / store)
+        if store == "pred" and (report.damaged or report.missing):
             with pytest.raises(StoreError, match="predict command again"):
                 verify(out / store, repair=True)
         else:

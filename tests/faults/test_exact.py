@@ -48,10 +48,10 @@ def undisturbed(
     return model_arrays(path)
 
 
-def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert arrays.keys() == expected.keys()
     for name, values in expected.items():
-        assert found[name].tobytes() == values.tobytes(), name
+        assert arrays[name].tobytes() == values.tobytes(), name
 
 
 def test_workers_solve_as_threads_do(

@@ -74,8 +74,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = tmp_path_factory.mktemp("kills")
     smiles = ReactionLibrary().smiles(0, 200)
     (at / "lib.smi").write_text("".join(f"{s} m{i}\n" for i, s in enumerate([*smiles, "no molecule"])))
-    for name, own in (("y.csv", smiles[:120:3]), ("new.csv", smiles[150:160])):
-        pd.DataFrame({"smiles": own, "y": score(own)}).to_csv(at / name, index=False)
+    for name, molecules in (("y.csv", smiles[:120:3]), ("new.csv", smiles[150:160])):
+        pd.DataFrame({"smiles": molecules, "y": score(molecules)}).to_csv(at / name, index=False)
     fingerprint(at / "lib.smi", at / "fp", rows_per_partition=40)
     fit(at / "fp", at / "y.csv", at / "model", key="smiles", quick=True, direction="minimize")
     screen(at / "model", at / "lib.smi", at / "hits.parquet", k=20)
@@ -120,34 +120,34 @@ def ended(line: str, at: Path, injector: Injector, config: dict[str, object] | N
 
 def content(at: Path) -> dict[str, bytes]:
     """Return what is in a folder, but for logs and what holds the time of a run."""
-    found = {path.relative_to(at).as_posix(): path for path in sorted(at.rglob("*")) if path.is_file()}
+    files = {path.relative_to(at).as_posix(): path for path in sorted(at.rglob("*")) if path.is_file()}
     return {
         name: _without_times(path.read_bytes())
-        for name, path in found.items()
+        for name, path in files.items()
         if ".log/" not in name and not name.endswith("_plan.json")
     }
 
 
 def _without_times(data: bytes) -> bytes:
     """Return a file without the time of the run in it, and so without the checksum of what holds the time."""
-    found, n = re.subn(rb"\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+00:00)?", b"time", data)
-    return re.sub(rb'"crc32c":"[0-9a-f]{8}"}$', b"", found) if n else found
+    masked, n = re.subn(rb"\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+00:00)?", b"time", data)
+    return re.sub(rb'"crc32c":"[0-9a-f]{8}"}$', b"", masked) if n else masked
 
 
 @pytest.fixture(scope="module")
 def undisturbed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple]:
     """The folder where commands run, what each leaves there, and how many calls it makes."""
     at = tmp_path_factory.mktemp("runs") / "at"
-    known: dict[str, tuple[Path, dict[str, bytes], dict[str, int]]] = {}
+    expected: dict[str, tuple[Path, dict[str, bytes], dict[str, int]]] = {}
 
     def of(name: str) -> tuple[Path, dict[str, bytes], dict[str, int]]:
-        if name not in known:
+        if name not in expected:
             begin(made, at)
             counted = Injector(str(at.parent / f"marks-of-{name}"), counted=TARGETS)
-            assert ended(f"{LINES[name]} {_here(name)}", at, counted) == 0, said(at)
+            assert ended(f"{LINES[name]} {_here(name)}", at, counted) == 0, log_of(at)
             calls = {target: len(counted.calls(target)) for target in TARGETS}
-            known[name] = at, content(at), calls
-        return known[name]
+            expected[name] = at, content(at), calls
+        return expected[name]
 
     return of
 
@@ -157,7 +157,7 @@ def begin(made: Path, at: Path) -> None:
     shutil.copytree(made, at)
 
 
-def said(at: Path) -> str:
+def log_of(at: Path) -> str:
     return (at.parent / "words").read_text()[-1000:]
 
 
@@ -183,8 +183,8 @@ def test_the_same_command_goes_on(
         begin(made, at)
         code = ended(line, at, Injector(str(tmp_path / f"marks-{seed}"), (fault,), TARGETS))
         codes[code] += 1
-        assert code in ((-signal.SIGKILL,) if action == "SIGKILL" else (130,)), (fault, said(at))
-        assert ended(line, at, Injector(str(tmp_path / "no"), counted=())) == 0, (fault, said(at))
+        assert code in ((-signal.SIGKILL,) if action == "SIGKILL" else (130,)), (fault, log_of(at))
+        assert ended(line, at, Injector(str(tmp_path / "no"), counted=())) == 0, (fault, log_of(at))
         assert content(at) == whole, fault
     if ROUNDS:
         with capsys.disabled():
@@ -204,6 +204,6 @@ def test_a_worker_dies_while_it_starts(
     )
     config: dict[str, object] = {"distributed.worker.preload": [str(tmp_path / "die.py")]}
     line = f"{LINES[name]} --workers 1 --memory-limit 2GiB"
-    assert ended(line, at, Injector(str(tmp_path / "no"), counted=()), config) == 0, said(at)
+    assert ended(line, at, Injector(str(tmp_path / "no"), counted=()), config) == 0, log_of(at)
     assert not (tmp_path / "die").exists()
     assert content(at) == whole

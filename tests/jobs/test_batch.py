@@ -90,13 +90,13 @@ def test_a_dashboard_of_workers_that_is_asked_for_stays(submit_anywhere: None, t
 
 def test_the_dashboard_of_jobs_is_for_this_host(submit_anywhere: None, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(section(PLAIN + "interface: lo\n"))
-    for address, found in ((None, "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
+    for address, host in ((None, "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
         with (
             dask.config.set({} if address is None else {"daskrf.dashboard-address": address}),
             configured(tmp_path / "cluster.yaml") as batch,
             started(batch, batch.jobs()) as cluster,
         ):
-            assert cluster.scheduler.http_server.address == found
+            assert cluster.scheduler.http_server.address == host
 
 
 def test_a_spill_directory_is_looked_at_in_the_job(submit_anywhere: None, tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_spill_directory_is_looked_at_in_the_job(submit_anywhere: None, tmp_pa
     )
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "x").touch()
-    found = subprocess.run(
+    process = subprocess.run(
         ["bash"], input=script, text=True, capture_output=True, env={"NAME": "some"}, check=False
     )
-    assert found.stderr == ""
+    assert process.stderr == ""
 
 
 SITE = """\
@@ -128,19 +128,19 @@ job-script-prologue: [module load python/3.12]
 
 def test_a_job_spills_into_a_private_folder(submit_anywhere: None, tmp_path: Path) -> None:
     script = script_of(section(f"{PLAIN}local-directory: {tmp_path}\npython: 'true'\n"), tmp_path)
-    own = tmp_path / f"daskrf-{os.getuid()}"
+    private = tmp_path / f"daskrf-{os.getuid()}"
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(["bash"], input=script, text=True, capture_output=True, check=False)
 
     for _ in range(2):
         assert run().stderr == ""
-        assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    own.chmod(0o777)  # as another user might have made it
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    private.chmod(0o777)  # as another user might have made it
     assert run().returncode == 1
     assert "is open to others" in run().stderr
-    own.rmdir()
-    own.symlink_to(tmp_path)
+    private.rmdir()
+    private.symlink_to(tmp_path)
     assert run().returncode == 1
 
 
@@ -276,33 +276,33 @@ def test_decimal_units_are_told(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("kind: [", "is not YAML"),
-        ("", "is a section jobqueue with one batch system"),
-        ("kind: slurm\nworkers: 4", "is a section jobqueue with one batch system"),
-        ("jobqueue: {slurm: {}, pbs: {}}", "is a section jobqueue with one batch system"),
+        ("", "must have a section jobqueue with one batch system"),
+        ("kind: slurm\nworkers: 4", "must have a section jobqueue with one batch system"),
+        ("jobqueue: {slurm: {}, pbs: {}}", "must have a section jobqueue with one batch system"),
         (section(GOOD, "torque"), "not 'torque'"),
         (section(GOOD + "partition: x"), "unknown key partition for slurm"),
         (section(GOOD + "job-cpu: 4", "pbs"), "unknown key job-cpu for pbs"),
         (section(GOOD, "local"), "the batch system is one of"),
-        (section(GOOD, workers=""), "the number of worker processes is missing"),
-        (section(GOOD, workers="4-3"), "the minimum of workers, 4, is above their maximum, 3"),
+        (section(GOOD, workers=""), "the number of workers is missing"),
+        (section(GOOD, workers="4-3"), "the minimum number of workers, 4, is above the maximum, 3"),
         (section(GOOD, workers="0"), "at least 1, not 0"),
         (section(GOOD, workers="many"), "not 'many'"),
-        (section(GOOD, workers="{maximum: 3}"), "workers is a number, or two of them as in 1-64"),
+        (section(GOOD, workers="{maximum: 3}"), "workers must be a number, or a range such as 1-64"),
         (section("cores: 4"), "memory, that of a whole job, is missing"),
         (section("memory: 4 apples"), "such as 16GiB"),
         (section("memory: 16"), "16 B for each"),
         (section("memory: .inf"), "such as 16GiB, not inf"),
-        (section("memory: 200MiB"), "one needs 320.0 MiB at least"),
-        (section(GOOD + "processes: 3"), "cannot be shared evenly"),
-        (section(GOOD + "cores: 0"), "cores is a whole number of at least 1, not 0"),
+        (section("memory: 200MiB"), "each needs at least 320.0 MiB"),
+        (section(GOOD + "processes: 3"), "cannot be divided evenly"),
+        (section(GOOD + "cores: 0"), "cores must be a whole number of at least 1, not 0"),
         (section(GOOD + "worker-extra-args: --lifetime 55m"), "list of lines"),
-        (section(GOOD + "walltime: [1, 2]"), "walltime is one value, not [1, 2]"),
-        (section(GOOD + "scheduler-options: login1"), "scheduler-options are names and values"),
+        (section(GOOD + "walltime: [1, 2]"), "walltime must be one value, not [1, 2]"),
+        (section(GOOD + "scheduler-options: login1"), "scheduler-options must be names with values"),
         (section(GOOD, workers="1\n  wait-for-workers: soon"), "time such as 10 minutes, not 'soon'"),
         (section(GOOD, "x" * 1000), "..."),
-        ("a: &a [x, x]\nb: &b [*a, *a]\njobqueue: *b", "is a section jobqueue with one batch system"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\njobqueue: *b", "must have a section jobqueue with one batch system"),
         ("[" * 5000, "is nested too deeply"),
-        ("a: " + "x" * 70_000, "more than 64.0 KiB"),
+        ("a: " + "x" * 70_000, "larger than 64.0 KiB"),
         ("kind: \0", "is not YAML"),
     ],
 )
@@ -334,7 +334,7 @@ def test_a_missing_dask_jobqueue_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
     assert (
         refusal(section(PLAIN), tmp_path)
-        == "SLURM needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
+        == "SLURM needs dask-jobqueue; install it with pip install 'daskrf[slurm]'."
     )
 
 
@@ -370,12 +370,14 @@ def test_ctrl_c_is_as_it_was_once_dask_jobqueue_is_imported(
     """Its import lets SIGINT end the process, without a word and with exit code 0."""
     (tmp_path / "cluster.yaml").write_text(section(PLAIN))
     run = [sys.executable, "-c", IMPORTS, "cluster.yaml", thread]
-    *said, as_it_was = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    *errors, as_it_was = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
     assert as_it_was == "True"
-    assert said == (
+    assert errors == (
         []
         if thread == "main"
-        else ["dask-jobqueue is first imported in the main thread: write import dask_jobqueue at the start."]
+        else [
+            "dask-jobqueue must be imported in the main thread first: put import dask_jobqueue at the start."
+        ]
     )
 
 
@@ -384,11 +386,11 @@ def test_a_missing_sbatch_is_one_sentence(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert refusal(section(PLAIN), tmp_path).startswith(
-        "There is no sbatch on this machine, so no job can be submitted"
+        "There is no sbatch on this machine to submit jobs to SLURM; start daskrf on a login node"
     )
 
 
 def test_an_unknown_interface_is_one_sentence(submit_anywhere: None, tmp_path: Path) -> None:
-    said = refusal(section(PLAIN + "interface: ib7\n"), tmp_path)
-    assert said.startswith("There is no network interface ib7 on this machine, which has ")
-    assert "lo" in said
+    message = refusal(section(PLAIN + "interface: ib7\n"), tmp_path)
+    assert message.startswith("There is no network interface ib7 on this machine, which has ")
+    assert "lo" in message

@@ -18,8 +18,8 @@ from daskrf.workers.clusters import connect, local_cluster
 def listening() -> set[str]:
     """Return the addresses at which this process and its children listen."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    found = (process.net_connections("inet") for process in processes)
-    return {c.laddr.ip for connections in found for c in connections if c.status == psutil.CONN_LISTEN}
+    by_process = (process.net_connections("inet") for process in processes)
+    return {c.laddr.ip for connections in by_process for c in connections if c.status == psutil.CONN_LISTEN}
 
 
 def test_nothing_listens_to_the_network_unless_asked_to() -> None:
@@ -72,7 +72,7 @@ def test_a_scheduler_that_is_not_there_leaves_no_client_behind(monkeypatch: pyte
     monkeypatch.setattr(
         distributed.Client,
         "__init__",
-        lambda self, *given, **options: original(self, *given, **{**options, "timeout": "1s"}),
+        lambda self, *arguments, **options: original(self, *arguments, **{**options, "timeout": "1s"}),
     )
     with pytest.raises(WorkerError, match="No Dask scheduler answers"), connect("tcp://127.0.0.1:9"):
         pass
@@ -98,13 +98,13 @@ def test_a_client_of_what_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("options", "words"),
     [
-        ({"workers": "1-4"}, "on this machine is a whole number, not 1-4"),
+        ({"workers": "1-4"}, "on this machine must be a whole number, not 1-4"),
         ({"cluster": "no.yaml", "workers": 3}, "Cannot read the cluster file no.yaml"),
         ({"scheduler_file": "no.json"}, "There is no scheduler file no.json"),
     ],
 )
-def test_a_client_of_what_cannot_be_meant(said: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words), client_of(**said):
+def test_a_client_of_what_cannot_be_meant(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words), client_of(**options):
         pass

@@ -74,8 +74,8 @@ def joined(tmp_path: Path) -> Path:
 def folds_of(report: Any, column: str = "fold") -> list[tuple[np.ndarray, np.ndarray]]:
     """Known and predicted labels of each fold, from the table alone."""
     fold = np.array([value or 0 for value in report.table[column].to_pylist()])
-    known = [fold != k if not (fold == 0).any() else fold < k for k in range(1, fold.max() + 1)]
-    return [(np.flatnonzero(rows), np.flatnonzero(fold == k)) for k, rows in enumerate(known, start=1)]
+    fitted = [fold != k if not (fold == 0).any() else fold < k for k in range(1, fold.max() + 1)]
+    return [(np.flatnonzero(rows), np.flatnonzero(fold == k)) for k, rows in enumerate(fitted, start=1)]
 
 
 def column(report: Any, name: str) -> np.ndarray:
@@ -92,11 +92,11 @@ def test_each_fold_is_a_process_of_the_other_labels(
     folds = folds_of(report)
     assert len(folds) == report.n_folds == 5
     parameters = [
-        tuple(own[name] for name in ("mean", "signal_variance", "noise_variance"))
-        for own in target.hyperparameters
+        tuple(values[name] for name in ("mean", "signal_variance", "noise_variance"))
+        for values in target.hyperparameters
     ]
-    for own in target.hyperparameters:
-        assert {name: own[name] for name in options} == pytest.approx(options)
+    for values in target.hyperparameters:
+        assert {name: values[name] for name in options} == pytest.approx(options)
     mean, std = naive.held_out(DENSE, VALUES, folds, parameters)
     np.testing.assert_allclose(column(report, "mean"), mean, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(column(report, "std_y"), std, rtol=1e-6)
@@ -109,13 +109,13 @@ def test_each_fold_is_a_process_of_the_other_labels(
     rows = np.isfinite(mean)
     figures = target.figures["daskrf"]
     assert figures["rmse"].value == pytest.approx(np.sqrt(np.mean((VALUES - mean)[rows] ** 2)))
-    each = [np.sqrt(np.mean((VALUES - mean)[own] ** 2)) for _, own in folds]
+    each = [np.sqrt(np.mean((VALUES - mean)[test] ** 2)) for _, test in folds]
     assert figures["rmse"].folds == pytest.approx(each)
     assert figures["rmse"].spread == pytest.approx(np.std(each, ddof=1))
     assert target.figures["nearest neighbour"]["mae"].value == pytest.approx(
         np.mean(np.abs(VALUES - label)[rows])
     )
-    by_mean = np.concatenate([(VALUES[own] - VALUES[known].mean()) ** 2 for known, own in folds])
+    by_mean = np.concatenate([(VALUES[test] - VALUES[train].mean()) ** 2 for train, test in folds])
     assert target.figures["mean"]["rmse"].value == pytest.approx(np.sqrt(by_mean.mean()))
 
 
@@ -125,12 +125,12 @@ def test_scaffolds_are_whole_and_dates_are_in_order(library: Path, joined: Path)
         Chem.MolToSmiles(MurckoScaffold.GetScaffoldForMol(Chem.MolFromSmiles(s)), isomericSmiles=False)
         for s in SMILES
     ]
-    for known, own in folds_of(by_scaffold):
-        assert not {scaffolds[i] for i in known} & {scaffolds[i] for i in own}
+    for train, test in folds_of(by_scaffold):
+        assert not {scaffolds[i] for i in train} & {scaffolds[i] for i in test}
     assert f"{len(set(scaffolds))} scaffolds" in by_scaffold.split
     by_date = evaluate(library, joined, target="y", split="date", quick=True, folds=3)
-    for known, own in folds_of(by_date):
-        assert max(DATES[i] for i in known) < min(DATES[i] for i in own)
+    for train, test in folds_of(by_date):
+        assert max(DATES[i] for i in train) < min(DATES[i] for i in test)
     assert by_date.targets[0].n_predicted == N - np.sum(column(by_date, "fold") != column(by_date, "fold"))
     assert column(by_date, "fold")[np.argmin(np.array(DATES))] != column(by_date, "fold")[np.argmax(DATES)]
 
@@ -138,14 +138,14 @@ def test_scaffolds_are_whole_and_dates_are_in_order(library: Path, joined: Path)
 def test_nothing_of_a_fold_is_known_when_it_is_predicted(labels: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"target": "y", "quick": True}
     before = evaluate(labels, **options)
-    for k, (_, own) in enumerate(folds_of(before), start=1):
+    for k, (_, test) in enumerate(folds_of(before), start=1):
         y = VALUES.copy()
-        y[own] = 7 * y[own][::-1] + 3
+        y[test] = 7 * y[test][::-1] + 3
         other = put(tmp_path / f"other-{k}.csv", {"smiles": SMILES, "y": y})
         after = evaluate(other, **options)
         for name in ("mean", "std_y", "nearest", "similarity"):
-            np.testing.assert_array_equal(column(before, name)[own], column(after, name)[own])
-        assert (column(before, "mean") != column(after, "mean")).sum() >= N - len(own)
+            np.testing.assert_array_equal(column(before, name)[test], column(after, name)[test])
+        assert (column(before, "mean") != column(after, "mean")).sum() >= N - len(test)
 
 
 def test_copies_are_left_out_together(tmp_path: Path) -> None:
@@ -192,11 +192,11 @@ def test_with_and_without_a_library_it_is_the_same(
 def test_a_kernel_is_chosen_in_each_fold_by_what_it_knows(library: Path, joined: Path) -> None:
     report = evaluate(library, joined, target="y")
     (target,) = report.targets
-    for (known, own), found in zip(folds_of(report), target.hyperparameters, strict=True):
-        choice = choose_kernel(X[known], VALUES[known], SPEC.columns)
-        assert found["kernel"] == choice.kernel.words()
-        mean = ExactGP(choice.kernel).fit(X[known], VALUES[known]).predict(X[own])
-        np.testing.assert_allclose(column(report, "mean")[own], mean, rtol=1e-7)
+    for (train, test), hyperparameters in zip(folds_of(report), target.hyperparameters, strict=True):
+        choice = choose_kernel(X[train], VALUES[train], SPEC.columns)
+        assert hyperparameters["kernel"] == choice.kernel.words()
+        mean = ExactGP(choice.kernel).fit(X[train], VALUES[train]).predict(X[test])
+        np.testing.assert_allclose(column(report, "mean")[test], mean, rtol=1e-7)
     assert "kernel, mean and variances were found in each fold" in str(report)
 
 
@@ -205,7 +205,7 @@ def test_the_kernel_of_many_labels_is_that_of_fit(
 ) -> None:
     monkeypatch.setattr(heldout, "FEW_LABELS", 10)
     report, model = evaluate(labels, target="y"), fit(labels, output=tmp_path / "model", target="y")
-    assert {own["kernel"] for own in report.targets[0].hyperparameters} == {model.kernel}
+    assert {values["kernel"] for values in report.targets[0].hyperparameters} == {model.kernel}
     assert "the kernel was chosen on all labels" in str(report)
 
 
@@ -231,16 +231,16 @@ def test_features_are_summed_once_and_folds_are_those_of_refits(
     monkeypatch.setattr(
         TanimotoMinMaxFeatures,
         "transform_bits",
-        lambda own, X: (made.append(X.shape[0]), transform(own, X))[1],
+        lambda self, X: (made.append(X.shape[0]), transform(self, X))[1],
     )
     report = evaluate(library, joined, target="y", split=split, feature_map=feature_map)
     predicted = report.targets[0].n_predicted
     assert sum(made) == N + predicted  # once for the sums, once for the predictions
-    for known, own in folds_of(report):
-        gp = RandomFeatureGP(feature_map).fit(X[known], VALUES[known])
-        mean, std = gp.predict(X[own], return_std=True)
-        np.testing.assert_allclose(column(report, "mean")[own], mean, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(column(report, "std_y")[own], std, rtol=1e-4)
+    for train, test in folds_of(report):
+        gp = RandomFeatureGP(feature_map).fit(X[train], VALUES[train])
+        mean, std = gp.predict(X[test], return_std=True)
+        np.testing.assert_allclose(column(report, "mean")[test], mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(column(report, "std_y")[test], std, rtol=1e-4)
     assert "256 features" in report.targets[0].process
 
 
@@ -252,8 +252,8 @@ def test_maps_that_learn(library: Path, joined: Path) -> None:
 def test_conjugate_gradients_agree_with_a_factorization(library: Path, joined: Path) -> None:
     options: dict[str, Any] = {"target": "y", "quick": True, **FIXED}
     exact = evaluate(library, joined, **options)
-    found = evaluate(library, joined, **options, solver="cg", tolerance=1e-5)
-    np.testing.assert_allclose(column(found, "mean"), column(exact, "mean"), atol=1e-3)
+    iterative = evaluate(library, joined, **options, solver="cg", tolerance=1e-5)
+    np.testing.assert_allclose(column(iterative, "mean"), column(exact, "mean"), atol=1e-3)
     assert not list(joined.parent.glob(".*"))
 
 
@@ -283,11 +283,11 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "found.csv")
     expected = np.full(N, np.nan)
     for fold in (1, 2, 3):
-        own = table.fold == fold
-        known = table[table.fold < fold] if split == "day" else table[table.fold.notna() & ~own]
-        if len(known):
-            a, b = probability_link(known["mean"], known["active"])
-            expected[own] = 1 / (1 + np.exp(-a - b * table["mean"][own]))
+        test = table.fold == fold
+        train = table[table.fold < fold] if split == "day" else table[table.fold.notna() & ~test]
+        if len(train):
+            a, b = probability_link(train["mean"], train["active"])
+            expected[test] = 1 / (1 + np.exp(-a - b * table["mean"][test]))
     assert np.isnan(expected).any() == (split == "day")
     np.testing.assert_allclose(table.probability, expected, rtol=1e-6)
     there = table.dropna()
@@ -296,9 +296,9 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
         shares = table.groupby("fold").active.sum()
         assert shares.max() - shares.min() <= 1
     figures = target.figures["daskrf"]
-    pairs = [own for _, own in table[table["mean"].notna()].groupby("fold") if own.active.nunique() == 2]
-    aucs = [roc_auc_score(own["active"], own["mean"]) for own in pairs]
-    weights = [own["active"].sum() * (1 - own["active"]).sum() for own in pairs]
+    pairs = [fold for _, fold in table[table["mean"].notna()].groupby("fold") if fold.active.nunique() == 2]
+    aucs = [roc_auc_score(fold["active"], fold["mean"]) for fold in pairs]
+    weights = [fold["active"].sum() * (1 - fold["active"]).sum() for fold in pairs]
     assert figures["auc"].value == pytest.approx(np.average(aucs, weights=weights))
     assert figures["brier"].value == pytest.approx(((there.active - there.probability) ** 2).mean())
     assert 0.5 < figures["auc"].value <= 1
@@ -313,10 +313,10 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
     assert "RMSE" not in lines
     assert "error bars" not in lines
     assert "a logistic function of the mean that the process predicts, fitted to the other folds" in lines
-    (said,) = json.loads(report.to_json())["targets"]
-    assert said["verdict"] == target.verdict
-    assert said["figures"]["daskrf"]["brier"]["value"] == pytest.approx(figures["brier"].value)
-    assert said["figures"]["daskrf"]["rmse"]["value"] is None
+    (result,) = json.loads(report.to_json())["targets"]
+    assert result["verdict"] == target.verdict
+    assert result["figures"]["daskrf"]["brier"]["value"] == pytest.approx(figures["brier"].value)
+    assert result["figures"]["daskrf"]["rmse"]["value"] is None
     assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -328,9 +328,9 @@ def test_classes_at_random_are_not_praised(seed: int) -> None:
     labels = pd.DataFrame({"smiles": SMILES, "active": active})
     report = evaluate(labels, direction="maximize", process="exact", kernel=TanimotoMinMax())
     table, (target,) = report.to_pandas(), report.targets
-    assert target.verdict.startswith(("Is it good? No", "Is it good? That is not shown"))
-    found = table.groupby("fold").agg({"active": "mean", "probability": "mean"})
-    assert found.probability.std() < 0.05
+    assert target.verdict.startswith(("Is it good? No", "Is it good? Not clear"))
+    means = table.groupby("fold").agg({"active": "mean", "probability": "mean"})
+    assert means.probability.std() < 0.05
 
 
 def test_other_classes_are_named_as_such() -> None:
@@ -355,8 +355,8 @@ def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: p
     report = evaluate(path, picture=tmp_path / "x.png", **options)
     (panel,) = drawn[0][1]
     figures = report.targets[0].figures["daskrf"]
-    assert panel.found.fraction(2) == figures["recall_1"].value
-    assert panel.found.fraction(22) == figures["recall_10"].value
+    assert panel.ranking.fraction(2) == figures["recall_1"].value
+    assert panel.ranking.fraction(22) == figures["recall_10"].value
     assert figures["enrichment_1"].value == pytest.approx(110 * figures["recall_1"].value)
     order = np.lexsort([-column(report, "mean")])
     threshold = np.sort(rough)[-2]
@@ -388,7 +388,9 @@ def test_the_forest_and_the_learning_curve(library: Path, joined: Path) -> None:
 def test_files(labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda own, path, **o: (shown.append(own), save(own, path, **o)))
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **o: (shown.append(figure), save(figure, path, **o))
+    )
     files = {"output": tmp_path / "found.csv", "picture": tmp_path / "found.svg"}
     report = evaluate(labels, target="y", quick=True, learning_curve=True, folds=4, **files)
     with open(files["output"]) as file:
@@ -400,7 +402,7 @@ def test_files(labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "72 molecules" in titles[0]
     assert titles[1:] == [
         "Are the error bars right?",
-        "What do more labels bring?",
+        "Would more labels help?",
     ]
     evaluate(labels, target="y", quick=True, output=tmp_path / "found.parquet", split="date")
     table = pq.read_table(tmp_path / "found.parquet")
@@ -460,15 +462,15 @@ def test_one_scaffold_and_stores_that_do_not_do(library: Path, labels: Path, tmp
 
 
 def test_the_command(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["evaluate", str(labels), "--target", "y", "--quick", "--workers", "0"]
-    assert run(given) == 0
-    said = capsys.readouterr().out
-    assert "Is it good?" in said
-    assert "within the 95 % interval" in said
-    assert run([*given, "--json", "--split", "date", "--folds", "3"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["n_folds"] == 3
-    (target,) = found["targets"]
+    command = ["evaluate", str(labels), "--target", "y", "--quick", "--workers", "0"]
+    assert run(command) == 0
+    output = capsys.readouterr().out
+    assert "Is it good?" in output
+    assert "within the 95 % interval" in output
+    assert run([*command, "--json", "--split", "date", "--folds", "3"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["n_folds"] == 3
+    (target,) = result["targets"]
     assert target["verdict"].startswith("Is it good?")
     assert target["figures"]["nearest neighbour"]["log_probability"]["value"] is None
     assert len(target["hyperparameters"]) == 3

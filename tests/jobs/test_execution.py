@@ -218,13 +218,13 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
         _, pid = next(results)
         while any(client.processing().values()):
             time.sleep(0.05)
-        found: list[object] = []
+        outcomes: list[object] = []
 
         def fetch() -> None:
             try:
-                found.append(next(results)[1])
+                outcomes.append(next(results)[1])
             except BaseException as error:
-                found.append(error)
+                outcomes.append(error)
 
         for lasting in (False, True):
             os.kill(pid, signal.SIGSTOP)
@@ -238,9 +238,9 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
                 os.kill(pid, signal.SIGCONT)
             fetching.join(240)
             assert not fetching.is_alive()
-    assert found[0] == pid
-    assert isinstance(found[1], WorkerError)
-    assert "no workers for 1 s" in str(found[1])
+    assert outcomes[0] == pid
+    assert isinstance(outcomes[1], WorkerError)
+    assert "no workers for 1 s" in str(outcomes[1])
 
 
 def test_a_scheduler_that_is_gone_while_a_result_is_fetched_is_one_sentence(

@@ -34,19 +34,19 @@ def test_a_part_of_a_stage_tells_what_the_whole_stage_will_take() -> None:
     clock, stream = Clock(), io.StringIO()
     progress = LineProgress(stream, clock)
     progress.start("evaluate", 0, "")
-    part = Within(progress, after=60.0, doing="fold 2 of 5")
+    fold = Within(progress, after=60.0, doing="fold 2 of 5")
     clock.now = 30.0
-    part.start("solve", 0, "")  # is not shown
-    part.expect(30.0, "trying Tanimoto (min-max) on all kinds")
+    fold.start("solve", 0, "")  # is not shown
+    fold.expect(30.0, "trying Tanimoto (min-max) on all kinds")
     clock.now = 31.0
-    part.expect(29.0, "at most every few seconds")
+    fold.expect(29.0, "at most every few seconds")
     clock.now = 40.0
-    part.after = 300.0
-    part.expect(0.0)  # an estimate that grows does not undo what is done
-    part.finish()
+    fold.after = 300.0
+    fold.expect(0.0)  # an estimate that grows does not undo what is done
+    fold.finish()
     progress.finish()
     assert stream.getvalue().splitlines() == [
-        "evaluate: begins",
+        "evaluate: started",
         "evaluate: 25%, 1 min 30 s left (fold 2 of 5, trying Tanimoto (min-max) on all kinds)",
         "evaluate: 26%, 5 min 0 s left (fold 2 of 5)",
         "evaluate: done, 40 s",

@@ -154,9 +154,9 @@ def test_a_folder_of_the_user_is_left_as_it_was(
     assert (tmp_path / "model" / "partials" / "level-0-00000").read_text() == "do not touch"
     shutil.rmtree(tmp_path / "model" / "partials")
     fit(done / "phi", inputs[1], tmp_path / "model")
-    found = {item.relative_to(tmp_path).as_posix() for item in tmp_path.rglob("*") if item.is_file()}
-    assert found >= {"model/.model.work/draft", "model/_arrays.json"}
-    assert not [name for name in found if name.startswith(".")]
+    files = {item.relative_to(tmp_path).as_posix() for item in tmp_path.rglob("*") if item.is_file()}
+    assert files >= {"model/.model.work/draft", "model/_arrays.json"}
+    assert not [name for name in files if name.startswith(".")]
 
 
 def test_plans_are_read_once_a_process_and_not_once_a_partition(
@@ -242,9 +242,9 @@ def test_model_is_that_of_a_direct_fit(done: Path, raw: tuple[np.ndarray, pa.Tab
     position = np.searchsorted(rows["row"].to_numpy(), joined["labelled_rows"])
     assert len(position) == N_LABELS
     direct = RandomFeatureGP(n_components=FEATURES.n_components).fit(phi[position], joined["labels"][:, 0])
-    found = read_model(done / "model").gp
-    assert np.array_equal(found.weights_, direct.weights_)
-    assert found.noise_variance_ == direct.noise_variance_
+    fitted = read_model(done / "model").gp
+    assert np.array_equal(fitted.weights_, direct.weights_)
+    assert fitted.noise_variance_ == direct.noise_variance_
 
 
 def test_predictions_are_those_of_the_model(done: Path, raw: tuple[np.ndarray, pa.Table]) -> None:
@@ -409,6 +409,6 @@ def test_hyperparameters_can_be_changed_without_a_pass(
 def test_source_of_a_store_knows_its_rows(done: Path) -> None:
     source = open_source(done / "fp", FEATURES)
     wanted = np.array([0, 3, 5, 6, 40, 300])  # row 3 was rejected, row 300 is elsewhere
-    found = np.concatenate([block.rows for block in source.blocks(0, wanted)])
-    assert found.tolist() == [0, 5, 6, 40]
-    assert source.describe(0, found)["row"].to_pylist() == [0, 5, 6, 40]
+    rows = np.concatenate([block.rows for block in source.blocks(0, wanted)])
+    assert rows.tolist() == [0, 5, 6, 40]
+    assert source.describe(0, rows)["row"].to_pylist() == [0, 5, 6, 40]

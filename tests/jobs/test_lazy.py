@@ -81,34 +81,34 @@ def test_gram_of_bits_is_exact(counts: np.ndarray, rows: int) -> None:
     bits = featurize(da.from_array(counts, chunks=(rows, 17)), FEATURES)
     direct = SufficientStatistics.from_chunk(FEATURES.transform_bits(counts), y, n_components=45)
     for targets, exponents in ((y, None), (da.from_array(y, chunks=(7, 1)), choose_exponent(y))):
-        found = gram(bits, targets, n_components=45, y_exponents=exponents).compute(scheduler="synchronous")
+        sums = gram(bits, targets, n_components=45, y_exponents=exponents).compute(scheduler="synchronous")
         expected = direct.arrays()
-        assert {k: v.tobytes() for k, v in found.arrays().items()} == {
+        assert {k: v.tobytes() for k, v in sums.arrays().items()} == {
             k: v.tobytes() for k, v in expected.items()
         }
 
 
 def test_gram_of_floats(counts: np.ndarray) -> None:
     phi = featurize(da.from_array(counts, chunks=(9, 17)), FEATURES, dtype="float32")
-    found = gram(phi).compute(scheduler="synchronous")
+    sums = gram(phi).compute(scheduler="synchronous")
     expected = FEATURES.transform(counts).astype(np.float64)
-    np.testing.assert_allclose(np.triu(found.gram), np.triu(expected.T @ expected), rtol=1e-5, atol=1e-6)
-    assert found.n == 40
-    assert found.n_targets == 0
+    np.testing.assert_allclose(np.triu(sums.gram), np.triu(expected.T @ expected), rtol=1e-5, atol=1e-6)
+    assert sums.n == 40
+    assert sums.n_targets == 0
 
 
 def test_gram_of_landmarks_in_double_precision(counts: np.ndarray) -> None:
     landmarks = LandmarkFeatures(12).fit(counts)
     phi = featurize(da.from_array(counts, chunks=(9, 17)), landmarks, dtype="float32")
-    found = gram(phi, np.arange(40.0), precision=landmarks.gram_precision).compute(scheduler="synchronous")
+    sums = gram(phi, np.arange(40.0), precision=landmarks.gram_precision).compute(scheduler="synchronous")
     expected = landmarks.transform(counts).astype(np.float64)
-    assert found.precision == "double"
-    np.testing.assert_allclose(found.gram, np.triu(expected.T @ expected), rtol=1e-14)
+    assert sums.precision == "double"
+    np.testing.assert_allclose(sums.gram, np.triu(expected.T @ expected), rtol=1e-14)
     assert gram(phi).compute(scheduler="synchronous").precision == "double"  # few rows
     assert gram(phi[:, :7]).compute(scheduler="synchronous").precision == "single"  # many for the features
     single = gram(phi, np.arange(40.0), precision="single").compute(scheduler="synchronous")
-    assert np.abs(single.gram - found.gram).max() > 1e-8  # single precision is another sum
-    model = SparseGP(landmarks).fit_statistics(found)
+    assert np.abs(single.gram - sums.gram).max() > 1e-8  # single precision is another sum
+    model = SparseGP(landmarks).fit_statistics(sums)
     assert np.corrcoef(model.predict(counts), np.arange(40.0))[0, 1] > 0.3
     with pytest.raises(InputError, match="'single' or 'double', not 'half'"):
         gram(phi, precision="half")  # type: ignore[arg-type]
@@ -120,9 +120,9 @@ def test_gram_on_workers_survives_recomputation(client, counts: np.ndarray) -> N
         FEATURES.transform_bits(counts), np.arange(40.0), n_components=45
     )
     for _ in range(2):
-        found = client.compute(gram(phi, np.arange(40.0), n_components=45)).result()
-        assert found.gram.tobytes() == expected.gram.tobytes()
-        assert found.phi_y.tobytes() == expected.phi_y.tobytes()
+        sums = client.compute(gram(phi, np.arange(40.0), n_components=45)).result()
+        assert sums.gram.tobytes() == expected.gram.tobytes()
+        assert sums.phi_y.tobytes() == expected.phi_y.tobytes()
 
 
 def test_refusals(counts: np.ndarray) -> None:
@@ -154,7 +154,7 @@ def test_dask_knows_the_size_of_sparse_blocks(kind: str) -> None:
     else:
         block = getattr(sp, kind)(dense)
         parts = block.coords if kind == "coo_array" else (block.indices, block.indptr)
-        true = block.data.nbytes + sum(part.nbytes for part in parts)
+        true = block.data.nbytes + sum(piece.nbytes for piece in parts)
     assert true <= sizeof(block) <= 1.1 * true + 2000
     assert dask.sizeof.sizeof(block) > 400_000
 
@@ -179,18 +179,18 @@ def test_kernel_matrix(counts: np.ndarray, kind: str, kernel: TanimotoMinMax | T
 def test_kernel_matrix_of_unknown_numbers_of_rows(counts: np.ndarray) -> None:
     x = da.from_array(counts, chunks=(13, 17))
     some = x[x[:, 0] > 0]
-    kept = counts[counts[:, 0] > 0]
+    nonempty = counts[counts[:, 0] > 0]
     lazy = kernel_matrix(TanimotoMinMax(), some, x)
-    assert lazy.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(kept, counts).tobytes()
+    assert lazy.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(nonempty, counts).tobytes()
     both = kernel_matrix(TanimotoMinMax(), some)
-    assert both.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(kept).tobytes()
+    assert both.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(nonempty).tobytes()
     assert kernel_matrix(TanimotoMinMax(), x[:0], x).compute(scheduler="synchronous").shape == (0, 40)
 
 
 def test_kernel_matrix_on_workers(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
     lazy = kernel_matrix(TanimotoMinMax(), da.from_array(counts, chunks=(9, 17)), counts[:5])
-    found = client.compute(lazy).result()
-    assert found.tobytes() == TanimotoMinMax()(counts, counts[:5]).tobytes()
+    result = client.compute(lazy).result()
+    assert result.tobytes() == TanimotoMinMax()(counts, counts[:5]).tobytes()
 
 
 def test_kernel_matrix_refusals(counts: np.ndarray) -> None:

@@ -89,15 +89,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def needs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[memory.MemoryNeed, str]]:
     """What drivers have predicted, and for which process."""
-    found: list[tuple[memory.MemoryNeed, str]] = []
+    needs: list[tuple[memory.MemoryNeed, str]] = []
     check = memory.check
 
     def recorded(need: memory.MemoryNeed, limit: int, where: str) -> None:
-        found.append((need, where))
+        needs.append((need, where))
         check(need, limit, where)
 
     monkeypatch.setattr(memory, "check", recorded)
-    return found
+    return needs
 
 
 def _high_water() -> int:
@@ -260,12 +260,12 @@ def _in_a_process(code: str) -> list[tuple[int, int]]:
 
 def test_solving_takes_what_was_predicted(library: Path, tmp_path: Path) -> None:
     """A process of its own sums and solves, and takes deviations of hits, as a driver does."""
-    found = _in_a_process(f"""
+    peaks = _in_a_process(f"""
         fit({str(library / "fp")!r}, {str(library / "labels.csv")!r}, {str(tmp_path / "model")!r},
             feature_map=TanimotoMinMaxFeatures({M}))
         tell()
     """)
-    ((peak, need),) = found
+    ((peak, need),) = peaks
     assert peak <= need <= SLACK * peak
 
 
@@ -273,7 +273,7 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
     """A process of its own learns, sums, solves, takes deviations, and a draw with what landmarks miss."""
     labels, model = tmp_path / "labels.csv", str(tmp_path / "model")
     labels.write_text("".join((library / "labels.csv").read_text().splitlines(keepends=True)[:3_001]))
-    found = _in_a_process(f"""
+    peaks = _in_a_process(f"""
         fit({str(library / "fp")!r}, {str(labels)!r}, {model!r}, feature_map=LandmarkFeatures(2_048))
         tell()
         screen({model!r}, {str(library / "fp")!r}, {str(tmp_path / "hits.parquet")!r}, k=500, maximize=False)
@@ -282,8 +282,8 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
                acquisition="thompson")
         tell()
     """)
-    assert len(found) == 3
-    assert all(peak <= need <= SLACK * peak for peak, need in found), found
+    assert len(peaks) == 3
+    assert all(peak <= need <= SLACK * peak for peak, need in peaks), peaks
 
 
 def test_a_decomposition_takes_what_was_predicted(library: Path) -> None:

@@ -50,10 +50,10 @@ def test_a_page_shows_how_good_the_model_is(made: Path, inputs: tuple[Path, Path
     daskrf.page(made / "hits.parquet", tmp_path / "features.html", model=made / "model")
     exact, features, none = ((tmp_path / f"{name}.html").read_text() for name in ("hits", "features", "none"))
     gp: Any = read_model(tmp_path / "exact").gp
-    found = leave_one_out(gp)
-    z = (found.y - found.mean) / found.std
-    assert f"R2 {1 - np.var(found.y - found.mean) / np.var(found.y):.1f}" in exact
-    assert f"hold {np.mean(abs(z) < 1.96):.0%} of them" in exact
+    predictions = leave_one_out(gp)
+    z = (predictions.y - predictions.mean) / predictions.std
+    assert f"R2 {1 - np.var(predictions.y - predictions.mean) / np.var(predictions.y):.1f}" in exact
+    assert f"contain {np.mean(abs(z) < 1.96):.0%} of them" in exact
     [png] = re.findall(r'<img id="picture" src="data:image/png;base64,([^"]+)" alt="Each label of', exact)
     assert base64.b64decode(png).startswith(b"\x89PNG")
     assert "daskrf evaluate" in features
@@ -115,7 +115,7 @@ def test_screen_writes_a_page(made: Path, inputs: tuple[Path, Path], tmp_path: P
     assert verify(path).sound
     with pytest.raises(StoreError, match="holds the hits of another search"):
         screen(made / "model", inputs[0], path, k=31)
-    with pytest.raises(OptionError, match="10,000 molecules at most"):
+    with pytest.raises(OptionError, match="at most 10,000 molecules"):
         screen(made / "model", inputs[0], tmp_path / "many.html", k=10_001)
 
 

@@ -53,7 +53,7 @@ def test_no_shared_file_system(expected: Expected, tmp_path: Path, monkeypatch: 
 
 def test_a_spill_directory_that_cannot_be_written(expected: Expected, tmp_path: Path) -> None:
     fault = preflight._fault(expected, str(tmp_path / "none"))
-    assert fault.startswith(f"cannot write its spill directory {tmp_path / 'none'} (No such file")
+    assert fault.startswith(f"cannot write to its spill directory {tmp_path / 'none'} (No such file")
 
 
 def test_a_run_ends_at_the_first_worker_that_differs(
@@ -62,7 +62,7 @@ def test_a_run_ends_at_the_first_worker_that_differs(
     other = changed(expected, numpy="0.1")
     monkeypatch.setattr(Expected, "here", classmethod(lambda cls, probe: other))
     with pytest.raises(
-        WorkerError, match=r"^The worker tls://\S+ on \S+ has numpy \S+ and not 0.1 as "
+        WorkerError, match=r"^The worker tls://\S+ on \S+ has numpy \S+, not 0.1 as on "
     ) as caught:
         list(run_tasks(abs, [Task("preflight-differs", (-1,))], client))
     assert "\n" not in str(caught.value)
@@ -107,8 +107,8 @@ def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp
     with pytest.raises(WorkerError) as caught:
         absence.look(0)
     assert str(caught.value) == (
-        "A job of SLURM has started, and for 60 s no worker has reached the scheduler by the interface ib0; "
-        f"the last line in {tmp_path / 'worker-7.err'} is: module: command not found"
+        "A job of SLURM has started, but in 60 s no worker has reached the scheduler through the interface "
+        f"ib0; the last line in {tmp_path / 'worker-7.err'} is: module: command not found"
     )
 
 
@@ -129,7 +129,7 @@ def test_a_refused_job_is_told_unless_another_is_accepted(clock: Any, tmp_path: 
     jobs.accepted.add("8")
     absence.look(0)
     jobs.accepted.clear()
-    with pytest.raises(WorkerError, match=r"^SLURM has refused the job: sbatch: error: invalid partition"):
+    with pytest.raises(WorkerError, match=r"^SLURM has rejected the job: sbatch: error: invalid partition"):
         absence.look(0)
 
 
@@ -141,9 +141,9 @@ def test_workers_that_are_paused_are_told_and_waited_for(clock: Any) -> None:
     assert notes == []
     for clock.now in (25, 28, 10_000):
         absence.look(4, 2)
-    (said,) = notes
-    assert said.startswith("2 of 4 workers are paused: memory is nearly full")
-    assert "distributed.worker.memory.pause: false" in said
+    (note,) = notes
+    assert note.startswith("2 of 4 workers are paused: memory is nearly full")
+    assert "distributed.worker.memory.pause: false" in note
     absence.look(4, 0)
     for clock.now in (20_000, 20_025):
         absence.look(1, 1)
@@ -155,7 +155,7 @@ def test_workers_that_do_not_come_are_told_within_a_minute(clock: Any, tmp_path:
     absence = Absence(SimpleNamespace(), None, notes.append)  # type: ignore[arg-type]
     for clock.now in (10, 30, 60):
         absence.look(0)
-    assert notes == ["There have been no workers for 20 s; the run waits for some, up to 300 s."]
+    assert notes == ["There have been no workers for 20 s; the run waits up to 300 s for one."]
     absence.look(1)
     for clock.now in (70, 90):
         absence.look(0)

@@ -72,15 +72,15 @@ def test_a_refused_run_leaves_no_log(tmp_path: Path) -> None:
 
 def test_a_driver_goes_on_where_its_log_cannot_be_written(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     class Notes(Progress):
-        said: tuple[str, ...] = ()
+        notes: tuple[str, ...] = ()
 
         def note(self, text: str) -> None:
-            self.said += (text,)
+            self.notes += (text,)
 
     (tmp_path / "fp.log").write_text("in the way")
     progress = Notes()
     assert fingerprint(inputs[0], tmp_path / "fp", progress=progress).kept == N_MOLECULES
-    assert len([text for text in progress.said if "run log" in text]) == 1
+    assert len([text for text in progress.notes if "run log" in text]) == 1
 
 
 def test_a_progress_that_is_told_to_stop(inputs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -74,6 +74,6 @@ def test_hits_of_another_search(
     with pytest.raises(DaskrfError, match=r"overwrite=True\); in Python k=\.\.\.$"):
         daskrf.screen(model, smiles, hits, k=4)
     assert run(["screen", str(model), str(smiles), "-o", str(hits), "-k", "4"]) == 1
-    said = capsys.readouterr().err
-    assert "-k (was 3, now 4)" in said
-    assert "in Python" not in said
+    message = capsys.readouterr().err
+    assert "-k (was 3, now 4)" in message
+    assert "in Python" not in message

@@ -124,7 +124,7 @@ def test_filters_are_part_of_what_hits_are(made: Path, tmp_path: Path) -> None:
     daskrf.screen(made / "model", made / "fp", tmp_path / "h.html", k=3, where="price < 20")
     page = html.unescape((tmp_path / "h.html").read_text())
     assert "--where 'price < 20'" in page
-    assert "Others than these were left out: price < 20." in page
+    assert "Only molecules that pass these filters: price < 20." in page
 
 
 def test_a_shortlist_in_which_too_few_pass_is_left(

@@ -57,12 +57,12 @@ class Authority:
         )
 
     def _signed(self, name: str, key: Any, authority: bool = False, days: int = 1) -> x509.Certificate:
-        own = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        issuer = own if authority else self.certificate.subject
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        issuer = subject if authority else self.certificate.subject
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
-            .subject_name(own)
+            .subject_name(subject)
             .issuer_name(issuer)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
@@ -88,9 +88,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def settings(site: Authority, *roles: str) -> dict[str, str]:
     """Return Dask's settings for certificates of a site."""
     of_roles = {
-        f"distributed.comm.tls.{role}.{part}": f"{site.folder}/{role}.{ending}"
+        f"distributed.comm.tls.{role}.{kind}": f"{site.folder}/{role}.{ending}"
         for role in roles
-        for part, ending in (("cert", "pem"), ("key", "key"))
+        for kind, ending in (("cert", "pem"), ("key", "key"))
     }
     return of_roles | {"distributed.comm.tls.ca-file": site.ca}
 
@@ -133,8 +133,8 @@ def test_only_who_has_the_certificates_joins_a_local_cluster(tmp_path: Path) -> 
                 with pytest.raises((OSError, TypeError, RuntimeError)):
                     asyncio.run(_greet(each, strange))
         asyncio.run(_greet(address, client.security))
-        with Client(address, security=client.security, set_as_default=False) as own:
-            assert own.submit(sum, [1, 2]).result() == 3
+        with Client(address, security=client.security, set_as_default=False) as joined:
+            assert joined.submit(sum, [1, 2]).result() == 3
 
 
 async def _greet(address: str, security: Security) -> None:
@@ -172,20 +172,20 @@ asyncio.run(ask_as_another())
 def test_another_user_cannot_run_a_function_here() -> None:
     """With plain TCP, which is Dask's default, that user runs it as this one."""
 
-    def asked(address: str) -> str:
+    def answer_of(address: str) -> str:
         command = [sys.executable, "-c", STRANGER, address]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout.strip() or done.stderr
 
     with local_cluster(**ONE) as client:
         plain = client.scheduler.address.replace("tls://", "tcp://")
-        assert asked(plain) == "refused"
+        assert answer_of(plain) == "refused"
     with (
         dask.config.set({"distributed.comm.require-encryption": False}),
         local_cluster(**ONE) as client,
     ):
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
-        assert asked(client.scheduler.address) == "a function ran as uid 0"
+        assert answer_of(client.scheduler.address) == "a function ran as uid 0"
 
 
 def test_encryption_may_be_required() -> None:
@@ -251,28 +251,28 @@ def exported(folder: Path, **environment: str) -> dict[str, str]:
 
 def test_a_launch_script_reads_certificates_made_for_it(tmp_path: Path) -> None:
     folder = tmp_path / "a job's"
-    found = exported(folder)
+    variables = exported(folder)
     (made,) = folder.iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in made.iterdir()} == {0o600}
-    assert found.pop("DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION") == "True"
+    assert variables.pop("DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION") == "True"
     names = ["CA_FILE", *(f"{r}__{p}" for r in ("CLIENT", "SCHEDULER", "WORKER") for p in ("CERT", "KEY"))]
-    assert set(found) == {f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in names}
-    keys = (name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in found)
-    with dask.config.set(dict(zip(keys, found.values(), strict=True))):
+    assert set(variables) == {f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in names}
+    keys = (name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in variables)
+    with dask.config.set(dict(zip(keys, variables.values(), strict=True))):
         for role in ("scheduler", "worker", "client"):
             Security().get_connection_args(role)
 
 
 def test_a_launch_script_takes_certificates_of_the_site(site: Authority, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
-    own = {"ca_file": str(site.ca)}
+    settings = {"ca_file": str(site.ca)}
     for role in ("scheduler", "worker", "client"):
         both = tmp_path / f"{role}.pem"
         both.write_text("".join(Path(f"{site.folder}/{role}.{e}").read_text() for e in ("pem", "key")))
-        own[f"{role}__cert"] = str(both)
-    given = {f"DASK_DISTRIBUTED__COMM__TLS__{name.upper()}": path for name, path in own.items()}
-    assert exported(tmp_path / "job", **given) == given | {
+        settings[f"{role}__cert"] = str(both)
+    variables = {f"DASK_DISTRIBUTED__COMM__TLS__{name.upper()}": path for name, path in settings.items()}
+    assert exported(tmp_path / "job", **variables) == variables | {
         "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"
     }
     assert not (tmp_path / "job").exists()
@@ -296,11 +296,11 @@ def test_certificates_of_a_site_stay_where_they_are(site: Authority, tmp_path: P
 
 
 def test_a_scheduler_of_the_site_is_joined(site: Authority, address: str, tmp_path: Path) -> None:
-    given = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem", "key": f"{site.folder}/client.key"}
-    with connect(address, **given) as client:
+    files = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem", "key": f"{site.folder}/client.key"}
+    with connect(address, **files) as client:
         assert client.submit(sum, [1, 2]).result() == 3
     both = tmp_path / "both.pem"
-    both.write_text(Path(given["cert"]).read_text() + Path(given["key"]).read_text())
+    both.write_text(Path(files["cert"]).read_text() + Path(files["key"]).read_text())
     with client_of(scheduler=address, tls_ca_file=site.ca, tls_cert=both) as joined:
         assert joined is not None
         assert joined.submit(sum, [1, 3]).result() == 4
@@ -314,15 +314,15 @@ def test_the_command_joins_a_scheduler_of_the_site(
     (tmp_path / "a.smi").write_text("CCO A\nCCN B\n")
     command = ["fingerprint", str(tmp_path / "a.smi"), "-o", str(tmp_path / "fp"), "--scheduler", address]
     assert run(command) == 1
-    said = capsys.readouterr().err
-    assert f"{address} needs certificates; give the authority (tls-ca-file)" in said
-    own = [f"--tls-cert={site.folder}/client.pem", f"--tls-key={site.folder}/client.key"]
-    assert run([*command, "--tls-ca-file", str(tmp_path / "none.pem"), *own]) == 1
-    said = capsys.readouterr().err
-    assert f"Cannot read {tmp_path}/none.pem, the certificate of the authority: No such file" in said
-    assert run([*command, "--tls-ca-file", site.ca, *own]) == 0
-    assert run(["fingerprint", "x", "-o", "y", *own]) == 2
-    assert "--tls-cert is for --scheduler or --scheduler-file" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert f"{address} needs certificates; give the authority (tls-ca-file)" in message
+    options = [f"--tls-cert={site.folder}/client.pem", f"--tls-key={site.folder}/client.key"]
+    assert run([*command, "--tls-ca-file", str(tmp_path / "none.pem"), *options]) == 1
+    message = capsys.readouterr().err
+    assert f"Cannot read {tmp_path}/none.pem, the certificate of the authority: No such file" in message
+    assert run([*command, "--tls-ca-file", site.ca, *options]) == 0
+    assert run(["fingerprint", "x", "-o", "y", *options]) == 2
+    assert "--tls-cert needs --scheduler or --scheduler-file; give one of them" in capsys.readouterr().err
 
 
 def test_strangers_with_certificates_of_their_own_are_refused(
@@ -347,7 +347,8 @@ def test_strangers_with_certificates_of_their_own_are_refused(
 
 @pytest.mark.parametrize("what", ["ca_file", "cert", "key"])
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "No such file"), ("", "no certificate"), ("no PEM", "no certificate")]
+    ("content", "words"),
+    [(None, "No such file"), ("", "not (the|a) certificate"), ("no PEM", "not (the|a) certificate")],
 )
 def test_files_that_are_no_certificates_are_named(
     what: str, content: str | None, words: str, site: Authority, tmp_path: Path
@@ -355,24 +356,24 @@ def test_files_that_are_no_certificates_are_named(
     bad = tmp_path / "bad.pem"
     if content is not None:
         bad.write_text(content)
-    given = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem", "key": f"{site.folder}/client.key"}
+    files = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem", "key": f"{site.folder}/client.key"}
     with pytest.raises(InputError, match=words) as error:
-        certificates_to_join(**given | {what: str(bad)})
+        certificates_to_join(**files | {what: str(bad)})
     assert str(bad) in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_keys_that_do_not_fit_are_refused(site: Authority, tmp_path: Path) -> None:
-    given = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem"}
-    with pytest.raises(InputError, match=r"worker\.key are no certificate and its key"):
-        certificates_to_join(**given, key=f"{site.folder}/worker.key")
+    files = {"ca_file": site.ca, "cert": f"{site.folder}/client.pem"}
+    with pytest.raises(InputError, match=r"worker\.key are not a certificate and its key"):
+        certificates_to_join(**files, key=f"{site.folder}/worker.key")
     cert, key = site.issue("locked", password=b"secret")  # OpenSSL would ask for it on the terminal
     with pytest.raises(InputError, match=r"locked\.key has a password"):
         certificates_to_join(ca_file=site.ca, cert=cert, key=key)
-    with pytest.raises(InputError, match="is joined by three files"):
+    with pytest.raises(InputError, match="takes three files"):
         certificates_to_join(ca_file=site.ca)
     with (
-        pytest.raises(InputError, match="Certificates are for a scheduler that is joined"),
+        pytest.raises(InputError, match="Certificates are for joining a scheduler"),
         client_of(workers=1, tls_ca_file=site.ca),
     ):
         pass

@@ -71,7 +71,7 @@ def test_the_last_command_makes_what_shards_left(
     report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard="1/3")  # unprepared
     assert isinstance(report, ShardReport)
     assert (report.made, report.missing) == (4, 9)
-    assert "9 of all 13 partitions are still missing" in str(report)
+    assert "9 of 13 partitions of all shards are missing" in str(report)
     assert "without --shard" in str(report)
     assert fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50).made == 9
     assert data_digests(tmp_path / "fp") == data_digests(whole / "fp")
@@ -99,9 +99,9 @@ def test_a_shard_of_another_job_is_refused(inputs: tuple[Path, Path], tmp_path: 
     path.write_bytes(inputs[0].read_bytes().replace(b"m7\n", b"m8\n"))  # of the same size
     fingerprint(path, tmp_path / "fp", rows_per_partition=50, shard="0/2")
     assert before.items() <= data_digests(tmp_path / "fp").items()
-    said = Notes()  # the last command compares contents, and so little work is done again
-    fingerprint(path, tmp_path / "fp", rows_per_partition=50, progress=said)
-    assert "an unfinished run of other input or options has left; it is made again" in said.text
+    notes = Notes()  # the last command compares contents, and so little work is done again
+    fingerprint(path, tmp_path / "fp", rows_per_partition=50, progress=notes)
+    assert "is left from an unfinished run with other input or options; it is made again" in notes.text
     fingerprint(path, tmp_path / "alone", rows_per_partition=50)
     assert data_digests(tmp_path / "fp") == data_digests(tmp_path / "alone")
 
@@ -114,7 +114,7 @@ class Notes(Progress):
 
 
 def test_a_shard_takes_no_client_and_no_preparation(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    for keywords, words in (({"client": object()}, "its own process"), ({"prepare": True}, "not both")):
+    for keywords, words in (({"client": object()}, "without a cluster"), ({"prepare": True}, "not both")):
         with pytest.raises(InputError, match=words):
             fingerprint(inputs[0], tmp_path / "fp", shard="0/2", **keywords)
     assert list(tmp_path.iterdir()) == []

@@ -77,8 +77,8 @@ def fold(
     """Make the tree of one root, and return its result."""
     whole = Tree([Root(reduction, _same, directory, spec)], groups, rows)
     whole.make(progress=progress)
-    found: Total = whole.result()
-    return found
+    total: Total = whole.result()
+    return total
 
 
 def _same(partitions: tuple[int, ...]) -> tuple[int, ...]:
@@ -226,8 +226,8 @@ def test_groups_keep_order_and_size(sizes: list[int], target: int) -> None:
 @given(st.integers(0, 50), st.integers(2, 9))
 def test_every_node_has_one_parent(n: int, fan_in: int) -> None:
     cut = parents(n, fan_in)
-    assert [i for own in cut for i in own] == list(range(n))
-    assert all(0 < len(own) <= fan_in for own in cut)
+    assert [i for children in cut for i in children] == list(range(n))
+    assert all(0 < len(children) <= fan_in for children in cut)
 
 
 @pytest.mark.parametrize("n_groups", [1, 11])

@@ -71,16 +71,16 @@ class Tab:
                 return answer["result"]
             self._note(answer.get("method", ""), answer.get("params", {}))
 
-    def _note(self, method: str, found: dict[str, Any]) -> None:
+    def _note(self, method: str, params: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            details = found["exceptionDetails"]
+            details = params["exceptionDetails"]
             self.faults.append(details.get("exception", {}).get("description") or details["text"])
-        elif method == "Log.entryAdded" and found["entry"]["level"] in ("error", "warning"):
-            self.faults.append(found["entry"]["text"])
-        elif method == "Runtime.consoleAPICalled" and found["type"] in ("error", "warning"):
-            self.faults.append(str(found["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.faults.append(params["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.faults.append(str(params["args"]))
         elif method == "Network.requestWillBeSent":
-            self.requests.append(found["request"]["url"])
+            self.requests.append(params["request"]["url"])
 
     def open(self, path: Path) -> None:
         """Open a file and wait until it has been drawn."""
@@ -95,9 +95,9 @@ class Tab:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression, once it is there."""
-        found = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        answer = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def settle(self) -> None:
         """Wait until the drawings in view are there."""

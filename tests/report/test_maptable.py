@@ -18,10 +18,10 @@ from daskrf.features.featuremap import MapFacts, known_maps
 from daskrf.parameters import parameters_of
 from tests.features.maps import MAPS
 
-KNOWN = [cls for cls in known_maps() if cls.__module__.startswith("daskrf.")]
+MAP_CLASSES = [cls for cls in known_maps() if cls.__module__.startswith("daskrf.")]
 
 
-@pytest.mark.parametrize("cls", KNOWN, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", MAP_CLASSES, ids=lambda cls: cls.__name__)
 def test_every_map_has_a_complete_line(cls: type[FeatureMap]) -> None:
     assert isinstance(cls.__dict__.get("facts"), MapFacts), f"{cls.__name__} needs its own `facts`"
     facts = cls.facts
@@ -46,22 +46,22 @@ def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.rstrip() == str(daskrf.maps())
     assert max(map(len, shown.splitlines())) <= 80
     lines = shown.splitlines()
-    for cls in KNOWN:
+    for cls in MAP_CLASSES:
         at = next(i for i, line in enumerate(lines) if line.startswith(f"{cls.facts.name} "))
-        told = " ".join(line.strip() for line in lines[at + 1 : at + 4])
-        assert told.startswith(f"{cls.__name__}{', the default' if cls.facts.is_default else ''}; costs ")
-        assert f"learns {cls.facts.learns}" in told
+        text = " ".join(line.strip() for line in lines[at + 1 : at + 4])
+        assert text.startswith(f"{cls.__name__}{', the default' if cls.facts.is_default else ''}; costs ")
+        assert f"learns {cls.facts.learns}" in text
 
 
 def test_json_has_every_fact(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["maps", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["maps"]
-    assert {line["class"] for line in found} == {cls.__name__ for cls in KNOWN}
-    for line in found:
+    maps = json.loads(capsys.readouterr().out)["maps"]
+    assert {line["class"] for line in maps} == {cls.__name__ for cls in MAP_CLASSES}
+    for line in maps:
         assert {field.name for field in fields(MapFacts)} | {"class", "bytes_a_row"} == set(line)
 
 
-@pytest.mark.parametrize("cls", KNOWN, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", MAP_CLASSES, ids=lambda cls: cls.__name__)
 def test_the_page_of_a_map_has_its_options(cls: type[FeatureMap], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["maps", cls.facts.name]) == 0
     shown = capsys.readouterr().out
@@ -93,7 +93,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "maps.md"
 def written() -> str:
     """Return the page on maps with the table that is made from their classes."""
     before, begin, rest = PAGE.read_text().partition(BEGIN)
-    return f"{before}{begin}{MapTable(tuple(KNOWN)).to_markdown()}\n{rest[rest.index(END) :]}"
+    return f"{before}{begin}{MapTable(tuple(MAP_CLASSES)).to_markdown()}\n{rest[rest.index(END) :]}"
 
 
 def test_the_table_in_the_documentation_is_made_from_the_classes() -> None:

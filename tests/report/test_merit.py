@@ -44,11 +44,11 @@ pairs = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=2, 
 @given(pairs)
 def test_ranks_agree_with_scipy_and_counting(values: list[tuple[int, int]]) -> None:
     truth, predicted = np.array(values, dtype=float).T
-    found = rank_correlation(truth, predicted)
+    correlation = rank_correlation(truth, predicted)
     if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
-        assert math.isnan(found)
+        assert math.isnan(correlation)
     else:
-        assert found == pytest.approx(spearmanr(truth, predicted).statistic, abs=1e-12)
+        assert correlation == pytest.approx(spearmanr(truth, predicted).statistic, abs=1e-12)
     positive = truth > 0
     if positive.all() or not positive.any():
         assert math.isnan(area_under_curve(positive, predicted))
@@ -61,39 +61,39 @@ def test_ranks_agree_with_scipy_and_counting(values: list[tuple[int, int]]) -> N
 @given(st.lists(st.integers(0, 5), min_size=5, max_size=40), st.integers(1, 5), st.integers(1, 40))
 def test_the_best_are_counted_with_their_equals(truth: list[int], n_best: int, selected: int) -> None:
     predicted = np.random.default_rng(len(truth)).permutation(len(truth)).astype(float)
-    found = top_found(truth, predicted, n_best).fraction(selected)
-    assert found == naive.top_found(truth, predicted, n_best, selected)
+    fraction = top_found(truth, predicted, n_best).fraction(selected)
+    assert fraction == naive.top_found(truth, predicted, n_best, selected)
 
 
 def test_equal_predictions_do_not_profit_from_the_order_of_the_file() -> None:
     truth = np.arange(1000.0)[::-1]
-    found = [top_found(truth, np.zeros(1000), 100, seed).fraction(100) for seed in range(50)]
-    assert np.mean(found) == pytest.approx(0.1, abs=0.02)
+    fractions = [top_found(truth, np.zeros(1000), 100, seed).fraction(100) for seed in range(50)]
+    assert np.mean(fractions) == pytest.approx(0.1, abs=0.02)
 
 
 def test_all_figures() -> None:
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(400)
     mean, std = truth + 0.5 * rng.standard_normal(400), rng.uniform(0.3, 0.7, 400)
-    found = measured(truth, mean, std, direction="minimize")
-    assert list(found) == [measure.name for measure in MEASURES]
-    assert found["r2"] == pytest.approx(sklearn.metrics.r2_score(truth, mean))
-    assert found["rmse"] == pytest.approx(sklearn.metrics.root_mean_squared_error(truth, mean))
-    assert found["mae"] == pytest.approx(sklearn.metrics.mean_absolute_error(truth, mean))
-    assert found["log_probability"] == pytest.approx(norm.logpdf(truth, mean, std).mean())
+    results = measured(truth, mean, std, direction="minimize")
+    assert list(results) == [measure.name for measure in MEASURES]
+    assert results["r2"] == pytest.approx(sklearn.metrics.r2_score(truth, mean))
+    assert results["rmse"] == pytest.approx(sklearn.metrics.root_mean_squared_error(truth, mean))
+    assert results["mae"] == pytest.approx(sklearn.metrics.mean_absolute_error(truth, mean))
+    assert results["log_probability"] == pytest.approx(norm.logpdf(truth, mean, std).mean())
     for level in (50, 80, 95):
         low, high = norm.interval(level / 100, mean, std)
-        assert found[f"coverage_{level}"] == pytest.approx(((low <= truth) & (truth <= high)).mean())
-    assert found["recall_1"] == naive.top_found(-truth, -mean, 4, 4)
-    assert found["recall_10"] == naive.top_found(-truth, -mean, 4, 40)
-    assert found["enrichment_1"] == pytest.approx(100 * found["recall_1"])
-    assert math.isnan(found["auc"])
+        assert results[f"coverage_{level}"] == pytest.approx(((low <= truth) & (truth <= high)).mean())
+    assert results["recall_1"] == naive.top_found(-truth, -mean, 4, 4)
+    assert results["recall_10"] == naive.top_found(-truth, -mean, 4, 40)
+    assert results["enrichment_1"] == pytest.approx(100 * results["recall_1"])
+    assert math.isnan(results["auc"])
 
 
 def test_what_is_not_defined_is_nan() -> None:
     truth = np.r_[np.zeros(150), np.ones(50)]
-    found = measured(truth, truth + np.linspace(0, 2, 200), direction="maximize")
-    names = {name for name, value in found.items() if not math.isnan(value)}
+    results = measured(truth, truth + np.linspace(0, 2, 200), direction="maximize")
+    names = {name for name, value in results.items() if not math.isnan(value)}
     assert names == {"r2", "rmse", "mae", "spearman", "recall_1", "recall_10", "enrichment_1"}
     assert is_class(truth)
     assert not is_class(truth[:5])
@@ -110,17 +110,17 @@ def test_classes_are_judged_by_ranking_and_probabilities() -> None:
     mean = rng.standard_normal(500).round(1)  # with many ties
     probability = expit(mean - 1)
     truth = (rng.random(500) < probability) * 1.0
-    found = measured_classes(truth, mean, probability)
-    assert list(found) == [measure.name for measure in MEASURES]
-    there = {name for name, value in found.items() if not math.isnan(value)}
+    results = measured_classes(truth, mean, probability)
+    assert list(results) == [measure.name for measure in MEASURES]
+    there = {name for name, value in results.items() if not math.isnan(value)}
     assert there == {"auc", "average_precision", "brier", "reliability_error"}
-    assert found["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(truth, mean))
+    assert results["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(truth, mean))
     expected = sklearn.metrics.average_precision_score(truth, mean)
-    assert found["average_precision"] == pytest.approx(expected)
-    assert found["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(truth, probability))
+    assert results["average_precision"] == pytest.approx(expected)
+    assert results["brier"] == pytest.approx(sklearn.metrics.brier_score_loss(truth, probability))
     near = probability + 1e-9 * np.arange(500)  # in the order of the rows where equal
     share, predicted = calibration_curve(truth, near, n_bins=10, strategy="quantile")
-    assert found["reliability_error"] == pytest.approx(np.abs(share - predicted).mean(), abs=1e-6)
+    assert results["reliability_error"] == pytest.approx(np.abs(share - predicted).mean(), abs=1e-6)
     assert math.isnan(measured_classes(truth, mean, probability, ranks=False)["auc"])
     first = np.where(np.arange(500) < 100, np.nan, probability)  # such as of a first fold in an order
     assert measured_classes(truth, mean, first)["brier"] == pytest.approx(
@@ -131,22 +131,22 @@ def test_classes_are_judged_by_ranking_and_probabilities() -> None:
 @pytest.mark.parametrize(("slope", "right"), [(1.0, True), (3.0, False), (0.3, False)])
 def test_right_and_wrong_probabilities(slope: float, right: bool) -> None:
     """Of 20 samples of right probabilities all are called right; of wrong ones none."""
-    said = []
+    verdicts = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         logit = 1.5 * rng.standard_normal(1000)
         truth = (rng.random(1000) < expit(logit)) * 1.0
-        own = classes_of(truth, logit, expit(slope * logit))
+        model = classes_of(truth, logit, expit(slope * logit))
         usual = {"brier": Figure.of(float(truth.var()), []), "auc": Figure.of(math.nan, [])}
-        found = reliability(truth, expit(slope * logit))
-        said.append(verdict_on_classes({MODEL: own, MEAN: usual}, found, int(truth.sum()), 1000))
+        bins = reliability(truth, expit(slope * logit))
+        verdicts.append(verdict_on_classes({MODEL: model, MEAN: usual}, bins, int(truth.sum()), 1000))
     word = "Its probabilities are right" if right else "Do not trust its probabilities"
-    assert sum(word in text for text in said) == 20
+    assert sum(word in text for text in verdicts) == 20
 
 
 def classes_of(truth: Array, mean: Array, probability: Array) -> dict[str, Figure]:
-    found = measured_classes(truth, mean, probability)
-    return {name: Figure.of(value, []) for name, value in found.items()}
+    results = measured_classes(truth, mean, probability)
+    return {name: Figure.of(value, []) for name, value in results.items()}
 
 
 def test_the_verdict_on_classes() -> None:
@@ -155,21 +155,21 @@ def test_the_verdict_on_classes() -> None:
     truth = (rng.random(4000) < expit(logit)) * 1.0
     good, constant = classes_of(truth, logit, expit(logit)), np.full(4000, truth.mean())
     usual = {name: Figure.of(v, []) for name, v in measured_classes(truth, constant, constant).items()}
-    found = reliability(truth, expit(logit))
-    text = verdict_on_classes({MODEL: good, NEAREST: usual, MEAN: usual}, found, int(truth.sum()), 4000)
+    bins = reliability(truth, expit(logit))
+    text = verdict_on_classes({MODEL: good, NEAREST: usual, MEAN: usual}, bins, int(truth.sum()), 4000)
     assert text.startswith(
         "Is it good? Yes: its AUC is 0.86 (0.5 is chance) and its average precision 0.86 (0.49 "
     )
     assert_matches(
         "errors of its probabilities (Brier score 0.152) are 39 % smaller than those of the nea", text
     )
-    assert "Its probabilities are right: in parts with alike ones, they differ" in text
-    text = verdict_on_classes({MODEL: good, NEAREST: good, MEAN: usual}, found, 2000, 4000)
-    assert "Only in part" in text
+    assert "Its probabilities are right: binned, they differ" in text
+    text = verdict_on_classes({MODEL: good, NEAREST: good, MEAN: usual}, bins, 2000, 4000)
+    assert "Partly" in text
     assert "no smaller than those of the nearest neighbour" in text
     poor = classes_of(truth, logit + 6 * rng.standard_normal(4000), expit(0.2 * logit))
-    assert "A little" in verdict_on_classes({MODEL: poor, MEAN: usual}, found, 2000, 4000)
-    assert "Is it good? No" in verdict_on_classes({MODEL: usual, MEAN: usual}, found, 2000, 4000)
+    assert "Somewhat" in verdict_on_classes({MODEL: poor, MEAN: usual}, bins, 2000, 4000)
+    assert "Is it good? No" in verdict_on_classes({MODEL: usual, MEAN: usual}, bins, 2000, 4000)
 
 
 def test_a_ranking_that_chance_may_give_is_not_praised() -> None:
@@ -178,15 +178,15 @@ def test_a_ranking_that_chance_may_give_is_not_praised() -> None:
     praised, ranked = 0, 0
     for _ in range(400):
         truth, mean = np.repeat([1.0, 0.0], [10, 30])[rng.permutation(40)], rng.standard_normal(40)
-        found = reliability(truth, np.full(40, 0.25))
-        own = classes_of(truth, mean, np.full(40, 0.25))
-        text = verdict_on_classes({MODEL: own, MEAN: usual}, found, 10, 40)
-        praised += "? No" not in text and "? That is not shown" not in text
-        ranked += own["auc"].value > 0.5 + 2 * math.sqrt(41 / (12 * 10 * 30))
+        bins = reliability(truth, np.full(40, 0.25))
+        model = classes_of(truth, mean, np.full(40, 0.25))
+        text = verdict_on_classes({MODEL: model, MEAN: usual}, bins, 10, 40)
+        praised += "? No" not in text and "? Not clear" not in text
+        ranked += model["auc"].value > 0.5 + 2 * math.sqrt(41 / (12 * 10 * 30))
     assert praised == ranked
     assert praised <= 20  # 2.3 % of 400 are expected, and more than 20 have a probability below .002
-    none = {name: Figure.of(math.nan, []) for name in own}
-    assert "That cannot be said" in verdict_on_classes({MODEL: none, MEAN: usual}, found, 0, 40)
+    none = {name: Figure.of(math.nan, []) for name in model}
+    assert "Cannot tell" in verdict_on_classes({MODEL: none, MEAN: usual}, bins, 0, 40)
 
 
 def figures(rmse: list[float], r2: float, *coverage: float) -> dict[str, Figure]:
@@ -201,9 +201,13 @@ def figures(rmse: list[float], r2: float, *coverage: float) -> dict[str, Figure]
 @pytest.mark.parametrize(
     ("factor", "heavy", "words"),
     [
-        (1.0, False, "Its error bars are right: its 50, 80 and 95 % intervals hold"),
-        (0.7, False, "Do not trust its error bars, which are too narrow: its 50, 80 and 95 % intervals hold"),
-        (1.5, False, "Its error bars are too wide: its 50, 80 and 95 % intervals hold"),
+        (1.0, False, "Its error bars are right: its 50, 80 and 95 % intervals contain"),
+        (
+            0.7,
+            False,
+            "Do not trust its error bars, which are too narrow: its 50, 80 and 95 % intervals contain",
+        ),
+        (1.5, False, "Its error bars are too wide: its 50, 80 and 95 % intervals contain"),
         (1.0, True, "those of 50 .*are too wide.* 95 % are too narrow"),
     ],
 )
@@ -215,10 +219,10 @@ def test_all_intervals_are_judged(factor: float, heavy: bool, words: str) -> Non
         if heavy:  # most are small, and some are large: 79 % within 50 % intervals, 89 % within those of 95 %
             error *= np.where(rng.random(2000) < 0.85, 0.4, 6.0)
         truth = 3 * rng.standard_normal(2000)
-        found = measured(truth, truth - error, np.full(2000, factor))
-        own = {name: Figure.of(value, []) for name, value in found.items()}
+        results = measured(truth, truth - error, np.full(2000, factor))
+        model = {name: Figure.of(value, []) for name, value in results.items()}
         usual = {"rmse": Figure.of(3.0, [])}
-        assert_matches(words, verdict({MODEL: own, MEAN: usual}, 2000))
+        assert_matches(words, verdict({MODEL: model, MEAN: usual}, 2000))
 
 
 @pytest.mark.parametrize(
@@ -227,41 +231,45 @@ def test_all_intervals_are_judged(factor: float, heavy: bool, words: str) -> Non
         (
             1128,
             (0.65, 0.85, 0.95),
-            "right in part: .* hold 65, 85 and 95 % .*; those of 50 % .* and those of 80 and 95 % are right",
+            "partly right: .* contain 65, 85 and 95 % .*; those of 50 % .* those of 80 and 95 % are right",
         ),
-        (1000, (0.96, 0.98, 0.99), "too wide: its 50, 80 and 95 % intervals hold 96, 98 and 99 %"),
-        (20, (0.65, 0.85, 1.0), "are right: its 50, 80 and 95 % intervals hold 65, 85 and 100 %"),
+        (1000, (0.96, 0.98, 0.99), "too wide: its 50, 80 and 95 % intervals contain 96, 98 and 99 %"),
+        (20, (0.65, 0.85, 1.0), "are right: its 50, 80 and 95 % intervals contain 65, 85 and 100 %"),
     ],
 )
 def test_the_number_of_labels_counts(n: int, shares: tuple[float, ...], words: str) -> None:
-    own, usual = figures([0.5, 0.6, 0.5], 0.8, *shares), figures([2.0, 2.1, 1.9], 0.0)
-    assert_matches(words, verdict({MODEL: own, MEAN: usual}, n))
+    model, usual = figures([0.5, 0.6, 0.5], 0.8, *shares), figures([2.0, 2.1, 1.9], 0.0)
+    assert_matches(words, verdict({MODEL: model, MEAN: usual}, n))
 
 
 def test_the_spread_over_folds_counts() -> None:
     """Errors of molecules of one scaffold are alike, so that they count as fewer."""
-    own = figures([0.5, 0.6, 0.5], 0.8, 0.6, 0.85, 0.95)
-    assert judged_intervals(own, 3000)["50"] == "too wide"
-    own["coverage_50"] = Figure.of(0.6, [0.4, 0.6, 0.8])
-    assert judged_intervals(own, 3000)["50"] == "right"
+    model = figures([0.5, 0.6, 0.5], 0.8, 0.6, 0.85, 0.95)
+    assert judged_intervals(model, 3000)["50"] == "too wide"
+    model["coverage_50"] = Figure.of(0.6, [0.4, 0.6, 0.8])
+    assert judged_intervals(model, 3000)["50"] == "right"
 
 
 @pytest.mark.parametrize(
-    ("own", "nearest", "words"),
+    ("model", "nearest", "words"),
     [
         (figures([0.5, 0.6, 0.5], 0.8), [0.9, 1.1, 1.0], "Yes: its errors (RMSE 0.533) are 47 % smaller"),
-        (figures([0.5, 0.6, 0.5], 0.3), [0.9, 1.1, 1.0], "A little: .* explains only 30 % of the variance"),
+        (figures([0.5, 0.6, 0.5], 0.3), [0.9, 1.1, 1.0], "Somewhat: .* explains only 30 % of the variance"),
         (
             figures([0.5, 0.6, 0.5], 0.8),
             [0.5, 0.5, 0.7],
-            "Only in part: .* no smaller than those of the near",
+            "Partly: .* no smaller than those of the near",
         ),
-        (figures([1.9, 2.1, 2.0], 0.0), [2.5, 2.5, 2.5], "No: .* no smaller than those of always saying"),
+        (
+            figures([1.9, 2.1, 2.0], 0.0),
+            [2.5, 2.5, 2.5],
+            "No: .* no smaller than those of predicting the mean",
+        ),
     ],
 )
-def test_the_verdict(own: dict[str, Figure], nearest: list[float], words: str) -> None:
+def test_the_verdict(model: dict[str, Figure], nearest: list[float], words: str) -> None:
     others = {NEAREST: figures(nearest, 0.1), MEAN: figures([2.0, 2.1, 1.9], 0.0)}
-    assert_matches(words, verdict({MODEL: own, **others}, 3000))
+    assert_matches(words, verdict({MODEL: model, **others}, 3000))
 
 
 def assert_matches(words: str, text: str) -> None:

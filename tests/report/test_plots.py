@@ -27,15 +27,15 @@ def test_picture_is_written_with_labelled_axes(held_out, tmp_path, monkeypatch):
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, path, **o: (figures.append(figure), save(figure, path, **o))
     )
-    found = recovery(held_out.truth, held_out.mean, 100)
-    plots.plot_screen(tmp_path / "hits.png", held_out, found, 0.8, "pIC50")
+    ranking = recovery(held_out.truth, held_out.mean, 100)
+    plots.plot_screen(tmp_path / "hits.png", held_out, ranking, 0.8, "pIC50")
     assert (tmp_path / "hits.png").read_bytes().startswith(b"\x89PNG")
     parity, curve, calibration = figures[0].axes
     assert parity.get_xlabel() == "predicted pIC50"
     assert parity.get_ylabel() == "true pIC50"
     assert "0.80" in parity.get_title()
     model = next(line for line in curve.get_lines() if line.get_label() == "ranked by the model")
-    np.testing.assert_allclose(model.get_ydata(), found.found)
+    np.testing.assert_allclose(model.get_ydata(), ranking.n_found)
     observed = next(line for line in calibration.get_lines() if line.get_label() == "this model")
     assert np.abs(observed.get_ydata() - observed.get_xdata()).max() < 5  # percent: drawn to be calibrated
 
@@ -57,7 +57,7 @@ def test_any_name_of_a_target_can_be_drawn(name, held_out, tmp_path, monkeypatch
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plots.plot_evaluation(tmp_path / "a.png", [plots.Panels(held_out, 0.8, name)])
-    said = figures[0].axes[0].get_xlabel()
-    assert said.startswith("predicted ")
-    assert said.isprintable()
-    assert len(said) <= 80
+    label = figures[0].axes[0].get_xlabel()
+    assert label.startswith("predicted ")
+    assert label.isprintable()
+    assert len(label) <= 80

@@ -21,10 +21,10 @@ def test_equals_sets(pairs, data):
     best = set(sorted(range(len(pairs)), key=lambda i: (-truth[i], i))[:n_best])
     ranking = sorted(range(len(pairs)), key=lambda i: (-predicted[i], i))
     for count in range(1, len(pairs) + 1):
-        found = len(best & set(ranking[:count]))
-        assert result.found[count - 1] == found
-        assert result.fraction(count) == found / n_best
-        assert result.enrichment(count) == pytest.approx(found / n_best / (count / len(pairs)))
+        hits = len(best & set(ranking[:count]))
+        assert result.n_found[count - 1] == hits
+        assert result.fraction(count) == hits / n_best
+        assert result.enrichment(count) == pytest.approx(hits / n_best / (count / len(pairs)))
 
 
 def test_more_than_all_is_all():

@@ -21,7 +21,7 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import OptionError
 from daskrf.molecules.drawings import drawings
-from daskrf.report.annotation import Known
+from daskrf.report.annotation import Reference
 from daskrf.report.webpage import MOST, Words, write_page
 from daskrf.tables.spreadsheets import harmless
 from tests.molecules.test_spreadsheets import FORMULAS, HARMLESS
@@ -30,8 +30,8 @@ from tests.report.browser import Tab, browser, needs_browser
 N = 300
 EVIL = '</script><script>alert(1)</script><b onclick="x">&amp;'
 SMILES = ReactionLibrary().smiles(0, N)
-LABELLED = Known(ReactionLibrary().smiles(1000, 1040), [f"{-i / 4}" for i in range(40)])
-ACTIVES = Known(["c1ccccc1C(=O)NC", SMILES[7]], ["lead", EVIL])
+LABELLED = Reference(ReactionLibrary().smiles(1000, 1040), [f"{-i / 4}" for i in range(40)])
+ACTIVES = Reference(["c1ccccc1C(=O)NC", SMILES[7]], ["lead", EVIL])
 
 
 def table() -> pa.Table:
@@ -151,8 +151,8 @@ def test_bonds_can_be_seen_in_a_table(tmp_path: Path) -> None:
 def test_numbers_that_no_float_holds_stay_text(tmp_path: Path) -> None:
     columns = {"id": ["a", "b"], "smiles": ["CCO", "CCC"], "price": ["1e400", "2"], "mass": ["1e40", "2"]}
     write_page(pa.table(columns), tmp_path / "page.html", Words("hits"))
-    (found,) = re.findall(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text())
-    data = json.loads(found)
+    (text,) = re.findall(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text())
+    data = json.loads(text)
     at = [column["name"] for column in data["columns"]]
     assert [row[at.index("price")] for row in data["rows"]] == ["1e400", "2"]
     assert [row[at.index("mass")] for row in data["rows"]] == [1e40, 2.0]
@@ -160,7 +160,7 @@ def test_numbers_that_no_float_holds_stay_text(tmp_path: Path) -> None:
 
 def test_too_many_molecules_are_refused(tmp_path: Path) -> None:
     many = pa.table({"id": ["a"] * (MOST + 1), "smiles": ["C"] * (MOST + 1)})
-    with pytest.raises(OptionError, match=r"10,000 molecules at most, and these would be 10,001"):
+    with pytest.raises(OptionError, match=r"at most 10,000 molecules, not 10,001"):
         write_page(many, tmp_path / "x.html", Words("x"))
 
 
@@ -241,11 +241,11 @@ def test_a_condition_that_cannot_be_read_is_marked_and_hides_nothing(tab: Tab) -
     tab.type("th[data-name='mean'] input", "< much")
     assert tab.run("document.querySelector('th[data-name=mean] input').classList.contains('wrong')")
     assert tab.run("page.shown.length") == N
-    told = tab.run("document.getElementById('wrong').textContent")
-    assert told.startswith(
-        'The filter of "score (mean ± std of a measurement)", "< much", is ignored: write '
+    message = tab.run("document.getElementById('wrong').textContent")
+    assert message.startswith(
+        'The filter "< much" of "score (mean ± std of a measurement)" is ignored: write '
     )
-    assert "2..4" in told
+    assert "2..4" in message
     tab.click("#clear")
     assert tab.run("document.getElementById('wrong').textContent") == ""
 
@@ -263,9 +263,9 @@ def test_search_scaffolds_and_saving(tab: Tab) -> None:
     tab.click("#clear")
     tab.click(".scaffold")
     smiles = tab.run("document.querySelector('.scaffold').dataset.smiles")
-    found = tab.run("page.shown.map(k => page.rows[k][page.names.scaffold])")
-    assert set(found) == {smiles}
-    assert f"{len(found)} molecule" in tab.run("document.querySelector('.scaffold').textContent")
+    scaffolds = tab.run("page.shown.map(k => page.rows[k][page.names.scaffold])")
+    assert set(scaffolds) == {smiles}
+    assert f"{len(scaffolds)} molecule" in tab.run("document.querySelector('.scaffold').textContent")
     tab.click(".scaffold")
     assert tab.run("page.shown.length") == N
     assert tab.faults == []
