@@ -121,19 +121,21 @@ def check_columns_of(estimator: Any, X: Any) -> None:
     Traceback (most recent call last):
     daskrf.errors.InputError: The columns come in another order than at fit: 'weight' is where 'logP' was.
     """
-    known, names = getattr(estimator, "feature_names_in_", None), _column_names(X)
-    if known is None or names is None or np.array_equal(known, names):
+    fitted, names = getattr(estimator, "feature_names_in_", None), _column_names(X)
+    if fitted is None or names is None or np.array_equal(fitted, names):
         return
-    missing, added = (sorted(set(a) - set(b)) for a, b in ((known, names), (names, known)))
-    shown = _listed(known)
+    missing, added = (sorted(set(a) - set(b)) for a, b in ((fitted, names), (names, fitted)))
+    shown = _listed(fitted)
     if missing or added:
-        what = [f"{verb} {_listed(part)}" for part, verb in ((missing, "without"), (added, "with")) if part]
+        what = [
+            f"{verb} {_listed(group)}" for group, verb in ((missing, "without"), (added, "with")) if group
+        ]
         raise InputError(f"The columns are not those of fit: {' and '.join(what)}; give {shown}.")
-    if len(names) != len(known):
+    if len(names) != len(fitted):
         raise InputError(f"The columns repeat: there are {len(names)}, and fit saw {shown}.")
-    place = int(np.argmax(known != names))
+    place = int(np.argmax(fitted != names))
     raise InputError(
-        f"The columns come in another order than at fit: {names[place]!r} is where {known[place]!r} was."
+        f"The columns come in another order than at fit: {names[place]!r} is where {fitted[place]!r} was."
     )
 
 
@@ -258,9 +260,9 @@ def _of_fingerprints(vectors: list[Any]) -> sp.csr_matrix:
     counts = np.array([count for row in pairs for _, count in row], dtype=np.int64)
     pointer = np.cumsum([0, *map(len, pairs)], dtype=np.int64)
     shape = (len(vectors), min(length, largest))
-    found = sp.csr_matrix((counts, np.array(columns, dtype=np.int64), pointer), shape=shape)
-    found.sort_indices()
-    return found
+    matrix = sp.csr_matrix((counts, np.array(columns, dtype=np.int64), pointer), shape=shape)
+    matrix.sort_indices()
+    return matrix
 
 
 def _to_csr(X: Any) -> sp.csr_matrix:
@@ -410,15 +412,15 @@ def narrowed(
     dtype('float16')
     """
     with np.errstate(over="ignore"):
-        found = features.astype(dtype, copy=False)
-    if found is not features and not np.isfinite(found).all():
-        place = int(np.argmin(np.isfinite(found).all(axis=1)))
+        values = features.astype(dtype, copy=False)
+    if values is not features and not np.isfinite(values).all():
+        place = int(np.argmin(np.isfinite(values).all(axis=1)))
         row = place if rows is None else rows[place]
         raise InputError(
             f"The features of row {row:,} do not fit in {dtype}, which ends "
             f"at {np.finfo(dtype).max:,.0f}; store them as float32, or use a map with smaller features."
         )
-    return found
+    return values
 
 
 def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
@@ -453,12 +455,12 @@ def row_slice(rows: Any, start: int, stop: int) -> Any:
     if isinstance(rows, np.ndarray):
         return rows[start:stop]
     pointer = rows.indptr[start : stop + 1]
-    part = sp.csr_matrix((len(pointer) - 1, rows.shape[1]), dtype=rows.dtype)
+    block = sp.csr_matrix((len(pointer) - 1, rows.shape[1]), dtype=rows.dtype)
     # Assigned, because the constructor would read every index to find a smaller type for them.
-    part.indptr = pointer - pointer[0]
-    part.indices, part.data = (array[pointer[0] : pointer[-1]] for array in (rows.indices, rows.data))
-    part.has_canonical_format = True
-    return part
+    block.indptr = pointer - pointer[0]
+    block.indices, block.data = (array[pointer[0] : pointer[-1]] for array in (rows.indices, rows.data))
+    block.has_canonical_format = True
+    return block
 
 
 def column_slice(rows: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
@@ -474,14 +476,14 @@ def column_slice(rows: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
     if start == 0 and stop == rows.shape[1]:
         return rows
     inside = (rows.indices >= start) & (rows.indices < stop)
-    part = sp.csr_matrix((rows.shape[0], stop - start), dtype=rows.dtype)
+    block = sp.csr_matrix((rows.shape[0], stop - start), dtype=rows.dtype)
     ends = np.concatenate([[0], np.cumsum(inside)])[rows.indptr]
     kind = np.int32 if max(stop - start, int(ends[-1])) < 2**31 else np.int64
     # Assigned, because the constructor would read every index to find a smaller type for them.
-    part.indptr, part.data = ends.astype(kind), rows.data[inside]
-    part.indices = (rows.indices[inside] - start).astype(kind)
-    part.has_canonical_format = True
-    return part
+    block.indptr, block.data = ends.astype(kind), rows.data[inside]
+    block.indices = (rows.indices[inside] - start).astype(kind)
+    block.has_canonical_format = True
+    return block
 
 
 def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -499,9 +501,9 @@ def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDAr
 def row_sums(pointer: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return the sum of each sparse row's values, float64, 0 for an empty row; exact for counts."""
     counts = np.diff(pointer)
-    rows, own = np.repeat(np.arange(counts.size), counts), values[pointer[0] : pointer[-1]]
+    rows, entries = np.repeat(np.arange(counts.size), counts), values[pointer[0] : pointer[-1]]
     # Summed in the order of the entries.
-    return np.bincount(rows, own, counts.size).astype(np.float64, copy=False)
+    return np.bincount(rows, entries, counts.size).astype(np.float64, copy=False)
 
 
 def scaled_values(
@@ -520,8 +522,8 @@ def scaled_values(
     counts = np.diff(pointer)
     filled = counts > 0
     # Skip empty rows: reduceat would give them a value of the next row.
-    found = np.frexp(np.maximum.reduceat(sizes, pointer[:-1][filled]))[1]
-    exponents[filled] = np.where(np.abs(found) > ordinary, found, 0)
+    powers = np.frexp(np.maximum.reduceat(sizes, pointer[:-1][filled]))[1]
+    exponents[filled] = np.where(np.abs(powers) > ordinary, powers, 0)
     shifts = np.repeat(exponents, counts).astype(np.int32)
     return np.ldexp(data.astype(np.float64, copy=False), -shifts), exponents
 

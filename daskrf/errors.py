@@ -136,7 +136,7 @@ class WorkerError(DaskrfError, RuntimeError):
     """The cluster lost a task more often than the retry budget allows, or has no workers."""
 
 
-def check_type(name: str, given: object, kind: type, example: str) -> None:
+def check_type(name: str, value: object, kind: type, example: str) -> None:
     """Raise if an argument is not of the given type; None is accepted.
 
     Examples
@@ -145,8 +145,8 @@ def check_type(name: str, given: object, kind: type, example: str) -> None:
     Traceback (most recent call last):
     daskrf.errors.InputError: limit must be of the type int, such as 3, not '3'.
     """
-    if given is not None and not isinstance(given, kind):
-        raise InputError(f"{name} must be of the type {kind.__name__}, such as {example}, not {given!r}.")
+    if value is not None and not isinstance(value, kind):
+        raise InputError(f"{name} must be of the type {kind.__name__}, such as {example}, not {value!r}.")
 
 
 def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern[str] = ROW) -> InputError:
@@ -157,7 +157,7 @@ def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern
     >>> renumbered(InputError("The features of row 2 are too large."), lambda row: row + 100)
     InputError('The features of row 102 are too large.')
     """
-    return InputError(what.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))
+    return InputError(what.sub(lambda match: f"{match[1]} {number(int(match[2]))}", str(error), count=1))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
-GIVEN: Final = object()
+REQUIRED: Final = object()
 """Stands in for a default where the user must give a value."""
 
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
@@ -167,16 +167,18 @@ def parameters_of(
     (('even', 'odd'), True, None)
     """
     constructor = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
-    hints, said = typing.get_type_hints(constructor), _described(called)
+    hints, texts = typing.get_type_hints(constructor), _described(called)
     defaults: Mapping[str, Any] = getattr(called, "option_defaults", {})
-    found = []
+    parameters = []
     for name, declared in inspect.signature(called).parameters.items():
         if name not in without and declared.kind is not declared.VAR_KEYWORD:
-            default = GIVEN if declared.default is declared.empty else declared.default
+            default = REQUIRED if declared.default is declared.empty else declared.default
             kinds = _kinds(hints.get(name, str))
             positional = declared.kind is declared.POSITIONAL_OR_KEYWORD
-            found.append(Parameter(name, *kinds, defaults.get(name, default), said.get(name, ""), positional))
-    return found
+            parameters.append(
+                Parameter(name, *kinds, defaults.get(name, default), texts.get(name, ""), positional)
+            )
+    return parameters
 
 
 def summary_of(called: object) -> str:
@@ -229,7 +231,7 @@ def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
 def _described(called: object) -> dict[str, str]:
     """Return the description of each parameter in the Parameters section of a docstring."""
     lines = (inspect.getdoc(called) or "").splitlines()
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     names: list[str] = []
     start = next((i + 2 for i, line in enumerate(lines) if line == "Parameters"), len(lines))
     for line, below in itertools.pairwise([*lines[start:], ""]):
@@ -240,5 +242,5 @@ def _described(called: object) -> dict[str, str]:
             names = entry[1].split(", ")
         elif line.strip():
             between = "\n\n" if line.lstrip().startswith("- ") else " "  # keep list items separate
-            found |= {name: f"{found.get(name, '')}{between}{line.strip()}".strip() for name in names}
-    return found
+            texts |= {name: f"{texts.get(name, '')}{between}{line.strip()}".strip() for name in names}
+    return texts

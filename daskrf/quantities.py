@@ -68,7 +68,7 @@ def amount(value: float, unit: str) -> str:
     return f"{number} {unit}"
 
 
-def features_words(filled: int, asked: int) -> str:
+def features_words(filled: int, requested: int) -> str:
     """Return a number of features, and how many were requested if that is more.
 
     Examples
@@ -76,7 +76,7 @@ def features_words(filled: int, asked: int) -> str:
     >>> features_words(1024, 1024), features_words(2990, 5000)
     ('1,024 features', '2,990 features (5,000 were asked for)')
     """
-    return amount(filled, "features") + (f" ({asked:,} were asked for)" if filled < asked else "")
+    return amount(filled, "features") + (f" ({requested:,} were asked for)" if filled < requested else "")
 
 
 def either(flag: str, names: Sequence[str]) -> str:

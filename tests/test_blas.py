@@ -37,9 +37,9 @@ def test_few_labels_are_fitted_and_predicted_by_one_thread(monkeypatch: pytest.M
     seen = []
     made = KernelSolver.__init__
 
-    def spied(self: KernelSolver, *given: object) -> None:
+    def spied(self: KernelSolver, *arguments: object) -> None:
         seen.append(threads())
-        made(self, *given)  # type: ignore[arg-type]
+        made(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(KernelSolver, "__init__", spied)
     X = np.random.default_rng(0).normal(size=(30, 3))

@@ -37,8 +37,8 @@ def line_of(cls: type) -> str:
 def needed(stub: Path) -> set[str]:
     """Return the lines of what is found by its file: maps, kernels, commands."""
     maps = {line_of(cls) for cls in known_maps() if cls.__module__.startswith("daskrf.")}
-    found = declared("daskrf.kernels", Kernel).values()
-    kernels = {line_of(cls) for cls in found if cls.__module__.startswith("daskrf.kernels.")}
+    classes = declared("daskrf.kernels", Kernel).values()
+    kernels = {line_of(cls) for cls in classes if cls.__module__.startswith("daskrf.kernels.")}
     names = [name.replace("-", "_") for name in summaries()]
     commands = {line(f"daskrf.commands.{name}", name) for name in names}
     by_file = {"features": maps, "kernels": kernels, "daskrf": maps | kernels | commands}
@@ -58,21 +58,21 @@ def faults(file: str, text: str, needed: set[str]) -> list[str]:
 
 def is_true(line: str) -> bool:
     """Whether a line names something under its own name, and where it is defined."""
-    found = LINE.fullmatch(line)
-    if found is None or found[2] != found[3]:
+    match = LINE.fullmatch(line)
+    if match is None or match[2] != match[3]:
         return False
     try:
-        value = getattr(import_module(found[1]), found[2])
+        value = getattr(import_module(match[1]), match[2])
     except (ImportError, AttributeError):
         return False
     name = getattr(value, "__module__", None) or value.__name__.rpartition(".")[0]  # or that of a module
-    return bool(name == found[1])
+    return bool(name == match[1])
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=relative)
 def test_the_list_of_names_is_complete_and_true(stub: Path) -> None:
-    found = faults(relative(stub), stub.read_text(), needed(stub))
-    assert not found, " ".join(found)
+    problems = faults(relative(stub), stub.read_text(), needed(stub))
+    assert not problems, " ".join(problems)
 
 
 def test_what_is_missing_or_wrong_is_named_with_its_file() -> None:
@@ -115,10 +115,10 @@ def test_names_and_modules_are_there_and_others_are_not() -> None:
 def test_commands_are_those_that_python_calls() -> None:
     for name in summaries():
         name = name.replace("-", "_")
-        own = getattr(import_module(f"daskrf.commands.{name}"), name)
+        function = getattr(import_module(f"daskrf.commands.{name}"), name)
         called = getattr(daskrf, name)
-        assert called is not own
-        assert called.__wrapped__.__wrapped__ is own
+        assert called is not function
+        assert called.__wrapped__.__wrapped__ is function
         assert getattr(daskrf, name) is called
 
 
@@ -173,9 +173,9 @@ def test_a_type_checker_knows_the_names_and_no_others(tmp_path: Path) -> None:
     modules = ["__init__.pyi", "features/__init__.pyi", "features/minmax.py", "kernels/radial.py"]
     files = [str(PACKAGE / module) for module in modules]
     flags = ["--config-file=", "--follow-imports=skip", "--no-error-summary", "--hide-error-context"]
-    said, trouble, _ = api.run([*flags, "--cache-dir", str(tmp_path), str(tmp_path / "snippet.py"), *files])
+    report, trouble, _ = api.run([*flags, "--cache-dir", str(tmp_path), str(tmp_path / "snippet.py"), *files])
     assert not trouble
-    assert [each.partition("snippet.py:")[2] for each in said.splitlines() if "snippet.py:" in each] == [
+    assert [each.partition("snippet.py:")[2] for each in report.splitlines() if "snippet.py:" in each] == [
         '5: note: Revealed type is "daskrf.features.minmax.TanimotoMinMaxFeatures"',
         "6: note: Revealed type is "
         "\"def (length_scale: float | Literal['auto'] =) -> daskrf.kernels.radial.Gaussian\"",

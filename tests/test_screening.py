@@ -38,11 +38,11 @@ def equal(a, b):
     return left.keys() == right.keys() and all(np.array_equal(left[n], right[n]) for n in left)
 
 
-def check(found, pairs, k):
+def check(actual, pairs, k):
     expected = top_k(pairs, k)
-    assert list(zip(found.score.tolist(), found.row.tolist(), strict=True)) == expected
-    assert found.columns["id"].tolist() == [f"m{row}" for _, row in expected]
-    assert found.columns["twice"].tolist() == [2 * row for _, row in expected]
+    assert list(zip(actual.score.tolist(), actual.row.tolist(), strict=True)) == expected
+    assert actual.columns["id"].tolist() == [f"m{row}" for _, row in expected]
+    assert actual.columns["twice"].tolist() == [2 * row for _, row in expected]
 
 
 @PROPERTY
@@ -52,17 +52,17 @@ def test_exact_whatever_the_chunks_and_the_grouping(stream, k):
     bounds = [0, *cuts, len(pairs)]
     parts = [chunk(k, pairs[a:b]) for a, b in itertools.pairwise(bounds)]
     left, right = TopK(k), TopK(k)
-    for part in parts:
-        left = left.combine(part)
-    for part in reversed(parts):
-        right = part.combine(right)
+    for piece in parts:
+        left = left.combine(piece)
+    for piece in reversed(parts):
+        right = piece.combine(right)
     check(chunk(k, pairs), pairs, k)
     check(left, pairs, k)
     assert equal(left, right)
     middle = len(parts) // 2
     halves = [TopK(k), TopK(k)]
-    for i, part in enumerate(parts):
-        halves[i < middle] = part.combine(halves[i < middle])
+    for i, piece in enumerate(parts):
+        halves[i < middle] = piece.combine(halves[i < middle])
     assert equal(halves[0].combine(halves[1]), halves[1].combine(halves[0]))
     assert equal(halves[0].combine(halves[1]), left)
 

@@ -57,8 +57,8 @@ class Believer:
         """Condition on a pick: one more row of a pivoted Cholesky factor of the covariance with noise."""
         if self._n == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty((max(64, self._n), len(self.mean)))])
-        known = self._rows[: self._n]
-        row = self.covariance[pick] - known[:, pick] @ known
+        factor = self._rows[: self._n]
+        row = self.covariance[pick] - factor[:, pick] @ factor
         row /= np.sqrt(max(self.variance[pick], 0.0) + self.noise_variance)
         self._rows[self._n] = row
         self._n += 1

@@ -65,14 +65,14 @@ class Undominated:
 
     def improvement(self, points: Array) -> Array:
         """Return by how much each point would raise the hypervolume, float64 of shape (m,)."""
-        found = np.empty(len(points))
+        gains = np.empty(len(points))
         step = max(1, _ENTRIES // max(1, self.low.size))
         for start in range(0, len(points), step):
             volumes = np.ones((len(points[start : start + step]), len(self.low)))
             for i, values in enumerate(points[start : start + step].T):
                 volumes *= np.maximum(np.minimum(values[:, None], self.high[:, i]) - self.low[:, i], 0.0)
-            found[start : start + step] = volumes.sum(axis=1)
-        return found
+            gains[start : start + step] = volumes.sum(axis=1)
+        return gains
 
 
 class HypervolumeGain:
@@ -82,7 +82,7 @@ class HypervolumeGain:
     ----------
     draws : float array, shape (n_draws, m, d)
         Joint draws of the targets at the candidates; larger is better.
-    known : float array, shape (n, d)
+    measured : float array, shape (n, d)
         Values that have been measured.
     reference : float array, shape (d,)
     weights : float array, shape (m,), optional
@@ -99,13 +99,13 @@ class HypervolumeGain:
     (2, [2.0, 0.0, 1.0])
     """
 
-    def __init__(self, draws: Array, known: Array, reference: Array, weights: Array | None = None) -> None:
+    def __init__(self, draws: Array, measured: Array, reference: Array, weights: Array | None = None) -> None:
         self.draws, self.weights = draws, np.ones(draws.shape[1]) if weights is None else weights
-        measured = Undominated(reference)
-        for point in known[on_front(known)]:
-            measured.add(point)
-        self._measured = measured
-        self._left = [copy.copy(measured) for _ in draws]
+        undominated = Undominated(reference)
+        for point in measured[on_front(measured)]:
+            undominated.add(point)
+        self._measured = undominated
+        self._left = [copy.copy(undominated) for _ in draws]
         self.gains = self._gains(np.arange(draws.shape[1]))
         self._first = self.gains.copy()
         self._fresh = np.ones(len(self.gains), bool)
@@ -117,7 +117,9 @@ class HypervolumeGain:
         self._fresh[:] = True
 
     def _gains(self, some: npt.NDArray[np.intp]) -> Array:
-        sums = sum(left.improvement(own[some]) for left, own in zip(self._left, self.draws, strict=True))
+        sums = sum(
+            left.improvement(sample[some]) for left, sample in zip(self._left, self.draws, strict=True)
+        )
         return np.asarray(self.weights[some] * sums / len(self.draws))
 
     def best(self, free: npt.NDArray[np.bool_]) -> int:
@@ -133,8 +135,8 @@ class HypervolumeGain:
 
     def take(self, pick: int) -> None:
         """Count a pick as measured, in each draw at its value there."""
-        for left, own in zip(self._left, self.draws, strict=True):
-            left.add(own[pick])
+        for left, sample in zip(self._left, self.draws, strict=True):
+            left.add(sample[pick])
         self._fresh[:] = False
 
 
@@ -146,15 +148,17 @@ def on_front(points: npt.ArrayLike, others: npt.ArrayLike | None = None) -> npt.
     >>> on_front([[2.0, 1.0], [1.0, 2.0], [1.0, 1.0], [2.0, 1.0]]).tolist()
     [True, True, False, True]
     """
-    own = np.asarray(points, dtype=np.float64)
-    all_ = own if others is None else np.concatenate([own, np.asarray(others).reshape(-1, own.shape[1])])
-    found = np.empty(len(own), bool)
-    for i, point in enumerate(own):
-        found[i] = not ((all_ >= point).all(axis=1) & (all_ > point).any(axis=1)).any()
-    return found
+    array = np.asarray(points, dtype=np.float64)
+    all_ = (
+        array if others is None else np.concatenate([array, np.asarray(others).reshape(-1, array.shape[1])])
+    )
+    mask = np.empty(len(array), bool)
+    for i, point in enumerate(array):
+        mask[i] = not ((all_ >= point).all(axis=1) & (all_ > point).any(axis=1)).any()
+    return mask
 
 
-def reference_point(known: Array) -> Array:
+def reference_point(measured: Array) -> Array:
     """Return a point below which nothing counts: the worst values on the front of what is measured, less.
 
     Less by a tenth of the extent of the front, or of that of all points where the front has none, so that its
@@ -165,9 +169,9 @@ def reference_point(known: Array) -> Array:
     >>> reference_point(np.array([[9.0, 1.0], [4.0, 2.0], [0.0, 0.0]])).tolist()
     [3.5, 0.9]
     """
-    front = known[on_front(known)]
+    front = measured[on_front(measured)]
     extent = np.ptp(front, axis=0)
-    extent = np.where(extent > 0, extent, np.ptp(known, axis=0))
+    extent = np.where(extent > 0, extent, np.ptp(measured, axis=0))
     return np.asarray(front.min(axis=0) - _BELOW * extent)
 
 
@@ -182,8 +186,8 @@ def directions(n: int, d: int) -> Array:
     if d == 2:
         angles = np.pi / 2 * (np.arange(n) + 0.5) / n
         return np.column_stack([np.cos(angles), np.sin(angles)])
-    found = np.abs(seeds.generator(0, "acquisition/directions").standard_normal((n, d)))
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    vectors = np.abs(seeds.generator(0, "acquisition/directions").standard_normal((n, d)))
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def scalarized(values: Array, ways: Array) -> Array:
@@ -208,7 +212,7 @@ def scalarized(values: Array, ways: Array) -> Array:
     >>> scalarized(np.array([[1.0, 3.0], [2.0, 2.0]]), np.array([[0.5, 0.5], [0.1, 0.9]])).round(2).tolist()
     [[2.0, 3.33], [4.0, 2.22]]
     """
-    found = np.full((len(values), len(ways)), np.inf)
-    for own, way in zip(values.T, ways.T, strict=True):
-        found = np.minimum(found, own[:, None] / way)
-    return found
+    reach = np.full((len(values), len(ways)), np.inf)
+    for target, way in zip(values.T, ways.T, strict=True):
+        reach = np.minimum(reach, target[:, None] / way)
+    return reach

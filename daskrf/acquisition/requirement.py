@@ -51,8 +51,8 @@ class Requirement:
         room = (np.asarray(mean) - self.limit) * (1.0 if self.above else -1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(room == 0, 0.0, room / np.asarray(std))
-        found: Array = log_ndtr(distance)
-        return found
+        result: Array = log_ndtr(distance)
+        return result
 
 
 def weighed(rule: Acquisition, scores: Array, log_probability: Array, usual: float) -> Array:
@@ -75,8 +75,8 @@ def weighed(rule: Acquisition, scores: Array, log_probability: Array, usual: flo
     >>> weighed(acquisition_for("greedy"), np.array([9.0, 6.0]), half, 7.0).tolist()
     [8.0, 5.0]
     """
-    own = log_probability if scores.ndim == 1 else log_probability[:, None]
+    log_factor = log_probability if scores.ndim == 1 else log_probability[:, None]
     if rule.logarithmic:
-        return scores + own
-    gain, probability = scores - usual, np.exp(own)
+        return scores + log_factor
+    gain, probability = scores - usual, np.exp(log_factor)
     return usual + np.where(gain > 0, gain * probability, gain / np.maximum(probability, _LEAST))

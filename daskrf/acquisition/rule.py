@@ -117,8 +117,10 @@ def rules() -> dict[str, type[Acquisition]]:
     >>> rules()["ucb"].__name__
     'ConfidenceBound'
     """
-    known = declared(__package__, Acquisition).values()
-    return {rule.name: rule for rule in sorted((r for r in known if "name" in vars(r)), key=lambda r: r.name)}
+    classes = declared(__package__, Acquisition).values()
+    return {
+        rule.name: rule for rule in sorted((r for r in classes if "name" in vars(r)), key=lambda r: r.name)
+    }
 
 
 def parameters_of_rules() -> list[Parameter]:
@@ -129,13 +131,15 @@ def parameters_of_rules() -> list[Parameter]:
     >>> {parameter.name: parameter.help for parameter in parameters_of_rules()}["kappa"]
     'Standard deviations that are added, 0 or more (ucb).'
     """
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     names: dict[str, list[str]] = {}
     for name, rule in rules().items():
         for parameter in parameters_of(rule, without=tuple(field.name for field in fields(Acquisition))):
-            found.setdefault(parameter.name, parameter)
+            parameters.setdefault(parameter.name, parameter)
             names.setdefault(parameter.name, []).append(name)
-    return [replace(p, help=f"{p.help.rstrip('.')} ({', '.join(names[p.name])}).") for p in found.values()]
+    return [
+        replace(p, help=f"{p.help.rstrip('.')} ({', '.join(names[p.name])}).") for p in parameters.values()
+    ]
 
 
 def acquisition_for(rule: str, **settings: Any) -> Acquisition:

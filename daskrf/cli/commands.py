@@ -24,7 +24,7 @@ from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
 from daskrf.kernels import Kernel
-from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
+from daskrf.parameters import REQUIRED, Option, Parameter, description_of, parameters_of, without_python
 from daskrf.sources.given import taking_data
 from daskrf.storage.kinds import kind_of
 from daskrf.workers.clients import client_of
@@ -105,7 +105,7 @@ class FunctionCommand(Command):
             yield Argument(_explained(parameter))
         elif name != "progress" and not parameter.class_below(Kernel):
             needs = name == "output" and parameter.positional and not self.cli.prints
-            needed = replace(parameter, default=GIVEN) if needs else parameter
+            needed = replace(parameter, default=REQUIRED) if needs else parameter
             yield option_of(_explained(needed), more)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

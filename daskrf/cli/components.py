@@ -22,7 +22,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.processes import PROCESSES
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import AUTO, known_kernels
-from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
+from daskrf.parameters import REQUIRED, Option, Parameter, parameters_of, summary_of, without_python
 from daskrf.quantities import either
 from daskrf.storage.kinds import kind_of
 
@@ -72,7 +72,7 @@ class ComponentOption:
         text = re.sub(r"`+([^`\s]+)`+", lambda quoted: _names().get(quoted[1], quoted[1]), text)
         if self.components:
             text += f" One of: {', '.join(self.components)}."
-        if default is GIVEN:
+        if default is REQUIRED:
             return f"{text}  [required]"
         if self.components:
             default = _name(self.default)
@@ -194,7 +194,7 @@ class Component:
                     arguments[name] = self.parts[name].make(values)
             elif path in values:
                 arguments[name] = values[path]
-            elif parameter.default is GIVEN:
+            elif parameter.default is REQUIRED:
                 raise click.UsageError(f"{self.label} needs {self.options[name].flag}.")
             elif name in self.explicit:
                 arguments[name] = parameter.default
@@ -222,7 +222,7 @@ class Component:
     def is_explicit(self, values: Iterable[tuple[str, ...]]) -> bool:
         """Return whether it must be built from options, because the map's default does not apply."""
         defaults = getattr(self.cls, "option_defaults", {})
-        needs = any(parameter.default is GIVEN for parameter in self.parameters)
+        needs = any(parameter.default is REQUIRED for parameter in self.parameters)
         needs = needs or AUTO in defaults.values()  # the constructor's default is a number
         return needs or any(path[: len(self.path)] == self.path for path in values)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from daskrf.parameters import GIVEN, Option, Parameter, without_python
+from daskrf.parameters import REQUIRED, Option, Parameter, without_python
 
 CLUSTER = "Where it runs (default: every processor of this machine)"
 _SHORT = {"output": "-o", "n_components": "-M"}
@@ -39,7 +39,7 @@ class Argument(click.Argument):
     """A positional parameter, with its help."""
 
     def __init__(self, parameter: Parameter) -> None:
-        needed = parameter.default is GIVEN
+        needed = parameter.default is REQUIRED
         kind = click.Path() if parameter.is_path else None
         super().__init__([parameter.name], nargs=-1 if parameter.repeated else 1, required=needed, type=kind)
         self.description = _help_of(parameter, "")
@@ -151,7 +151,7 @@ def option_of(
     long = more.flags if more.flags.startswith("--") else flag
     if parameter.kind is bool and "/" not in long and parameter.default is not False:
         long = f"{long}/--no-{long[2:]}"
-    settings: dict[str, Any] = {"show_default": False, "required": parameter.default is GIVEN}
+    settings: dict[str, Any] = {"show_default": False, "required": parameter.default is REQUIRED}
     if parameter.kind is bool:
         settings |= {"is_flag": True, "default": None}
     elif more.convert is not None and not more.repeated:
@@ -197,7 +197,7 @@ def _help_of(parameter: Parameter, long: str) -> str:
     default = parameter.default
     if default is True:
         default = long.partition("/")[0].removeprefix("--")
-    silent = default is GIVEN or default is None or default is False or default == ()
+    silent = default is REQUIRED or default is None or default is False or default == ()
     text = re.sub(r"`+([^`\s]+)`+", r"\1", without_python(parameter.help))  # not the commands in it
     return text + ("" if silent else f"  [default: {default}]")
 

@@ -305,13 +305,13 @@ class Engine(Protocol):
         """
 
     def radial_values(
-        self, own: Single, others: Single, factor: float, form: tuple[bool, float, float], out: Single
+        self, left: Single, right: Single, factor: float, form: tuple[bool, float, float], out: Single
     ) -> None:
         """Turn inner products into kernel values in place: q(z) exp(-z), z = factor |x - y|^2 or its root.
 
         Parameters
         ----------
-        own, others : float32 arrays, shapes (n,) and (m,)
+        left, right : float32 arrays, shapes (n,) and (m,)
             Squared norms. A row of infinite norm gets zeros.
         factor : float
         form : (bool, float, float)

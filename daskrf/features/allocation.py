@@ -95,10 +95,10 @@ class SeriesErrors:
 
     def variances(self, n: int, sizes: npt.NDArray[np.int64]) -> Array:
         """Return the mean variance of features of degree `n`, for each number of them."""
-        found = self.sums[n] / sizes
+        variances = self.sums[n] / sizes
         if self.shared[n]:
-            found -= same_block_pairs(sizes, self.width) / np.square(sizes) * self.shared[n]
-        return np.maximum(found, 0.0)
+            variances -= same_block_pairs(sizes, self.width) / np.square(sizes) * self.shared[n]
+        return np.maximum(variances, 0.0)
 
     @property
     def convex(self) -> bool:
@@ -170,10 +170,10 @@ class BestSizes:
 
     def add(self) -> float:
         """Add the next degree; return the least variance of all."""
-        own = self._variances(self._first + len(self._chosen))
+        variances = self._variances(self._first + len(self._chosen))
         least, chosen = np.full(self._budget + 1, np.inf), np.zeros(self._budget + 1, np.int64)
         for size in range(1, self._budget + 1):
-            with_size = self._least[:-size] + own[size - 1]
+            with_size = self._least[:-size] + variances[size - 1]
             better = with_size < least[size:]
             np.copyto(least[size:], with_size, where=better)
             chosen[size:][better] = size
@@ -183,11 +183,11 @@ class BestSizes:
 
     def sizes(self) -> list[int]:
         """Return the numbers of features of the degrees that were added, at most `budget` together."""
-        left, found = self._budget, []
+        left, sizes = self._budget, []
         for chosen in reversed(self._chosen):
-            found.append(int(chosen[left]))
-            left -= found[-1]
-        return found[::-1]
+            sizes.append(int(chosen[left]))
+            left -= sizes[-1]
+        return sizes[::-1]
 
 
 def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> Allocation:
@@ -213,10 +213,10 @@ def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> All
     explicit: list[int] = []
     last = _last_degree(errors.bias)
     while sum(explicit) <= budget and len(explicit) <= last:
-        for found in _allocations(errors, tuple(explicit), budget, last):
-            if best is None or found.error < best.error:
-                best = found
-            if found.error - found.bias > best.error:  # a further degree only adds to the variance
+        for candidate in _allocations(errors, tuple(explicit), budget, last):
+            if best is None or candidate.error < best.error:
+                best = candidate
+            if candidate.error - candidate.bias > best.error:  # a further degree only adds to the variance
                 break
         explicit.append(math.comb(n_columns + len(explicit), len(explicit) + 1))
     assert best is not None

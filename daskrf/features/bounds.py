@@ -66,15 +66,19 @@ def expected_product_error(
     1.775
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
-    own = np.asarray(self_products, dtype=np.float64)
+    diagonal = np.asarray(self_products, dtype=np.float64)
     l = values.size
-    if values.ndim != 1 or own.shape != (l,) or not (np.isfinite(values).all() and np.isfinite(own).all()):
+    if (
+        values.ndim != 1
+        or diagonal.shape != (l,)
+        or not (np.isfinite(values).all() and np.isfinite(diagonal).all())
+    ):
         raise InputError("eigenvalues and self_products must be as many finite numbers, one a landmark.")
     _check(n_components, l, None, delta)
-    r2 = float(own.max()) if largest is None else _positive("largest", largest)
+    r2 = float(diagonal.max()) if largest is None else _positive("largest", largest)
     tails = values.sum() - np.cumsum(values)
     d = np.arange(1, n_components + 1)
-    spread = math.sqrt(2.0 / l * np.square(own).sum())
+    spread = math.sqrt(2.0 / l * np.square(diagonal).sum())
     projected = tails[:n_components] / l + (1.0 + np.sqrt(d)) / math.sqrt(l) * spread
     return float(projected.min() + r2 * (0.25 + math.sqrt(18.0 / l * math.log(2.0 * l / delta))))
 

@@ -60,11 +60,11 @@ def choose_centroids(
     columns = _columns(csr, mean)
     most = min(CANDIDATES, max(n, _ENTRIES // max(1, columns.size)))
     rows = _dense(csr[order[:most]], columns)
-    found = CENTROIDS[selection](rows, _dense(mean, columns)[0], n, threshold)
-    places = np.flatnonzero(found)
-    pointer = np.concatenate([[0], np.cumsum((found != 0.0).sum(axis=1))])
-    parts = found.ravel()[places], columns[places % max(1, columns.size)], pointer
-    centroids = sp.csr_matrix(parts, shape=(len(found), csr.shape[1]))
+    points = CENTROIDS[selection](rows, _dense(mean, columns)[0], n, threshold)
+    places = np.flatnonzero(points)
+    pointer = np.concatenate([[0], np.cumsum((points != 0.0).sum(axis=1))])
+    parts = points.ravel()[places], columns[places % max(1, columns.size)], pointer
+    centroids = sp.csr_matrix(parts, shape=(len(points), csr.shape[1]))
     return sp.vstack([mean, centroids], format="csr") if selection == "farthest" else centroids
 
 
@@ -85,12 +85,12 @@ def squared_distances(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> Array:
     places = np.minimum(np.searchsorted(columns, csr.indices), max(0, columns.size - 1))
     data = csr.data.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.einsum("ij,ij->i", table, table) + squared_norms(csr.indptr, data)[:, None]
+        distances = np.einsum("ij,ij->i", table, table) + squared_norms(csr.indptr, data)[:, None]
         if columns.size:
             shared = np.where(columns[places] == csr.indices, data, 0.0)
             rows = sp.csr_matrix((shared, places, csr.indptr), shape=(csr.shape[0], columns.size))
-            found -= 2.0 * (rows @ table.T)
-    return found
+            distances -= 2.0 * (rows @ table.T)
+    return distances
 
 
 def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:
@@ -108,9 +108,9 @@ def _dense(csr: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> Array:
     dense = np.zeros((csr.shape[0], columns.size))
     if columns.size:
         places = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
-        kept = columns[places] == csr.indices
+        selected = columns[places] == csr.indices
         row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-        dense[row_of[kept], places[kept]] = csr.data[kept]
+        dense[row_of[selected], places[selected]] = csr.data[selected]
     return dense
 
 

@@ -180,14 +180,14 @@ class CompositionFeatures(FeatureMap):
         size = max(1, _ENTRIES // n_components)
         for start in range(0, max(1, len(features)), size):
             stop = start + size
-            own = features[start:stop]
-            part = row_slice(rows, start, stop)
+            target = features[start:stop]
+            chunk = row_slice(rows, start, stop)
             for layer in layers:
                 with counted_from(start, 0):
-                    factor = layer.feature_map.transform(part)
+                    factor = layer.feature_map.transform(chunk)
                 scale = np.float32(np.sqrt(factor.shape[1]))
                 with np.errstate(over="ignore", invalid="ignore"):
-                    own[:, layer.columns] *= factor[:, layer.places] * scale
+                    target[:, layer.columns] *= factor[:, layer.places] * scale
         refuse_overflow(features, "use an inner map with smaller features")
         return features
 
@@ -247,13 +247,13 @@ class CompositionFeatures(FeatureMap):
         for j in range(int(degrees[0])):
             count = int(np.count_nonzero(degrees > j))
             for first in range(0, count, inner.composed_width):
-                own = min(inner.composed_width, count - first)
+                size = min(inner.composed_width, count - first)
                 name = f"{j}/{first}" if first else str(j)
-                width = -(-own // _STEP) * _STEP
+                width = -(-size // _STEP) * _STEP
                 own_map = resized(inner, width, seeds.key(seed, f"composition/{name}") >> 1)
                 words = seeds.words(seed, f"composition/places/{name}", width)
-                places = np.argsort(words, kind="stable")[:own]
-                layers.append(_Layer(own_map, places, slice(first, first + own)))
+                places = np.argsort(words, kind="stable")[:size]
+                layers.append(_Layer(own_map, places, slice(first, first + size)))
         return np.sqrt(scale[degrees]).astype(np.float32), layers
 
     def _check_layers(self, n_columns: int | None = None) -> None:
@@ -293,8 +293,8 @@ class CompositionFeatures(FeatureMap):
             self.n_features_in_ = fitted.n_features_in_
 
     def _fitted_state(self) -> dict[str, Any]:
-        known, inner = super()._fitted_state(), self._current()
-        return {**known, "inner": inner.state()} if inner is getattr(self, "inner_", None) else known
+        state, inner = super()._fitted_state(), self._current()
+        return {**state, "inner": inner.state()} if inner is getattr(self, "inner_", None) else state
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         if "n_features_in" in fitted:

@@ -176,11 +176,11 @@ class _FourierProjection:
         n, length = len(out), self._signs.shape[1]
         step = max(1, _NUMBERS // length)
         for start in range(0, n, step):
-            part = slice(start, min(start + step, n))
-            x = _padded(rows, part, length)
+            chunk = slice(start, min(start + step, n))
+            x = _padded(rows, chunk, length)
             for block, signs in enumerate(self._signs):
                 first = block * length
-                target = out[part, first : first + length]
+                target = out[chunk, first : first + length]
                 places, scales = (a[block, : target.shape[1]] for a in (self._places, self._scales))
                 np.take(_hartley(x * signs), places, axis=1, out=target, mode="clip")
                 target *= scales
@@ -188,22 +188,22 @@ class _FourierProjection:
 
 def _hartley(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the product of every row with cos(2 pi j k / d) + sin(2 pi j k / d)."""
-    found, half = scipy.fft.rfft(x, axis=1), x.shape[1] // 2
+    spectrum, half = scipy.fft.rfft(x, axis=1), x.shape[1] // 2
     out = np.empty_like(x)
-    out[:, : half + 1] = found.real - found.imag
-    out[:, half + 1 :] = (found.real + found.imag)[:, half - 1 : 0 : -1]
+    out[:, : half + 1] = spectrum.real - spectrum.imag
+    out[:, half + 1 :] = (spectrum.real + spectrum.imag)[:, half - 1 : 0 : -1]
     return out
 
 
-def _padded(rows: Rows | npt.NDArray[np.float32], part: slice, length: int) -> npt.NDArray[np.float32]:
+def _padded(rows: Rows | npt.NDArray[np.float32], chunk: slice, length: int) -> npt.NDArray[np.float32]:
     """Return some of the rows as dense rows of `length` columns."""
-    x = np.zeros((part.stop - part.start, length), np.float32)
+    x = np.zeros((chunk.stop - chunk.start, length), np.float32)
     if isinstance(rows, Rows):
-        pointer = rows.pointer[part.start : part.stop + 1]
-        own = slice(pointer[0], pointer[-1])
-        x[np.repeat(np.arange(len(x)), np.diff(pointer)), rows.columns[own]] = rows.values[own]
+        pointer = rows.pointer[chunk.start : chunk.stop + 1]
+        entries = slice(pointer[0], pointer[-1])
+        x[np.repeat(np.arange(len(x)), np.diff(pointer)), rows.columns[entries]] = rows.values[entries]
     else:
-        x[:, : rows.shape[1]] = rows[part]
+        x[:, : rows.shape[1]] = rows[chunk]
     return x
 
 

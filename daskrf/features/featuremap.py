@@ -26,7 +26,7 @@ from daskrf.parameters import parameters_of
 DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 
-_KEPT = ("_kept", "_prepared", "_made")
+_CACHES = ("_cached", "_prepared", "_made")
 _T = TypeVar("_T")
 _LONG = 256  # characters of a text before its digest stands for it
 
@@ -317,7 +317,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """
         self._check_parameters()
         parts = list(summaries)
-        widths = sorted({part["n_features_in"] for part in parts})
+        widths = sorted({summary["n_features_in"] for summary in parts})
         if len(widths) > 1:
             raise InputError(
                 f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
@@ -417,18 +417,18 @@ class FeatureMap(TransformerMixin, BaseEstimator):
                 "fingerprint both in the same way."
             )
 
-    def _once(self, make: Callable[[], _T], *given: Any) -> _T:
-        """Return the result of `make`, which is called once for each object, its parameters and `given`."""
-        key = json.dumps([self.state()["parameters"], *given], sort_keys=True)
-        kept = getattr(self, "_kept", None)
-        if kept is None or kept[0] != key:
-            kept = key, make()
-            self._kept = kept
-        return kept[1]
+    def _once(self, make: Callable[[], _T], *arguments: Any) -> _T:
+        """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
+        key = json.dumps([self.state()["parameters"], *arguments], sort_keys=True)
+        cached = getattr(self, "_cached", None)
+        if cached is None or cached[0] != key:
+            cached = key, make()
+            self._cached = cached
+        return cached[1]
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy makes anew what the object caches.
-        return {name: value for name, value in super().__getstate__().items() if name not in _KEPT}
+        return {name: value for name, value in super().__getstate__().items() if name not in _CACHES}
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what `fit` learned, JSON-able; empty if it saw nothing."""
@@ -449,8 +449,8 @@ def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
     'Cosines, M = 8, seed 3, scale = 0.5'
     """
     size = f"M = {parameters.get('n_components')}, seed {parameters.get('random_state')}"
-    own = sorted(set(parameters) - {"n_components", "random_state"})
-    return ", ".join([name, size, *(f"{key} = {short(parameters[key])}" for key in own)])
+    others = sorted(set(parameters) - {"n_components", "random_state"})
+    return ", ".join([name, size, *(f"{key} = {short(parameters[key])}" for key in others)])
 
 
 def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -462,12 +462,12 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fit)
     def fit_checked(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
         self._check_parameters()
-        given, X = X, as_matrix(X)
+        original, X = X, as_matrix(X)
         if X is not None:
             check_rows_to_fit(X)
         fitted = fit(self, X, y, **options)
         if X is not None:
-            learn_columns(self, given)
+            learn_columns(self, original)
             for caution in self.cautions():
                 warnings.warn(caution, stacklevel=2)
         return fitted
@@ -496,13 +496,13 @@ FeatureMap.fit = _learning(FeatureMap.fit)  # type: ignore[method-assign]
 @functools.cache
 def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
     """Return the allowed values of the parameters of a class whose type hints list them."""
-    found = {}
+    allowed = {}
     for each in parameters_of(cls):
         if each.kind is bool:
-            found[each.name] = (True, False)
+            allowed[each.name] = (True, False)
         elif each.choices and each.kind is str:
-            found[each.name] = (*each.choices, *([None] if each.optional else []))
-    return found
+            allowed[each.name] = (*each.choices, *([None] if each.optional else []))
+    return allowed
 
 
 def _shape(X: Any) -> tuple[int, int]:
@@ -540,8 +540,8 @@ def known_maps() -> list[type[FeatureMap]]:
     >>> TanimotoMinMaxFeatures in known_maps()
     True
     """
-    known = declared(__package__, FeatureMap).values()
-    return sorted((cls for cls in known if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
+    classes = declared(__package__, FeatureMap).values()
+    return sorted((cls for cls in classes if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
 
 
 def default_map() -> FeatureMap:
@@ -582,8 +582,8 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
             f"{cls.state_version}; use the daskrf that made it, or make the features again."
         )
     parameters = {**cls.added_parameters, **state.get("parameters", {})}
-    known = set(cls().get_params(deep=False))
-    for what, names in (("lacks", known - set(parameters)), ("has unknown", set(parameters) - known)):
+    expected = set(cls().get_params(deep=False))
+    for what, names in (("lacks", expected - set(parameters)), ("has unknown", set(parameters) - expected)):
         if names:
             raise InputError(
                 f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it "
@@ -633,10 +633,10 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
     True
     """
     size = ("n_components", "random_state")
-    own, others = (
+    first, second = (
         {k: v for k, v in each.state()["parameters"].items() if k not in size} for each in (one, other)
     )
-    return type(one) is type(other) and own == others
+    return type(one) is type(other) and first == second
 
 
 def map_key(state: dict[str, Any]) -> str:
@@ -674,7 +674,7 @@ def brief_state(state: Any) -> Any:
     return state
 
 
-def check_feature_map(given: object) -> None:
+def check_feature_map(value: object) -> None:
     """Refuse anything that is not a feature map, such as the name or the class of one.
 
     Examples
@@ -683,10 +683,10 @@ def check_feature_map(given: object) -> None:
     Traceback (most recent call last):
     daskrf.errors.InputError: The feature map must be an object such as LandmarkFeatures(), not 'landmarks'.
     """
-    if isinstance(given, type) or not hasattr(given, "state"):
-        named = next((cls for cls in known_maps() if given in (cls, cls.facts.name, cls.__name__)), None)
+    if isinstance(value, type) or not hasattr(value, "state"):
+        named = next((cls for cls in known_maps() if value in (cls, cls.facts.name, cls.__name__)), None)
         such = (named or type(default_map())).__name__
-        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        what = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
         raise InputError(f"The feature map must be an object such as {such}(), not {what}.")
 
 
@@ -701,8 +701,8 @@ def undecided(feature_map: FeatureMap, *names: str) -> bool:
     >>> undecided(RandomFourierFeatures(Gaussian("auto"))), undecided(RandomFourierFeatures())
     (True, False)
     """
-    own = {name: _plain(value) for name, value in feature_map.get_params(deep=False).items()}
-    return is_undecided(own, *names)
+    parameters = {name: _plain(value) for name, value in feature_map.get_params(deep=False).items()}
+    return is_undecided(parameters, *names)
 
 
 def check_count(name: str, value: object) -> None:

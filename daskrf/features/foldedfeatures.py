@@ -123,10 +123,10 @@ class FoldedFeatures(FeatureMap):
 
     @property
     def smaller(self) -> Any:
-        found = self._current.smaller
-        if found is None:
+        smaller = self._current.smaller
+        if smaller is None:
             return None
-        what, number, with_number = found
+        what, number, with_number = smaller
 
         def fewer(n: int) -> FoldedFeatures:
             return clone(self).set_params(inner=with_number(n))
@@ -167,20 +167,20 @@ class FoldedFeatures(FeatureMap):
         if X is None or self.learns_from != "sample":
             return super().fit(X, y)
         self.check_columns(X.shape[1])
-        self.inner_ = clone(self._given).fit(self.folded(X))
+        self.inner_ = clone(self._sized).fit(self.folded(X))
         return self
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what the inner map needs to know about the folded rows of `X`."""
-        known = super().summarize(X)
+        summary = super().summarize(X)
         if self.learns_from == "nothing":
-            return known
-        return {**known, "inner": self._given.summarize(self.folded(X))}
+            return summary
+        return {**summary, "inner": self._sized.summarize(self.folded(X))}
 
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         self.__dict__.pop("inner_", None)
         if parts and self.learns_from != "nothing":
-            self.inner_ = clone(self._given).fit_summaries([part["inner"] for part in parts])
+            self.inner_ = clone(self._sized).fit_summaries([summary["inner"] for summary in parts])
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         return self._current.transform(self.folded(X))
@@ -201,29 +201,29 @@ class FoldedFeatures(FeatureMap):
         return self._current
 
     @property
-    def _given(self) -> FeatureMap:
+    def _sized(self) -> FeatureMap:
         """The map that was given, with the number of features and the seed of this one."""
-        given = TanimotoMinMaxFeatures() if self.inner is None else self.inner
+        inner = TanimotoMinMaxFeatures() if self.inner is None else self.inner
         size = int(self.n_components), int(self.random_state)
-        if (given.n_components, given.random_state) == size:
-            return given
-        key = given.state(), size
-        kept = getattr(self, "_made", None)  # with its tables
-        if kept is None or kept[0] != key:
-            kept = self._made = key, resized(given, *size)
-        return kept[1]
+        if (inner.n_components, inner.random_state) == size:
+            return inner
+        key = inner.state(), size
+        cached = getattr(self, "_made", None)  # with its tables
+        if cached is None or cached[0] != key:
+            cached = self._made = key, resized(inner, *size)
+        return cached[1]
 
     @property
     def _current(self) -> FeatureMap:
         """The fitted inner map, or the one that was given if it is not fitted or has been changed."""
-        given, fitted = self._given, getattr(self, "inner_", None)
-        if fitted is None or type(fitted) is not type(given):
-            return given
-        return fitted if fitted.state()["parameters"] == given.state()["parameters"] else given
+        inner, fitted = self._sized, getattr(self, "inner_", None)
+        if fitted is None or type(fitted) is not type(inner):
+            return inner
+        return fitted if fitted.state()["parameters"] == inner.state()["parameters"] else inner
 
     def _fitted_state(self) -> dict[str, Any]:
-        known, inner = super()._fitted_state(), self._current
-        return {**known, "inner": inner.state()} if inner is getattr(self, "inner_", None) else known
+        state, inner = super()._fitted_state(), self._current
+        return {**state, "inner": inner.state()} if inner is getattr(self, "inner_", None) else state
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         super()._restore(fitted)
@@ -242,4 +242,4 @@ class FoldedFeatures(FeatureMap):
                 f"{type(self.inner).__name__} is not a map for folded fingerprints: it serves unfolded ones "
                 "as they are; leave out the fold."
             )
-        self._given._check_parameters()
+        self._sized._check_parameters()

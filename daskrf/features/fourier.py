@@ -111,9 +111,9 @@ class FourierFeatures(FeatureMap):
         scale = 1.0 / math.sqrt(self.n_components // 2)
         size = max(1, _PHASES // projection.n_phases)
         phases = np.empty((min(size, n), projection.n_phases), np.float32)
-        for start, part in _parts(rows, size, scale_of(self.kernel)[0]):
+        for start, chunk in _parts(rows, size, scale_of(self.kernel)[0]):
             count = min(size, n - start)
-            projection(part, phases[:count])
+            projection(chunk, phases[:count])
             engine().cosines(phases[:count], scale, out[start : start + count])
         return out
 
@@ -250,18 +250,18 @@ class RandomFourierFeatures(FourierFeatures):
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the directions, and of those made at a time; see `FeatureMap`."""
-        n_pairs, known = self.n_components // 2, 0
+        n_pairs, of_metric = self.n_components // 2, 0
         if isinstance(self.kernel, MetricGaussian):
             # Normal numbers while they are made; or they, and a table in double and in single precision.
             c, rank = self.kernel.learned.directions.shape
-            known = max(32 * rank, 8 * rank + 12 * c) * n_pairs + 8 * c * rank
+            of_metric = max(32 * rank, 8 * rank + 12 * c) * n_pairs + 8 * c * rank
         if self._is_hashed(n_columns):
-            return known
+            return of_metric
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
         # Arrays of doubles: three while numbers become normal, two of earlier ones, and two for QR.
         arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
         making = arrays * 8 * n_columns * min(n_pairs, step)
-        return 4 * n_columns * n_pairs + max(making, known)
+        return 4 * n_columns * n_pairs + max(making, of_metric)
 
     def _is_hashed(self, n_columns: int) -> bool:
         return 4 * n_columns * (self.n_components // 2) > LARGEST_TABLE and not self.orthogonal
@@ -337,13 +337,17 @@ class _InMetric:
     def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
         self._every(rows, out)
         if isinstance(rows, Rows):
-            part = slice(int(rows.pointer[0]), int(rows.pointer[-1]))
-            entries = rows.values[part], rows.columns[part], rows.pointer - part.start
-            own = known_columns(sp.csr_matrix(entries, shape=(len(out), self._d)), self._columns)
+            span = slice(int(rows.pointer[0]), int(rows.pointer[-1]))
+            entries = rows.values[span], rows.columns[span], rows.pointer - span.start
+            restricted = known_columns(sp.csr_matrix(entries, shape=(len(out), self._d)), self._columns)
         else:
-            own = known_columns(sp.csr_matrix(rows), self._columns)
+            restricted = known_columns(sp.csr_matrix(rows), self._columns)
         along = np.empty_like(out)
-        parts = own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(np.float32)
+        parts = (
+            restricted.indptr.astype(np.int64),
+            restricted.indices.astype(np.int32),
+            restricted.data.astype(np.float32),
+        )
         self._table(Rows(*parts), along)
         out += along
 
@@ -366,7 +370,7 @@ def _orthogonal_work(d: int, n_pairs: int) -> int:
     return d * (whole * d * d + rest * rest)
 
 
-_KEPT: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
+_CACHE: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
 _KEEPING = Lock()  # a worker's threads look up, make and drop directions one after another
 
 
@@ -374,20 +378,20 @@ def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: boo
     """Return `_directions` for these arguments, made only once while the process keeps them."""
     key = kernel, d, n_pairs, orthogonal, seed
     with _KEEPING:
-        if key not in _KEPT:
+        if key not in _CACHE:
             size = 4 * d * n_pairs
-            for old, kept in list(_KEPT.items()):  # drop them before making others
-                if len(_KEPT) > 1 or kept.columns.nbytes + size > LARGEST_KEPT:
-                    del _KEPT[old]
-            _KEPT[key] = _directions(*key)
-        _KEPT.move_to_end(key)
-        return _KEPT[key]
+            for old, directions in list(_CACHE.items()):  # drop them before making others
+                if len(_CACHE) > 1 or directions.columns.nbytes + size > LARGEST_KEPT:
+                    del _CACHE[old]
+            _CACHE[key] = _directions(*key)
+        _CACHE.move_to_end(key)
+        return _CACHE[key]
 
 
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
     radii = _radii(kernel, d, n_pairs, seed)
-    kept = np.empty((d, n_pairs), np.float32)
+    table = np.empty((d, n_pairs), np.float32)
     step = _step(d, orthogonal=orthogonal)
     for first in range(0, n_pairs, step):
         last = min(first + step, n_pairs)
@@ -403,9 +407,9 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
                 squares += row * row
             columns /= np.sqrt(squares)
         columns *= radii[first:last]
-        kept[:, first:last] = columns
-    kept.setflags(write=False)
-    return _Directions(kept)
+        table[:, first:last] = columns
+    table.setflags(write=False)
+    return _Directions(table)
 
 
 def uniform(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.float64]:
@@ -457,8 +461,8 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
     """Yield the first row and the rows of each part, divided by 2**shift, in the form projections take."""
     if not sp.issparse(rows):
         for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            yield start, np.ascontiguousarray(_shifted(part, shift), dtype=np.float32)
+            chunk = rows[start : start + size]
+            yield start, np.ascontiguousarray(_shifted(chunk, shift), dtype=np.float32)
         return
     # Compiled code reads by address: entries must be contiguous, which SciPy does not promise.
     parts = (

@@ -192,13 +192,13 @@ class GaussianMaclaurinFeatures(SampleMap):
         out[:, 0] = rows.starts
         first = self._write_explicit(rows, out) if self.allocation_.n_explicit else 1
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in self._once(self._sketches, self._fitted_state()):
-                if isinstance(part, Products):
-                    part.write(rows, out, first)
+            for sketch in self._once(self._sketches, self._fitted_state()):
+                if isinstance(sketch, Products):
+                    sketch.write(rows, out, first)
                 else:
-                    own = out[:, first : first + part.size]
-                    part.write(rows, self._dense_centre(part.width), own, _root_scales(part.degree))
-                first += part.size
+                    target = out[:, first : first + sketch.size]
+                    sketch.write(rows, self._dense_centre(sketch.width), target, _root_scales(sketch.degree))
+                first += sketch.size
         out[rows.starts == 0.0] = 0.0  # too far from the centre: the factor underflows
         refuse_overflow(out, "divide all rows by a length")
         return out
@@ -212,16 +212,16 @@ class GaussianMaclaurinFeatures(SampleMap):
 
     def _starts(self, csr: sp.csr_matrix) -> npt.NDArray[np.float32]:
         """Return exp(-|u|^2 / 2) of each row, with the same bits in any batch."""
-        known = np.zeros(csr.nnz)
+        centre = np.zeros(csr.nnz)
         columns, values = self.centre_.indices, self.centre_.data
         data = csr.data.astype(np.float64)
         if columns.size:
             place = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
-            known = np.where(columns[place] == csr.indices, values[place], 0.0)
+            centre = np.where(columns[place] == csr.indices, values[place], 0.0)
         row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
         with np.errstate(over="ignore", invalid="ignore"):
             # Summed in the order of the entries.
-            sums = np.bincount(row_of, data * (data - 2.0 * known), minlength=csr.shape[0])
+            sums = np.bincount(row_of, data * (data - 2.0 * centre), minlength=csr.shape[0])
             squared = np.maximum(sums + float(squared_norms(self.centre_.indptr, values)[0]), 0.0)
             exponent = np.where(np.isfinite(squared), squared, 1e300) / (2.0 * self._length**2)
         return exp(-exponent).astype(np.float32)
@@ -233,10 +233,10 @@ class GaussianMaclaurinFeatures(SampleMap):
         size = max(1, _ENTRIES // out.shape[1])
         for start in range(0, len(out), size):
             stop = min(start + size, len(out))
-            own = slice(rows.pointer[start], rows.pointer[stop])
+            entries = slice(rows.pointer[start], rows.pointer[stop])
             dense = np.zeros((stop - start, d), np.float32)
             row_of = np.repeat(np.arange(stop - start), np.diff(rows.pointer[start : stop + 1]))
-            dense[row_of, rows.columns[own]] = values[own]
+            dense[row_of, rows.columns[entries]] = values[entries]
             dense -= centre
             first, powers = 1, rows.starts[start:stop, None]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -254,18 +254,18 @@ class GaussianMaclaurinFeatures(SampleMap):
     def _sketches(self) -> list[Products | SubsampledHadamard]:
         n_explicit, sizes = self.allocation_.n_explicit, self.allocation_.sizes
         degrees = range(n_explicit + 1, len(sizes) + 1)
-        own = sizes[n_explicit:]
-        if not own:
+        sketched = sizes[n_explicit:]
+        if not sketched:
             return []
         if self.method == "tensorsrht":
             width = padded_width(self.n_features_in_)
             return [
                 SubsampledHadamard(size, n, width, self.random_state, f"gaussianmaclaurin/{n}")
-                for n, size in zip(degrees, own, strict=True)
+                for n, size in zip(degrees, sketched, strict=True)
             ]
         # Products expects the largest degrees first.
-        repeated = np.repeat(np.array(degrees)[::-1], own[::-1]).astype(np.int64)
-        weights = np.repeat(1.0 / np.sqrt(np.array(own[::-1], dtype=np.float64)), own[::-1])
+        repeated = np.repeat(np.array(degrees)[::-1], sketched[::-1]).astype(np.int64)
+        weights = np.repeat(1.0 / np.sqrt(np.array(sketched[::-1], dtype=np.float64)), sketched[::-1])
         origin = self.centre_.indices.astype(np.uint64), self.centre_.data / self._length
         return [
             Products(
@@ -336,15 +336,15 @@ def pair_errors(
     """
     first, second = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
     centre_of = np.zeros(first.size, np.intp) if labels is None else labels[first]
-    found = np.empty((4, first.size))
+    table = np.empty((4, first.size))
     with np.errstate(over="ignore", invalid="ignore"):
         for label in np.unique(centre_of):
-            own = centre_of == label
-            pairs = first[own], second[own]
+            mask = centre_of == label
+            pairs = first[mask], second[mask]
             moments, norms = _centred_moments(csr, centres[label], length_scale)
-            found[:3, own] = [part[pairs] for part in moments]
-            found[3, own] = (norms[pairs[0]] + norms[pairs[1]]) / 2
-    dot, products, overlap, exponent = found
+            table[:3, mask] = [moment[pairs] for moment in moments]
+            table[3, mask] = (norms[pairs[0]] + norms[pairs[1]]) / 2
+    dot, products, overlap, exponent = table
     return SeriesErrors(Moments(dot, products, overlap, padded_width(csr.shape[1])), exponent, method)
 
 
@@ -358,11 +358,11 @@ def _centre(csr: sp.csr_matrix) -> sp.csr_matrix:
     columns, places = np.unique(csr.indices, return_inverse=True)
     means = np.bincount(places.ravel(), csr.data, minlength=columns.size) / csr.shape[0]
     if columns.size > MOST_CENTRE:
-        kept = np.sort(np.argsort(-np.abs(means), kind="stable")[:MOST_CENTRE])
-        columns, means = columns[kept], means[kept]
-    kept = np.flatnonzero(means)
-    pointer = np.array([0, kept.size])
-    parts = means[kept], columns[kept].astype(np.int64), pointer
+        largest = np.sort(np.argsort(-np.abs(means), kind="stable")[:MOST_CENTRE])
+        columns, means = columns[largest], means[largest]
+    nonzero = np.flatnonzero(means)
+    pointer = np.array([0, nonzero.size])
+    parts = means[nonzero], columns[nonzero].astype(np.int64), pointer
     return sp.csr_matrix(parts, shape=(1, csr.shape[1]))
 
 
@@ -394,13 +394,13 @@ def _monomials(d: int, degree: int) -> list[tuple[Any, Any, npt.NDArray[np.float
     Multisets are in order. The weight is 1 / sqrt(k), with k the multiplicity of the last variable: the
     product of a monomial's weights is the square root of its coefficient in exp(u.v).
     """
-    found = []
+    tables = []
     before: dict[tuple[int, ...], int] = {(): 0}
     for n in range(1, degree + 1):
-        own = list(itertools.combinations_with_replacement(range(d), n))
-        parents = np.array([before[m[:-1]] for m in own])
-        variables = np.array([m[-1] for m in own])
-        weights = np.array([1.0 / math.sqrt(m.count(m[-1])) for m in own]).astype(np.float32)
-        found.append((parents, variables, weights))
-        before = {m: i for i, m in enumerate(own)}
-    return found
+        monomials = list(itertools.combinations_with_replacement(range(d), n))
+        parents = np.array([before[m[:-1]] for m in monomials])
+        variables = np.array([m[-1] for m in monomials])
+        weights = np.array([1.0 / math.sqrt(m.count(m[-1])) for m in monomials]).astype(np.float32)
+        tables.append((parents, variables, weights))
+        before = {m: i for i, m in enumerate(monomials)}
+    return tables

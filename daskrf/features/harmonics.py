@@ -48,15 +48,15 @@ def legendre_coefficients(degree: int, d: int) -> Array:
     >>> legendre_coefficients(2, 3).round(3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.333, 0.0, 0.667]]
     """
-    found = np.zeros((degree + 1, degree + 1))
-    found[0, 0] = 1.0
+    coefficients = np.zeros((degree + 1, degree + 1))
+    coefficients[0, 0] = 1.0
     k = np.arange(degree + 1)
     up, down = (k + d - 2) / (2 * k + d - 2), k / (2 * k + d - 2)
     for n in range(degree):
         # t L_k = up_k L_{k+1} + down_k L_{k-1}
-        found[n + 1, 1:] = (up * found[n])[:-1]
-        found[n + 1, :-1] += (down * found[n])[1:]
-    return found
+        coefficients[n + 1, 1:] = (up * coefficients[n])[:-1]
+        coefficients[n + 1, :-1] += (down * coefficients[n])[1:]
+    return coefficients
 
 
 def monomial_shares(weights: Array, d: int) -> Array:
@@ -76,12 +76,12 @@ def monomial_shares(weights: Array, d: int) -> Array:
         logarithms = 2.0 * np.log(legendre_coefficients(degree, d)) - np.log(_multiplicities(degree, d))
     shares = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
-    left, found = weights.copy(), np.zeros_like(weights)
+    left, result = weights.copy(), np.zeros_like(weights)
     for p in range(degree, -1, -1):
         if left[p] != 0.0:
-            found[p] = left[p] / shares[p, p]
-            left -= found[p] * shares[p]
-    return found
+            result[p] = left[p] / shares[p, p]
+            left -= result[p] * shares[p]
+    return result
 
 
 def _multiplicities(degree: int, d: int) -> Array:
@@ -238,15 +238,17 @@ class FastfoodDotProductFeatures(DotProductMap):
         with np.errstate(over="ignore", invalid="ignore"):
             powers = self._powers(csr, plan.most)
             for start in range(0, len(out), size):
-                part = slice(start, min(start + size, len(out)))
-                own = products[: part.stop - start]
-                block = Rows(rows.pointer[start : part.stop + 1], columns, rows.values)
-                engine().project_blocks(block, plan.blocks, own)
-                own *= rows.factors[part, None]
+                chunk = slice(start, min(start + size, len(out)))
+                projected = products[: chunk.stop - start]
+                block = Rows(rows.pointer[start : chunk.stop + 1], columns, rows.values)
+                engine().project_blocks(block, plan.blocks, projected)
+                projected *= rows.factors[chunk, None]
                 for run in plan.runs:
-                    found = _polynomials(own[:, run.first : run.stop], run.degree, plan.recurrence)
+                    values = _polynomials(projected[:, run.first : run.stop], run.degree, plan.recurrence)
                     np.multiply(
-                        found, run.weight * powers[part, run.power, None], out=out[part, run.first : run.stop]
+                        values,
+                        run.weight * powers[chunk, run.power, None],
+                        out=out[chunk, run.first : run.stop],
                     )
         refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
         return out
@@ -287,13 +289,13 @@ class FastfoodDotProductFeatures(DotProductMap):
         """Return the parts of the kernel's value for rows of length R; those of the constant come first."""
         shares = odds[:, None] * legendre_coefficients(odds.size - 1, length)
         if self.expansion == "monomials":
-            found = monomial_shares(shares.sum(axis=0), length)
-            if found.min() < -1e-12:
+            coefficients = monomial_shares(shares.sum(axis=0), length)
+            if coefficients.min() < -1e-12:
                 raise InputError(
                     f"{self.kernel!r} is not a sum of powers <x, v>^p with coefficients of at least 0 (that "
-                    f'of degree {int(found.argmin())} is below); use expansion="legendre".'
+                    f'of degree {int(coefficients.argmin())} is below); use expansion="legendre".'
                 )
-            shares = np.diag(np.maximum(found, 0.0))
+            shares = np.diag(np.maximum(coefficients, 0.0))
         degree, power = np.nonzero(shares.T > _NOTHING)
         share = shares[power, degree]
         return _Cells(degree, power, share / math.fsum(share))

@@ -18,7 +18,7 @@ Hashing = Literal["minwise", "cws"]
 
 _STREAMS = {"minwise": "minmax", "cws": "cws"}
 _N_LEVELS = 1 << 16
-_PART = 1 << 14  # factors of products held at a time: 2 KiB a row
+_FACTORS = 1 << 14  # factors of products held at a time: 2 KiB a row
 
 
 class TanimotoHash:
@@ -95,9 +95,9 @@ class TanimotoParities:
         self._hashing, self._n_features, self._seed = hashing, n_features, seed
         drawn = seeds.words(seed, "compositional/degrees", n_features)
         uniform = (drawn >> np.uint64(11)) * 2.0**-53
-        found = np.searchsorted(np.cumsum(probabilities), uniform, side="right")
+        degrees = np.searchsorted(np.cumsum(probabilities), uniform, side="right")
         # Whatever is missing to a sum of 1 goes to the largest degree.
-        self.degrees = np.minimum(found, probabilities.size - 1)
+        self.degrees = np.minimum(degrees, probabilities.size - 1)
 
     def bits(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return packed bits, uint8 of shape (n, ceil(n_features / 8)), padding bits zero."""
@@ -105,10 +105,10 @@ class TanimotoParities:
         words = np.zeros((csr.shape[0], -(-self._n_features // TILE)), np.uint64)
         starts = np.concatenate([[0], np.cumsum(self.degrees)])
         n_factors = int(starts[-1])
-        for start in range(0, n_factors, _PART):
-            part = TanimotoHash(self._hashing, min(_PART, n_factors - start), self._seed, start)
-            inside = np.clip(starts - start, 0, part.n_hashes)
-            engine().add_parities(part.words(csr), inside, words)
+        for start in range(0, n_factors, _FACTORS):
+            hashes = TanimotoHash(self._hashing, min(_FACTORS, n_factors - start), self._seed, start)
+            inside = np.clip(starts - start, 0, hashes.n_hashes)
+            engine().add_parities(hashes.words(csr), inside, words)
         return leading_bits(words, self._n_features)
 
 

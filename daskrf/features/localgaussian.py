@@ -182,8 +182,10 @@ class LocalGaussianFeatures(SampleMap):
         csr = self._block_map()._checked_rows(X)
         mean, some = sample_centre(csr, self.random_state)
         least = 0.0 if self.threshold is None else self.threshold * self._length
-        found = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.random_state)
-        self._take(found, some)
+        centroids = choose_centroids(
+            csr, mean, int(self.n_centroids), self.selection, least, self.random_state
+        )
+        self._take(centroids, some)
 
     def fit_centroids(self, X: Any, centroids: Any) -> Self:
         """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
@@ -196,13 +198,13 @@ class LocalGaussianFeatures(SampleMap):
         """
         self._check_parameters()
         csr = self._block_map()._checked_rows(X)
-        given = check_finite(as_csr(centroids)).astype(np.float64)
-        if given.shape[1] != csr.shape[1] or not 0 < given.shape[0] <= self.n_components:
+        checked = check_finite(as_csr(centroids)).astype(np.float64)
+        if checked.shape[1] != csr.shape[1] or not 0 < checked.shape[0] <= self.n_components:
             raise InputError(
                 f"centroids must be 1 to n_components = {self.n_components} rows of {csr.shape[1]} columns, "
-                f"not of shape {given.shape}."
+                f"not of shape {checked.shape}."
             )
-        return self._take(given, sample_centre(csr, self.random_state)[1])
+        return self._take(checked, sample_centre(csr, self.random_state)[1])
 
     def _take(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
         """Set the centroids, and the sizes that are best for pairs of `some` rows."""
@@ -255,14 +257,14 @@ class LocalGaussianFeatures(SampleMap):
         step = max(1, _DISTANCES // n_centroids)
         few = np.unique(self.centroids_.indices).size * n_centroids <= _TABLE
         for start in range(0, n if few else 0, step):
-            part = slice(start, min(start + step, n))
-            own = row_slice(csr, part.start, part.stop)
+            chunk = slice(start, min(start + step, n))
+            block = row_slice(csr, chunk.start, chunk.stop)
             with np.errstate(over="ignore"):
-                exponents = squared_distances(own, self.centroids_) / (2.0 * self._length**2)
-            labels[part] = np.argmin(exponents, axis=1)
+                exponents = squared_distances(block, self.centroids_) / (2.0 * self._length**2)
+            labels[chunk] = np.argmin(exponents, axis=1)
             least = np.min(exponents, axis=1)
             close = np.count_nonzero(exponents <= least[:, None] + _CLOSE, axis=1)
-            unsure[part] = (close > 1) | ~(least < _FAR)  # also true for NaN
+            unsure[chunk] = (close > 1) | ~(least < _FAR)  # also true for NaN
         rest = np.flatnonzero(unsure)
         if rest.size:
             left = csr[rest]

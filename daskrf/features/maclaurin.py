@@ -80,8 +80,8 @@ def degree_measure(
     coefficients = kernel.maclaurin(size)
     odds = np.concatenate([odds[:size], np.zeros(max(0, size - odds.size))])
     odds[:first] = 0.0
-    given = not isinstance(measure, str)
-    lost = 0.0 if given or measure == "geometric" else float(odds[coefficients == 0.0].sum())
+    explicit = not isinstance(measure, str)
+    lost = 0.0 if explicit or measure == "geometric" else float(odds[coefficients == 0.0].sum())
     odds[coefficients == 0.0] = 0.0
     if not odds.any() or lost > _LOST * odds.sum() or not np.isfinite(coefficients).all():
         if not (coefficients[first:] > 0.0).any():
@@ -91,7 +91,7 @@ def degree_measure(
             "length, or use a kernel with normalize=True."
         )
     missing = np.flatnonzero((coefficients > 0.0) & (odds == 0.0) & (np.arange(size) >= first))
-    if missing.size and given:
+    if missing.size and explicit:
         raise InputError(
             f"degree_measure gives degree {missing[0]} the odds 0, but the kernel has this degree: give "
             "every degree of the kernel a number above 0."
@@ -111,9 +111,9 @@ def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
     [2, 2, 1, 1, 0, 0, 0, 0]
     """
     uniform = ((word >> 11) * 2.0**-53 + np.arange(size)) / max(size, 1)
-    found = np.searchsorted(np.cumsum(odds), uniform, side="right")
+    degrees = np.searchsorted(np.cumsum(odds), uniform, side="right")
     # Whatever is missing to a sum of 1 goes to the largest degree.
-    return np.minimum(found, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
+    return np.minimum(degrees, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
 
 
 class DotProductMap(FeatureMap):
@@ -161,7 +161,7 @@ class DotProductMap(FeatureMap):
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         if self.radius is not None or not self._uses_radius():
             return
-        largest = max(part["largest"] for part in parts)
+        largest = max(summary["largest"] for summary in parts)
         if not 0.0 < largest < math.inf:
             raise InputError(
                 "The degrees of features depend on the lengths of the rows, which must not all be zero, and "

@@ -18,7 +18,7 @@ from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.kernels.folding import UNFOLDED
 from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges, kernel_on_first
-from daskrf.parameters import GIVEN
+from daskrf.parameters import REQUIRED
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ENTRIES = 1 << 21  # features in a part of the rows
@@ -86,7 +86,7 @@ class MeanFeatures(FeatureMap):
         "daskrf status",
         example="--weights 0.6,0.4",
     )
-    option_defaults: ClassVar[dict[str, Any]] = {"weights": GIVEN}
+    option_defaults: ClassVar[dict[str, Any]] = {"weights": REQUIRED}
 
     weights: Sequence[float] = (1.0, 1.0)
     inner: FeatureMap | tuple[FeatureMap, ...] | None = None
@@ -134,7 +134,7 @@ class MeanFeatures(FeatureMap):
         if self.columns == UNFOLDED:
             return clone(self).set_params(columns=size)
         if not isinstance(self.columns, (tuple, list)) or any(
-            at % UNFOLDED for own in self.columns for at in own
+            at % UNFOLDED for bounds in self.columns for at in bounds
         ):
             return self
         folded = tuple((start // UNFOLDED * size, stop // UNFOLDED * size) for start, stop in self.columns)
@@ -142,18 +142,18 @@ class MeanFeatures(FeatureMap):
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""
-        known = super().summarize(X)
+        summary = super().summarize(X)
         if self.learns_from == "nothing":
-            return known
+            return summary
         return {
-            **known,
-            "terms": [each.summarize(part) for each, part in zip(self._inner, self._parts(X), strict=True)],
+            **summary,
+            "terms": [each.summarize(chunk) for each, chunk in zip(self._inner, self._parts(X), strict=True)],
         }
 
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         self.__dict__.pop("inner_", None)
         if self.learns_from != "nothing":
-            terms = zip(*(part["terms"] for part in parts), strict=True)
+            terms = zip(*(summary["terms"] for summary in parts), strict=True)
             self.inner_ = tuple(
                 clone(each).fit_summaries(list(term)) for each, term in zip(self._inner, terms, strict=True)
             )
@@ -168,11 +168,11 @@ class MeanFeatures(FeatureMap):
         features = np.empty((rows.shape[0], size), np.float32)
         step = max(1, _ENTRIES // size)
         for start in range(0, max(1, len(features)), step):
-            part = row_slice(rows, start, min(start + step, len(features)))
+            chunk = row_slice(rows, start, min(start + step, len(features)))
             for term in self._terms(rows.shape[1]):
                 with counted_from(start, term.columns[0]):
-                    own = term.feature_map.transform(column_slice(part, *term.columns))
-                features[start : start + step, term.places[0] : term.places[-1] + 1] = own * term.scale
+                    values = term.feature_map.transform(column_slice(chunk, *term.columns))
+                features[start : start + step, term.places[0] : term.places[-1] + 1] = values * term.scale
         return features
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
@@ -205,15 +205,15 @@ class MeanFeatures(FeatureMap):
             _bytes_of(shares, n_bytes(size), self.random_state) if self.one_bit else _blocks_of(shares, size)
         )
         for i, (inner, columns) in enumerate(zip(self._current, self._ranges(n_columns), strict=True)):
-            own = places[i].size * (8 if self.one_bit else 1)
-            if own:
-                feature_map = resized(inner, own, seeds.key(self.random_state, f"mean/{i}") >> 1)
+            width = places[i].size * (8 if self.one_bit else 1)
+            if width:
+                feature_map = resized(inner, width, seeds.key(self.random_state, f"mean/{i}") >> 1)
                 terms.append(_Term(feature_map, columns, np.float32(shares[i] ** 0.5), places[i]))
         return terms
 
     def _parts(self, X: Any) -> list[Any]:
         rows = as_csr(X)
-        return [column_slice(rows, *own) for own in self._ranges(rows.shape[1])]
+        return [column_slice(rows, *bounds) for bounds in self._ranges(rows.shape[1])]
 
     def _ranges(self, n_columns: int | None) -> list[tuple[int, int]]:
         return column_ranges(self.columns, len(self._inner), n_columns)
@@ -229,16 +229,16 @@ class MeanFeatures(FeatureMap):
     @property
     def _current(self) -> tuple[FeatureMap, ...]:
         """The fitted inner maps, or the parameter if they are not fitted or it has been changed."""
-        fitted, given = getattr(self, "inner_", ()), self._inner
-        same = len(fitted) == len(given) and all(map(same_but_for_size, fitted, given))
-        return fitted if same else given
+        fitted, inner = getattr(self, "inner_", ()), self._inner
+        same = len(fitted) == len(inner) and all(map(same_but_for_size, fitted, inner))
+        return fitted if same else inner
 
     def _fitted_state(self) -> dict[str, Any]:
-        known, inner = super()._fitted_state(), self._current
+        state, inner = super()._fitted_state(), self._current
         return (
-            {**known, "inner": [each.state() for each in inner]}
+            {**state, "inner": [each.state() for each in inner]}
             if inner is getattr(self, "inner_", None)
-            else known
+            else state
         )
 
     def _restore(self, fitted: dict[str, Any]) -> None:
@@ -299,8 +299,8 @@ def _bytes_of(shares: list[float], size: int, seed: int) -> list[npt.NDArray[np.
         turns = start + np.arange(size, dtype=np.uint64) * _GOLDEN
     uniform = (turns >> np.uint64(11)) * 2.0**-53
     # The shares sum to exactly 1, which no number here reaches.
-    found = np.searchsorted(np.cumsum(shares), uniform, side="right")
-    return [np.flatnonzero(found == i) for i in range(len(shares))]
+    term_of = np.searchsorted(np.cumsum(shares), uniform, side="right")
+    return [np.flatnonzero(term_of == i) for i in range(len(shares))]
 
 
 def _blocks_of(shares: list[float], size: int) -> list[npt.NDArray[np.int64]]:

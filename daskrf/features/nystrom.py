@@ -167,10 +167,10 @@ class NystromFeatures(LandmarkMap):
         W = self.kernel(self.landmarks_)
         W = W + W.T
         W /= 2.0
-        found = decompose(W, self.n_components)
-        R: npt.NDArray[np.float64] = np.linalg.qr(found.projection.T, mode="r")  # type: ignore[assignment]
+        spectrum = decompose(W, self.n_components)
+        R: npt.NDArray[np.float64] = np.linalg.qr(spectrum.projection.T, mode="r")  # type: ignore[assignment]
         R *= np.where(np.diag(R) < 0.0, -1.0, 1.0)[:, None]
-        self._set_projection(R.astype(np.float32), found.negative())
+        self._set_projection(R.astype(np.float32), spectrum.negative())
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`; columns from `rank_` on are 0."""
@@ -182,8 +182,8 @@ class NystromFeatures(LandmarkMap):
         features = np.zeros((rows.shape[0], self.n_components), np.float32)
         size = max(_FEWEST, _BLOCK // n_landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
-            for part, values in prepared_blocks(prepared, rows, n_landmarks, rows=size, single=True):
-                features[part, : self.rank_] = project(values)
+            for chunk, values in prepared_blocks(prepared, rows, n_landmarks, rows=size, single=True):
+                features[chunk, : self.rank_] = project(values)
         refuse_overflow(features, "divide all rows by a length, or take another kernel")
         return features
 
@@ -201,7 +201,7 @@ class NystromFeatures(LandmarkMap):
         if not self.is_fitted():
             return fitted
         if not hasattr(self, "_packed"):
-            self._packed = pack(self.projection_[_kept(self.projection_.shape)].astype("<f4"))
+            self._packed = pack(self.projection_[_trapezoid(self.projection_.shape)].astype("<f4"))
         shape = list(self.projection_.shape)
         return {**fitted, "projection": self._packed, "shape": shape, "negative": list(self.negative_)}
 
@@ -213,7 +213,7 @@ class NystromFeatures(LandmarkMap):
             rank, n_landmarks = fitted["shape"]
             shape = int(rank), int(n_landmarks)
             projection = np.zeros(shape, np.float32)
-            projection[_kept(shape)] = unpack(fitted["projection"], "<f4")
+            projection[_trapezoid(shape)] = unpack(fitted["projection"], "<f4")
             low, high = fitted["negative"]
         except (KeyError, TypeError, ValueError, zlib.error) as error:
             raise InputError(
@@ -242,12 +242,12 @@ class NystromFeatures(LandmarkMap):
 
         def project(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
             # What is lower in Fortran order is upper in C order.
-            found = blas.strmm(1.0, triangle.T, values[:, :r].T, lower=1, trans_a=1).T
-            return found + values[:, r:] @ rest.T if rest.size else found
+            product = blas.strmm(1.0, triangle.T, values[:, :r].T, lower=1, trans_a=1).T
+            return product + values[:, r:] @ rest.T if rest.size else product
 
         return project
 
 
-def _kept(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+def _trapezoid(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Return where an upper trapezoidal matrix is nonzero."""
     return ~np.tri(*shape, k=-1, dtype=bool)

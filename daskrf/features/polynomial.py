@@ -181,9 +181,9 @@ class PolynomialSketch(FeatureMap):
 def _write_tensorsketch(rows: Rows, keys: list[npt.NDArray[np.uint64]], out: npt.NDArray[np.float32]) -> None:
     """Write independent tensor sketches side by side, each weighted by the root of its share of features."""
     first, slots = 0, np.zeros(out.shape[0], np.int64)
-    for own in keys:
+    for sketch_keys in keys:
         length = fast_length(out.shape[1] - first)
         share = np.full((1, 1), math.sqrt(length / out.shape[1]), np.float32)
         constant = spectra(share, np.zeros(1, np.int64), length)
-        engine().product_term(rows, own, constant, slots, out[:, first : first + length])
+        engine().product_term(rows, sketch_keys, constant, slots, out[:, first : first + length])
         first += length

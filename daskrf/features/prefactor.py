@@ -139,19 +139,19 @@ class PrefactorFeatures:
         kernel's series: the error of a higher term counts against the whole kernel, not against that term
         alone. NaN counts as too large.
         """
-        found = [np.zeros(0)]
+        errors = [np.zeros(0)]
         for start in range(0, len(norms), BLOCK):
-            part = norms[start : start + BLOCK, None]
-            features = self(part[:, 0])
-            others = np.concatenate([np.broadcast_to(self.grid, (len(part), GRID)), part], axis=1)
-            first = np.sqrt(part) * np.sqrt(others) / (part + others)
+            chunk = norms[start : start + BLOCK, None]
+            features = self(chunk[:, 0])
+            others = np.concatenate([np.broadcast_to(self.grid, (len(chunk), GRID)), chunk], axis=1)
+            first = np.sqrt(chunk) * np.sqrt(others) / (chunk + others)
             products = np.empty((*others.shape, len(self.degrees)))
             for t in range(len(self.degrees)):
                 products[:, :-1, t] = features[:, t] @ self._on_grid[:, t].T
             products[:, -1] = np.sum(features**2, axis=2)
             difference = np.abs(products - first[:, :, None] ** self.degrees) / first[:, :, None]
-            found.append(np.max(difference, axis=(1, 2)))
-        return np.concatenate(found)
+            errors.append(np.max(difference, axis=(1, 2)))
+        return np.concatenate(errors)
 
     def largest_error(self) -> float:
         """Return the largest such error between two squared norms of the range [zeta, 1]."""

@@ -106,20 +106,20 @@ class Products:
         keys = seeds.words(seed, f"{name}/factors", int(starts[-1]))
         self._tiles = []
         for number, depth in enumerate(depths):
-            part = slice(number * TILE, (number + 1) * TILE)
-            own = keys[starts[number] : starts[number + 1]]
-            counts = (degrees[part] > np.arange(depth)[:, None]).sum(axis=1).astype(np.int64)
+            tile = slice(number * TILE, (number + 1) * TILE)
+            tile_keys = keys[starts[number] : starts[number + 1]]
+            counts = (degrees[tile] > np.arange(depth)[:, None]).sum(axis=1).astype(np.int64)
             factors = np.ones(depth, np.float32) if scales is None else scales[:depth].astype(np.float32)
             offsets = np.zeros((int(depth), TILE), np.float32)
             if origin is not None and depth:
-                offsets = self._projections(own, *origin) * factors[:, None]
-            self._tiles.append(Factors(own, counts, factors, offsets, weights[part].astype(np.float32)))
+                offsets = self._projections(tile_keys, *origin) * factors[:, None]
+            self._tiles.append(Factors(tile_keys, counts, factors, offsets, weights[tile].astype(np.float32)))
 
     def write(self, rows: ScaledRows, out: npt.NDArray[np.float32], first: int = 0) -> None:
         """Write the features of `rows` to columns `first` to first + M - 1 of `out`, C-contiguous."""
         rows_ = Rows(rows.pointer, rows.columns, rows.values)
-        scales, own = (rows.factors, rows.starts), out[:, first : first + self.size]
-        engine().random_products(rows_, scales, self._element_key, self._tiles, self._levels(), own)
+        scales, target = (rows.factors, rows.starts), out[:, first : first + self.size]
+        engine().random_products(rows_, scales, self._element_key, self._tiles, self._levels(), target)
 
     def _levels(self) -> npt.NDArray[np.float32] | None:
         return normal_levels() if self._normal else None
@@ -129,10 +129,10 @@ class Products:
         one, ones, nothing = np.array([TILE]), np.ones(TILE, np.float32), np.zeros((1, TILE), np.float32)
         row = Rows(np.array([0, columns.size]), columns.astype(np.uint64), values.astype(np.float32))
         tiles = [Factors(keys[j : j + 1], one, ones[:1], nothing, ones) for j in range(keys.size)]
-        found = np.empty((1, keys.size * TILE), np.float32)
+        products = np.empty((1, keys.size * TILE), np.float32)
         scales = ones[:1], ones[:1]
-        engine().random_products(row, scales, self._element_key, tiles, self._levels(), found)
-        return found.reshape(keys.size, TILE)
+        engine().random_products(row, scales, self._element_key, tiles, self._levels(), products)
+        return products.reshape(keys.size, TILE)
 
 
 def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:

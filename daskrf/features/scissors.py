@@ -22,14 +22,14 @@ _SELF = 0.01  # by how much a program may find a molecule unlike itself
 Array = npt.NDArray[np.float64]
 
 
-def tanimoto_to_product(T: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+def tanimoto_to_product(T: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike) -> Array:
     """Return inner products from Tanimoto coefficients: T / (1 + T) (|x|^2 + |y|^2), step 1 of SCISSORS.
 
     Parameters
     ----------
     T : array_like, shape (n, m)
         Above -1.
-    own, others : array_like, shapes (n,) and (m,), or numbers
+    left, right : array_like, shapes (n,) and (m,), or numbers
         The inner product of each molecule with itself.
 
     Examples
@@ -38,10 +38,10 @@ def tanimoto_to_product(T: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayL
     [[3.0]]
     """
     T = np.asarray(T, dtype=np.float64)
-    return T / (1.0 + T) * _both(own, others)
+    return T / (1.0 + T) * _both(left, right)
 
 
-def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+def product_to_tanimoto(G: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike) -> Array:
     """Return Tanimoto coefficients x.y / (|x|^2 + |y|^2 - x.y) from inner products, step 4 of SCISSORS.
 
     The coefficient of two zero vectors is 1. Parameters are those of :func:`tanimoto_to_product`.
@@ -52,7 +52,7 @@ def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayL
     [[0.5]]
     """
     G = np.asarray(G, dtype=np.float64)
-    union = _both(own, others) - G
+    union = _both(left, right) - G
     return np.divide(G, union, out=np.ones_like(union + G), where=~(union <= 0.0))  # NaN stays NaN
 
 
@@ -156,20 +156,24 @@ class SCISSORS(TransformerMixin, BaseEstimator):
                 f"{n_components} dimensions need as many basis molecules, but there are {S.shape[0]}: give "
                 "more, or a smaller n_components."
             )
-        own = self._own(self_products, S.shape[0])
+        diagonal = self._diagonal(self_products, S.shape[0])
         G = (S + S.T) / 2.0
         if self.measure == "tanimoto":
             _check_diagonal(S)
-            G = tanimoto_to_product(G, own, own)
-            np.fill_diagonal(G, own)
-        found = decompose(G, n_components, _FLOOR)
-        self.eigenvalues_, self.rank_, self.negative_ = found.eigenvalues, found.rank, found.negative()
+            G = tanimoto_to_product(G, diagonal, diagonal)
+            np.fill_diagonal(G, diagonal)
+        spectrum = decompose(G, n_components, _FLOOR)
+        self.eigenvalues_, self.rank_, self.negative_ = (
+            spectrum.eigenvalues,
+            spectrum.rank,
+            spectrum.negative(),
+        )
         self.projection_ = np.zeros((S.shape[0], n_components))
-        self.projection_[:, : found.rank] = found.projection
+        self.projection_[:, : spectrum.rank] = spectrum.projection
         self.n_features_in_ = S.shape[0]
         self._fitted_to = (n_components, self.measure, self.similarity)
         self._basis = X if self.similarity is not None else None
-        self._basis_products = own
+        self._basis_products = diagonal
         return self
 
     def fit_transform(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Array:
@@ -203,8 +207,8 @@ class SCISSORS(TransformerMixin, BaseEstimator):
                 f"Similarities with {S.shape[1]:,} molecules were given, but the basis has "
                 f"{self.n_features_in_:,}: give one column for each of them."
             )
-        own = self._own(self_products, S.shape[0])
-        G = S if self.measure == "product" else tanimoto_to_product(S, own, self._basis_products)
+        diagonal = self._diagonal(self_products, S.shape[0])
+        G = S if self.measure == "product" else tanimoto_to_product(S, diagonal, self._basis_products)
         vectors: Array = G @ self.projection_
         return vectors
 
@@ -223,34 +227,34 @@ class SCISSORS(TransformerMixin, BaseEstimator):
     def _matrix(self, S: Any) -> Array:
         """Return similarities as a float64 matrix of finite numbers that the measure allows."""
         try:
-            found = np.asarray(S, dtype=np.float64)
+            matrix = np.asarray(S, dtype=np.float64)
         except (TypeError, ValueError):
-            found = np.empty(0)
-        if found.ndim != 2:
+            matrix = np.empty(0)
+        if matrix.ndim != 2:
             raise InputError("Similarities must be a matrix of numbers, one row a molecule.")
-        bad = ~np.isfinite(found)
+        bad = ~np.isfinite(matrix)
         reason = "is not a finite number"
         if self.measure == "tanimoto" and not bad.any():
-            bad = (found < _LOWEST - _EXCESS) | (found > 1.0 + _EXCESS)
+            bad = (matrix < _LOWEST - _EXCESS) | (matrix > 1.0 + _EXCESS)
             reason = 'is not a Tanimoto coefficient; take measure="product" for inner products'
         if bad.any():
             i, j = np.argwhere(bad)[0]
-            raise InputError(f"The similarity {found[i, j]:g} in row {i}, column {j} {reason}.")
-        return found
+            raise InputError(f"The similarity {matrix[i, j]:g} in row {i}, column {j} {reason}.")
+        return matrix
 
-    def _own(self, self_products: npt.ArrayLike | None, n: int) -> Array:
+    def _diagonal(self, self_products: npt.ArrayLike | None, n: int) -> Array:
         if self_products is None:
             return np.ones(n)
         if self.measure == "product":
             raise InputError('self_products are for measure="tanimoto": inner products hold them already.')
-        own = np.asarray(self_products, dtype=np.float64)
-        if own.shape != (n,) or not (np.isfinite(own).all() and (own > 0.0).all()):
+        products = np.asarray(self_products, dtype=np.float64)
+        if products.shape != (n,) or not (np.isfinite(products).all() and (products > 0.0).all()):
             raise InputError(f"self_products must be {n} finite numbers above 0, one a molecule.")
-        return own
+        return products
 
 
-def _both(own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
-    return np.asarray(own, dtype=np.float64)[..., None] + np.asarray(others, dtype=np.float64)
+def _both(left: npt.ArrayLike, right: npt.ArrayLike) -> Array:
+    return np.asarray(left, dtype=np.float64)[..., None] + np.asarray(right, dtype=np.float64)
 
 
 def _check_symmetric(S: Array) -> None:

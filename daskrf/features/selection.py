@@ -20,17 +20,17 @@ _LARGEST_CLUSTER = 512  # most members to choose a medoid from
 def distinct_rows(csr: sp.csr_matrix, order: Rows, limit: int | None = None) -> Rows:
     """Return at most `limit` entries of `order`, in that order, leaving out repeats of earlier rows."""
     seen: set[bytes] = set()
-    kept: list[int] = []
+    chosen: list[int] = []
     for row in order:
-        if len(kept) == limit:
+        if len(chosen) == limit:
             break
-        part = slice(csr.indptr[row], csr.indptr[row + 1])
-        indices = csr.indices[part].astype(np.int64, copy=False)
-        key = indices.tobytes() + csr.data[part].astype(np.float64).tobytes()
+        entries = slice(csr.indptr[row], csr.indptr[row + 1])
+        indices = csr.indices[entries].astype(np.int64, copy=False)
+        key = indices.tobytes() + csr.data[entries].astype(np.float64).tobytes()
         if key not in seen:
             seen.add(key)
-            kept.append(int(row))
-    return np.array(kept, dtype=np.intp)
+            chosen.append(int(row))
+    return np.array(chosen, dtype=np.intp)
 
 
 def first(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:

@@ -86,10 +86,10 @@ class SubsampledHadamard:
         batch = max(1, _BATCH_BYTES // (4 * self.width))
         for start in range(0, out.shape[0], batch):
             stop = min(start + batch, out.shape[0])
-            own = slice(rows.pointer[start], rows.pointer[stop])
+            entries = slice(rows.pointer[start], rows.pointer[stop])
             dense = np.zeros((stop - start, self.width), np.float32)
             row_of = np.repeat(np.arange(stop - start), np.diff(rows.pointer[start : stop + 1]))
-            dense[row_of, rows.columns[own]] = values[own]
+            dense[row_of, rows.columns[entries]] = values[entries]
             dense -= origin
             buffer = np.empty_like(dense)
             for b in range(self._signs.shape[0]):

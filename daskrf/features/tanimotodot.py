@@ -162,13 +162,16 @@ class TanimotoDotProductFeatures(FeatureMap):
         if self.norm_range is not None:
             self._series(*self.norm_range_)
             return
-        found = [part for part in parts if part["smallest"] is not None]
-        if not found:
+        ranges = [summary for summary in parts if summary["smallest"] is not None]
+        if not ranges:
             raise InputError(
                 "None of the rows to fit to has a feature, so there is no range of norms; fit to other "
                 "rows, or give norm_range."
             )
-        learned = min(part["smallest"] for part in found), max(part["largest"] for part in found)
+        learned = (
+            min(summary["smallest"] for summary in ranges),
+            max(summary["largest"] for summary in ranges),
+        )
         self._series(*learned)
         self._learned = learned
 
@@ -300,15 +303,15 @@ class TanimotoDotProductFeatures(FeatureMap):
         self._check_norm_range()
 
     def _check_norm_range(self) -> None:
-        given = self.norm_range
-        if given is None:
+        limits = self.norm_range
+        if limits is None:
             return
-        if not isinstance(given, (tuple, list, np.ndarray)) or len(given) != 2:
-            raise InputError(f"norm_range must be None or two squared norms, not {given!r}.")
-        if not (is_number(given[0]) and is_number(given[1]) and 0 < given[0] <= given[1]):
+        if not isinstance(limits, (tuple, list, np.ndarray)) or len(limits) != 2:
+            raise InputError(f"norm_range must be None or two squared norms, not {limits!r}.")
+        if not (is_number(limits[0]) and is_number(limits[1]) and 0 < limits[0] <= limits[1]):
             raise InputError(
                 f"norm_range must hold the smallest and the largest squared norm, both above 0, not "
-                f"{given!r}."
+                f"{limits!r}."
             )
 
 

@@ -59,11 +59,11 @@ def spectra(
     sketches = np.zeros((len(weights), length), np.float32)
     for place, column in zip(places, weights.T, strict=True):
         sketches[:, place] += column
-    found = scipy.fft.rfft(sketches, axis=1)
-    found *= np.float32(math.sqrt(2.0 / length))
-    own = [0, -1] if length % 2 == 0 and length > 1 else [0]
-    found[:, own] *= np.float32(math.sqrt(0.5))
-    parts: npt.NDArray[np.float32] = found.view(np.float32)
+    transforms = scipy.fft.rfft(sketches, axis=1)
+    transforms *= np.float32(math.sqrt(2.0 / length))
+    real = [0, -1] if length % 2 == 0 and length > 1 else [0]
+    transforms[:, real] *= np.float32(math.sqrt(0.5))
+    parts: npt.NDArray[np.float32] = transforms.view(np.float32)
     return parts
 
 
@@ -192,11 +192,11 @@ class TensorSketchSeries:
         out: npt.NDArray[np.float32],
     ) -> None:
         first = self._terms[0]
-        own = out[:, first.columns]
-        engine().first_term(rows, int(first.keys[0]), first.places, arrays[0], slots, own)
-        for term, kept in zip(self._terms[1:], arrays[1:], strict=True):
+        target = out[:, first.columns]
+        engine().first_term(rows, int(first.keys[0]), first.places, arrays[0], slots, target)
+        for term, array in zip(self._terms[1:], arrays[1:], strict=True):
             dense = out[:, : term.columns.start] if term.residual else None
-            engine().product_term(rows, term.keys, kept, slots, out[:, term.columns], dense)
+            engine().product_term(rows, term.keys, array, slots, out[:, term.columns], dense)
 
     def _prefactors(
         self, norms: npt.NDArray[np.float64]
@@ -217,12 +217,12 @@ class TensorSketchSeries:
 
     def _extend(self, table: _Table, norms: list[float]) -> None:
         for start in range(0, len(norms), BLOCK):
-            part = norms[start : start + BLOCK]
-            features = self.prefactor(np.array(part))
+            chunk = norms[start : start + BLOCK]
+            features = self.prefactor(np.array(chunk))
             first = len(table.slots)
             for index, term in enumerate(self._terms):
                 weights = (features[:, index] * term.signs).astype(np.float32)
                 if index:
                     weights = spectra(weights, term.places, term.length)
-                table.arrays[index][first : first + len(part)] = weights
-            table.slots.update((norm, first + i) for i, norm in enumerate(part))
+                table.arrays[index][first : first + len(chunk)] = weights
+            table.slots.update((norm, first + i) for i, norm in enumerate(chunk))

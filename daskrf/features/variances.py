@@ -34,12 +34,12 @@ def same_block_pairs(n_components: Any, width: int) -> Any:
 def on_own_columns(*rows: sp.csr_matrix) -> list[sp.csr_matrix]:
     """Return canonical matrices restricted to the columns that occur in any of them, for fast products."""
     columns = np.unique(np.concatenate([csr.indices for csr in rows]))
-    found = []
+    restricted = []
     for csr in rows:
-        own = np.searchsorted(columns, csr.indices)
-        parts = csr.data.astype(np.float64), own, csr.indptr
-        found.append(sp.csr_matrix(parts, shape=(csr.shape[0], columns.size)))
-    return found
+        places = np.searchsorted(columns, csr.indices)
+        parts = csr.data.astype(np.float64), places, csr.indptr
+        restricted.append(sp.csr_matrix(parts, shape=(csr.shape[0], columns.size)))
+    return restricted
 
 
 class Moments:

@@ -75,15 +75,15 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
             exact = single and max(longest, lengths.max(initial=0.0)) <= _EXACT
             return of_counts(left, lengths, np.float32 if exact else np.float64)
         out = np.empty((left.shape[0], right.shape[0]))
-        own, others = index.coefficients(left, np.float64, None, SUM, out)
-        _check_norms(own)
+        norms, others = index.coefficients(left, np.float64, None, SUM, out)
+        _check_norms(norms)
         _check_norms(others)
 
         def subtracted(i: Pairs, j: Pairs) -> Array:
             difference = left[i] - right[j]
             return row_sums(difference.indptr, np.square(difference.data))
 
-        _add_norms(own, others, out, subtracted)
+        _add_norms(norms, others, out, subtracted)
         return out
 
     def of_counts(left: sp.csr_matrix, lengths: Array, dtype: type) -> npt.NDArray[Any]:
@@ -118,32 +118,32 @@ def _of_full(right: sp.csr_matrix) -> Squares:
     def squares(X: Any, *, single: bool = False) -> Array:
         left_rows = as_rows(X)
         out = np.empty((left_rows.shape[0], right.shape[0]))
-        for part, left in dense_parts(left_rows, right):
+        for chunk, left in dense_parts(left_rows, right):
             near = _moved(left, centre)
-            own = _squared_lengths(near)
-            _check_norms(own, part.start)
+            norms = _squared_lengths(near)
+            _check_norms(norms, chunk.start)
             _check_norms(others)
 
             def subtracted(i: Pairs, j: Pairs, left: Array = left) -> Array:
                 return _squared_lengths(left[i] - rows[j])
 
-            np.matmul(near, moved.T, out=out[part])
-            _add_norms(own, others, out[part], subtracted)
+            np.matmul(near, moved.T, out=out[chunk])
+            _add_norms(norms, others, out[chunk], subtracted)
         return out
 
     return squares
 
 
 def _add_norms(
-    own: Array, others: Array, squares: Array, subtracted: Callable[[Pairs, Pairs], Array]
+    norms: Array, others: Array, squares: Array, subtracted: Callable[[Pairs, Pairs], Array]
 ) -> None:
     """Turn products x.y into squared distances, in place; `subtracted` gives those of chosen pairs."""
     largest = others.max(initial=0.0)
     step = max(1, _BLOCK // max(1, others.size))
     sums = np.empty((step, others.size))
-    for start in range(0, own.size, step):
-        part = slice(start, start + step)
-        block, lengths = squares[part], own[part]
+    for start in range(0, norms.size, step):
+        chunk = slice(start, start + step)
+        block, lengths = squares[chunk], norms[chunk]
         # One sum, so that it is the same for (x, y) and (y, x).
         np.add(lengths[:, None], others, out=sums[: lengths.size])
         block *= -2.0

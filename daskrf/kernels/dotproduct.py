@@ -142,15 +142,15 @@ class TanimotoDotProduct(Kernel):
         e = e[:, None]
         rows = max(1, _BLOCK // max(1, out.shape[1]))
         for start in range(0, out.shape[0], rows):
-            part = slice(start, start + rows)
-            top = np.maximum(e[part], f)
-            products = np.ldexp(out[part], e[part] + f - 2 * top)
-            union = np.ldexp(a[part], 2 * (e[part] - top)) + np.ldexp(b, 2 * (f - top))
+            chunk = slice(start, start + rows)
+            top = np.maximum(e[chunk], f)
+            products = np.ldexp(out[chunk], e[chunk] + f - 2 * top)
+            union = np.ldexp(a[chunk], 2 * (e[chunk] - top)) + np.ldexp(b, 2 * (f - top))
             if self.n_terms is None:
                 union -= products
             empty = union == 0.0
             union[empty] = products[empty] = 1.0
-            np.divide(products, union, out=out[part])
+            np.divide(products, union, out=out[chunk])
 
     def words(self) -> str:
         return f"Tanimoto (dot product{', of square roots of counts' if self.transform else ''})"
@@ -192,8 +192,8 @@ def _exponents(csr: sp.csr_matrix, sizes: Array | None = None) -> npt.NDArray[np
     exponents[empty] = _NOTHING
     if sizes is not None:
         # Without empty rows: reduceat would give them a value of the next row.
-        found = np.frexp(np.maximum.reduceat(sizes, csr.indptr[:-1][~empty]))[1]
-        exponents[~empty] = np.where(np.abs(found) > _ORDINARY, found, 0)
+        powers = np.frexp(np.maximum.reduceat(sizes, csr.indptr[:-1][~empty]))[1]
+        exponents[~empty] = np.where(np.abs(powers) > _ORDINARY, powers, 0)
     return exponents
 
 

@@ -165,8 +165,8 @@ def _folded(
     kind = ids >> np.uint64(32)
     ids &= np.uint64(UNFOLDED - 1)
     if len(hashed):
-        own = np.isin(kind, np.array(hashed, np.uint64))
-        ids[own] = splitmix64(ids[own]) >> np.uint64(32)
+        mask = np.isin(kind, np.array(hashed, np.uint64))
+        ids[mask] = splitmix64(ids[mask]) >> np.uint64(32)
     ids %= np.uint64(size)
     ids += kind * np.uint64(size)
     counts = rows.dtype.kind in "ui"

@@ -13,7 +13,7 @@ from daskrf.arrays import MAX_COUNT, as_dense, as_rows, check_finite, row_slice
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 
-_PART = 1 << 20  # numbers in rows that are dense, or made dense, at a time
+_NUMBERS = 1 << 20  # numbers in rows that are dense, or made dense, at a time
 _FEWEST = 96  # rows at a time
 
 Array = npt.NDArray[Any]
@@ -112,7 +112,7 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
     check_columns(rows, right)
     # Check all rows at once, so that an error counts from the first row.
     rows = as_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
-    step = max(_FEWEST, _PART // max(1, rows.shape[1]))
+    step = max(_FEWEST, _NUMBERS // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):
-        part = slice(start, min(start + step, rows.shape[0]))
-        yield part, as_dense(row_slice(rows, part.start, part.stop))
+        chunk = slice(start, min(start + step, rows.shape[0]))
+        yield chunk, as_dense(row_slice(rows, chunk.start, chunk.stop))

@@ -94,9 +94,9 @@ class Kernel(ABC):
         kernel's Hilbert space, divided by sqrt(2). Its rounding error is about 1e-8 of sqrt(k(x, x)).
         """
         squared = self(X, Y)
-        own = self.diag(X)
+        diagonal = self.diag(X)
         # One sum, so that it is the same for (x, y) and (y, x).
-        np.subtract((own[:, None] + (own if Y is None else self.diag(Y))) / 2, squared, out=squared)
+        np.subtract((diagonal[:, None] + (diagonal if Y is None else self.diag(Y))) / 2, squared, out=squared)
         if Y is None:
             np.fill_diagonal(squared, 0.0)
         np.maximum(squared, 0.0, out=squared)
@@ -209,8 +209,8 @@ def is_undecided(state: Any, *names: str) -> bool:
     True
     """
     if isinstance(state, dict):
-        own = AUTO in map(state.get, names or ("length_scale", "metric"))
-        return own or any(is_undecided(each, *names) for each in state.values())
+        is_auto = AUTO in map(state.get, names or ("length_scale", "metric"))
+        return is_auto or any(is_undecided(each, *names) for each in state.values())
     return isinstance(state, (list, tuple)) and any(is_undecided(each, *names) for each in state)
 
 
@@ -228,11 +228,11 @@ def decided(state: Any, length_scale: float, metric: str | None = None) -> Any:
     {'inner': {'parameters': {'length_scale': 3.0, 'nu': 1.5}}}
     """
     if isinstance(state, dict):
-        found = {name: decided(value, length_scale, metric) for name, value in state.items()}
-        if metric is None and found.get("metric") == AUTO:
+        result = {name: decided(value, length_scale, metric) for name, value in state.items()}
+        if metric is None and result.get("metric") == AUTO:
             raise InputError(UNLEARNED)
-        known = {"length_scale": float(length_scale), "metric": metric}
-        return found | {name: value for name, value in known.items() if found.get(name) == AUTO}
+        settings = {"length_scale": float(length_scale), "metric": metric}
+        return result | {name: value for name, value in settings.items() if result.get(name) == AUTO}
     several = isinstance(state, (list, tuple))
     return [decided(each, length_scale, metric) for each in state] if several else state
 
@@ -285,8 +285,8 @@ def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
     >>> "gaussian" in known_kernels()
     True
     """
-    known = declared(__package__, Kernel).values()
-    return {cls.name: cls for cls in known if cls.name and issubclass(cls, kind)}
+    classes = declared(__package__, Kernel).values()
+    return {cls.name: cls for cls in classes if cls.name and issubclass(cls, kind)}
 
 
 def prepared_blocks(
@@ -312,15 +312,15 @@ def prepared_blocks(
     if rows < 1:
         raise InputError(f"rows must be at least 1, not {rows}.")
     for start in range(0, n, rows):
-        part = slice(start, min(start + rows, n))
+        chunk = slice(start, min(start + rows, n))
         try:
-            own = row_slice(X, part.start, part.stop)
-            block = prepared(own, dtype=np.float32) if single else prepared(own)
+            piece = row_slice(X, chunk.start, chunk.stop)
+            block = prepared(piece, dtype=np.float32) if single else prepared(piece)
         except InputError as error:
             if start == 0:
                 raise
             raise InputError(f"{error} Here rows are counted from row {start} of X.") from None
-        yield part, block
+        yield chunk, block
 
 
 def from_state(state: dict[str, Any]) -> Kernel:
@@ -337,11 +337,11 @@ def from_state(state: dict[str, Any]) -> Kernel:
     >>> from_state(TanimotoMinMax().state())
     TanimotoMinMax()
     """
-    known = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
+    classes = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
     name = state.get("kernel", "")
-    if name not in known:
-        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(known))}.")
+    if name not in classes:
+        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
     try:
-        return known[name](**state.get("parameters", {}))
+        return classes[name](**state.get("parameters", {}))
     except TypeError as error:
         raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None

@@ -19,7 +19,7 @@ from daskrf.kernels.kernel import AUTO, UNLEARNED, Prepared, as_positive, short
 from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
 
 _MARK = ":"
-_KEPT = 8  # metrics that a process keeps beside their texts
+_CACHED = 8  # metrics that a process keeps beside their texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,20 +120,20 @@ def known_columns(rows: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> sp.csr
     return sp.csr_matrix((rows.data[there].astype(np.float64), place[there], pointer), shape=shape)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _of_text(text: str) -> Metric:
     try:
         rest, *packed = text.split(_MARK)
         columns, values = (base64.b64decode(each, validate=True) for each in packed)
-        found = np.frombuffer(columns, "<i8").astype(np.int64)
+        indices = np.frombuffer(columns, "<i8").astype(np.int64)
         directions = np.frombuffer(values, "<f4").astype(np.float32)
-        directions = directions.reshape(len(found), -1 if len(found) else 0)
-        metric = Metric(float(rest), found, directions)
+        directions = directions.reshape(len(indices), -1 if len(indices) else 0)
+        metric = Metric(float(rest), indices, directions)
     except ValueError:
         raise InputError(
             "The metric of the kernel is damaged, or not one: it is auto, or the text that fit has stored."
         ) from None
-    found.setflags(write=False)
+    indices.setflags(write=False)
     directions.setflags(write=False)
     return metric
 

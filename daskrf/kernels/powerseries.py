@@ -265,10 +265,10 @@ class DotProduct(DotProductKernel):
 
     def maclaurin(self, n_terms: int) -> Array:
         """Return the first `n_terms` coefficients, zeros after the last one."""
-        found = np.zeros(n_terms)
-        own = np.array(self.coefficients[:n_terms])
-        found[: own.size] = own
-        return found
+        result = np.zeros(n_terms)
+        coefficients = np.array(self.coefficients[:n_terms])
+        result[: coefficients.size] = coefficients
+        return result
 
     def of_products(self, t: Array) -> Array:
         """Return the sum of the series at t, by Horner's rule."""
@@ -399,10 +399,10 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         with np.errstate(invalid="ignore"):
             return coefficients / coefficients.max()
     weights = np.zeros_like(coefficients)
-    kept = coefficients > 0.0
-    logarithms = np.log(coefficients[kept]) + np.flatnonzero(kept) * math.log(rate)
+    positive = coefficients > 0.0
+    logarithms = np.log(coefficients[positive]) + np.flatnonzero(positive) * math.log(rate)
     # If only shares are wanted, no power is too large.
-    weights[kept] = np.exp(logarithms - (0.0 if beyond else logarithms.max()))
+    weights[positive] = np.exp(logarithms - (0.0 if beyond else logarithms.max()))
     return weights
 
 

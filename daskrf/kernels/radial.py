@@ -81,8 +81,8 @@ class RadialKernel(Kernel):
         return self._length_scale
 
     def parameters(self) -> dict[str, Any]:
-        own = (name for name in signature(type(self)).parameters if name != "length_scale")
-        return {"length_scale": self._length_scale, **{name: getattr(self, name) for name in own}}
+        names = (name for name in signature(type(self)).parameters if name != "length_scale")
+        return {"length_scale": self._length_scale, **{name: getattr(self, name) for name in names}}
 
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
@@ -112,8 +112,8 @@ class RadialKernel(Kernel):
         smooth = self._single_form() is not None and self._usual
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            found = squares(X, single=smooth and np.dtype(dtype) == np.float32)
-            return self.of_squares(found, n_columns).astype(dtype, copy=False)
+            squared = squares(X, single=smooth and np.dtype(dtype) == np.float32)
+            return self.of_squares(squared, n_columns).astype(dtype, copy=False)
 
         return values
 
@@ -140,10 +140,10 @@ class RadialKernel(Kernel):
         def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
             rows = as_rows(X)
             out = np.empty((rows.shape[0], others.size), np.float32)
-            for part, left in dense_parts(rows, right):
-                moved, own = _centred(left, centre, limit)
-                np.matmul(moved, landmarks.T, out=out[part])
-                engine().radial_values(own, others, factor, shape, out[part])
+            for chunk, left in dense_parts(rows, right):
+                moved, norms = _centred(left, centre, limit)
+                np.matmul(moved, landmarks.T, out=out[chunk])
+                engine().radial_values(norms, others, factor, shape, out[chunk])
             return out
 
         return values
@@ -166,8 +166,8 @@ class RadialKernel(Kernel):
         return self.of_distances(squares, n_columns)
 
     def words(self) -> str:
-        own = self.parameters().items()
-        shown = [(key, f"{value:g}" if isinstance(value, (int, float)) else value) for key, value in own]
+        settings = self.parameters().items()
+        shown = [(key, f"{value:g}" if isinstance(value, (int, float)) else value) for key, value in settings]
         words = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown if key != "radii")
         return f"{type(self).__name__} kernel ({words})"
 
@@ -353,18 +353,18 @@ class RadialSpectrum(RadialKernel):
         super().__init__(length_scale)
         if callable(radii):
             radii = radii(seeds.generator(0, "spectrum"), _DRAWS)
-        found = _decoded(radii) if isinstance(radii, str) else _lengths(radii)
-        if found.ndim != 1 or not found.size or not np.isfinite(found).all() or found.min() < 0.0:
+        lengths = _decoded(radii) if isinstance(radii, str) else _lengths(radii)
+        if lengths.ndim != 1 or not lengths.size or not np.isfinite(lengths).all() or lengths.min() < 0.0:
             raise InputError(
                 "radii must be a sequence of finite numbers of at least 0, or a sampler of them."
             )
-        if found.max() > _LARGEST_RADIUS:
+        if lengths.max() > _LARGEST_RADIUS:
             raise InputError(
-                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {found.max():g}, or phases have no "
+                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {lengths.max():g}, or phases have no "
                 "digits left; divide radii and length_scale by the same number, which gives the same kernel."
             )
-        found.setflags(write=False)
-        self.lengths = found
+        lengths.setflags(write=False)
+        self.lengths = lengths
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able: the radii as base64 of compressed float64."""
@@ -441,5 +441,5 @@ def _bessel(v: float, r: Array) -> Array:
 def _quadrature(v: float) -> tuple[list[float], list[float]]:
     """Return the nonnegative nodes and the weights of a quadrature of even functions."""
     nodes, weights = roots_gegenbauer(_NODES, v - 1.0)
-    kept = nodes > 0.0
-    return nodes[kept].tolist(), (weights[kept] / weights[kept].sum()).tolist()
+    positive = nodes > 0.0
+    return nodes[positive].tolist(), (weights[positive] / weights[positive].sum()).tolist()

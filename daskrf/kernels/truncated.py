@@ -120,7 +120,7 @@ def _series(dot: Array, exponent: Array, degree: int) -> Array:
 def _checked_centre(centre: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the columns and values of a centre, or raise InputError if it is not one."""
     try:
-        columns, values = (np.asarray(list(part)) for part in centre)
+        columns, values = (np.asarray(list(each)) for each in centre)
         good = columns.shape == values.shape == (columns.size,)
         if good and columns.size:
             good = (

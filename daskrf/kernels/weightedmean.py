@@ -14,7 +14,7 @@ from daskrf.errors import InputError, counted_from
 from daskrf.kernels.index import check_columns
 from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
-from daskrf.parameters import GIVEN
+from daskrf.parameters import REQUIRED
 
 _BLOCK = 1 << 18  # values at a time, which stay near the processor
 _FEWEST = 128  # rows at a time
@@ -53,7 +53,7 @@ class Mean(Kernel):
     """
 
     name = "mean"
-    option_defaults: ClassVar[dict[str, Any]] = {"weights": GIVEN}
+    option_defaults: ClassVar[dict[str, Any]] = {"weights": REQUIRED}
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class Mean(Kernel):
     ) -> None:
         self.weights = as_weights(weights)
         size = len(self.weights)
-        given = [kernels] * size if isinstance(kernels, Kernel) else kernels
-        self.kernels = tuple(from_state(each) if isinstance(each, dict) else each for each in given)
+        listed = [kernels] * size if isinstance(kernels, Kernel) else kernels
+        self.kernels = tuple(from_state(each) if isinstance(each, dict) else each for each in listed)
         if len(self.kernels) != size or not all(isinstance(each, Kernel) for each in self.kernels):
             raise InputError(
                 f"kernels must be one kernel, or {size} kernels, one for each weight, not {kernels!r}."
@@ -101,7 +101,7 @@ class Mean(Kernel):
             If `X` has another number of columns than `columns` says, or a value is not finite.
         """
         rows = check_finite(as_csr(X))
-        return [column_slice(rows, *own) for own in self._ranges(rows.shape[1])]
+        return [column_slice(rows, *bounds) for bounds in self._ranges(rows.shape[1])]
 
     def _ranges(self, n_columns: int | None) -> list[tuple[int, int]]:
         return column_ranges(self.columns, len(self.weights), n_columns)
@@ -115,8 +115,8 @@ class Mean(Kernel):
     def _added(self, Y: Any, against: list[Any], kind: type) -> Prepared:
         """Return the function X -> k(X, Y), whose terms are summed in the type `kind`."""
         right = check_finite(as_csr(Y))
-        given = zip(self.shares, against, self._ranges(right.shape[1]), strict=True)
-        terms = [_Term(share, prepare, own, right) for share, prepare, own in given if share]
+        triples = zip(self.shares, against, self._ranges(right.shape[1]), strict=True)
+        terms = [_Term(share, prepare, bounds, right) for share, prepare, bounds in triples if share]
         step = max(_FEWEST, _BLOCK // max(1, right.shape[0]))
 
         def values(X: Any, dtype: npt.DTypeLike = kind) -> npt.NDArray[Any]:
@@ -126,8 +126,8 @@ class Mean(Kernel):
             out = np.empty((left.shape[0], right.shape[0]), dtype)
             for start in range(0, left.shape[0], step):
                 stop = min(start + step, left.shape[0])
-                given = zip(terms, parts, strict=True)
-                total, *others = (term(row_slice(part, start, stop), start, kind) for term, part in given)
+                pairs = zip(terms, parts, strict=True)
+                total, *others = (term(row_slice(block, start, stop), start, kind) for term, block in pairs)
                 total = total * terms[0].share if others else total
                 for term, more in zip(terms[1:], others, strict=True):
                     total += term.share * more
@@ -142,10 +142,10 @@ class Mean(Kernel):
         return all(kernel.has_unit_diagonal for kernel in self.kernels)
 
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
-        own = np.zeros(np.shape(X)[0])
-        for share, kernel, part in zip(self.shares, self.kernels, self.parts(X), strict=True):
-            own += share * kernel.diag(part)
-        return own
+        diagonal = np.zeros(np.shape(X)[0])
+        for share, kernel, block in zip(self.shares, self.kernels, self.parts(X), strict=True):
+            diagonal += share * kernel.diag(block)
+        return diagonal
 
 
 def kernel_on_first(kernel: Kernel, n_columns: int) -> Kernel:
@@ -172,10 +172,10 @@ def as_weights(weights: Sequence[float]) -> tuple[float, ...]:
     >>> as_weights([1, 0.5])
     (1.0, 0.5)
     """
-    found = tuple(map(as_number, weights)) if np.iterable(weights) else ()
-    if not (all(0.0 <= weight < np.inf for weight in found) and 0.0 < sum(found) < np.inf):
+    numbers = tuple(map(as_number, weights)) if np.iterable(weights) else ()
+    if not (all(0.0 <= weight < np.inf for weight in numbers) and 0.0 < sum(numbers) < np.inf):
         raise InputError(f"weights must be finite numbers of at least 0, not all of them 0: not {weights!r}.")
-    return found
+    return numbers
 
 
 def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list[tuple[int, int]]:

@@ -32,8 +32,8 @@ def test_scores_are_those_of_a_process_with_the_picks_at_their_means(name: str, 
         again.fit(np.concatenate([X[:25], X[25:][picks]]), np.concatenate([y, mean[picks]]))
         now, std = again.predict(X[25:], return_std=True, of="f")
         np.testing.assert_allclose(now, mean, atol=1e-8)
-        believed = [best, *mean[picks]]
+        assumed = [best, *mean[picks]]
         there = acquisition_for(name, maximize=maximize).with_best(
-            float(max(believed) if maximize else min(believed))
+            float(max(assumed) if maximize else min(assumed))
         )
         np.testing.assert_allclose(believer.scores(), there(now, std), rtol=1e-6, atol=1e-6)

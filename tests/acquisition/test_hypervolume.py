@@ -23,17 +23,17 @@ NUMBERS = st.integers(-3, 6).map(float) | st.floats(-3, 6)
 @pytest.mark.parametrize("d", [1, 2, 3])
 @given(data=st.data())
 def test_improvements_are_differences_of_hypervolumes(d: int, data: st.DataObject) -> None:
-    point = st.lists(NUMBERS, min_size=d, max_size=d)
-    points = data.draw(st.lists(point, min_size=1, max_size=6))
-    reference = data.draw(point)
+    vector = st.lists(NUMBERS, min_size=d, max_size=d)
+    points = data.draw(st.lists(vector, min_size=1, max_size=6))
+    reference = data.draw(vector)
     left, whole = Undominated(np.array(reference)), 0.0
-    for i, own in enumerate(points):
+    for i, point in enumerate(points):
         want = naive.hypervolume(points[: i + 1], reference) - naive.hypervolume(points[:i], reference)
-        found = float(left.improvement(np.array([own]))[0])
-        assert found == pytest.approx(want, abs=1e-9 * 9**d)
-        left.add(np.array(own))
-        whole += found
-        assert left.improvement(np.array([own]))[0] == pytest.approx(0.0, abs=1e-12)
+        actual = float(left.improvement(np.array([point]))[0])
+        assert actual == pytest.approx(want, abs=1e-9 * 9**d)
+        left.add(np.array(point))
+        whole += actual
+        assert left.improvement(np.array([point]))[0] == pytest.approx(0.0, abs=1e-12)
         assert (left.low < left.high).all()
     assert whole == pytest.approx(naive.hypervolume(points, reference), abs=1e-9 * 9**d)
 
@@ -57,14 +57,14 @@ def test_many_points_have_the_volume_that_sampling_finds(d: int) -> None:
 def test_batches_are_those_of_looking_at_every_candidate(d: int) -> None:
     rng = np.random.default_rng(7 + d)
     draws = rng.standard_normal((3, 90, d)) + rng.standard_normal((90, d))
-    known, reference = rng.standard_normal((3, d)), np.full(d, -1.0)
-    gain, picks = HypervolumeGain(draws, known, reference), []
+    measured, reference = rng.standard_normal((3, d)), np.full(d, -1.0)
+    gain, picks = HypervolumeGain(draws, measured, reference), []
     free = np.ones(90, bool)
     for _ in range(4):
         picks.append(gain.best(free))
         free[picks[-1]] = False
         gain.take(picks[-1])
-    assert picks == naive.batch(draws, known.tolist(), reference.tolist(), 4)
+    assert picks == naive.batch(draws, measured.tolist(), reference.tolist(), 4)
 
 
 def test_weights_multiply_gains_and_only_free_candidates_are_chosen() -> None:
@@ -82,19 +82,19 @@ def test_the_front_is_what_no_other_point_dominates(points: list[list[int]]) -> 
     def dominates(a: list[int], b: list[int]) -> bool:
         return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 
-    want = [not any(dominates(other, own) for other in points) for own in points]
+    want = [not any(dominates(other, point) for other in points) for point in points]
     assert on_front(np.array(points)).tolist() == want
-    beaten = [not any(dominates(other, own) for other in [*points, [2, 2, 2]]) for own in points]
+    beaten = [not any(dominates(other, point) for other in [*points, [2, 2, 2]]) for point in points]
     assert on_front(np.array(points), [[2, 2, 2]]).tolist() == beaten
 
 
 @given(points=st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=1, max_size=8))
 def test_no_point_of_the_front_is_worse_than_the_reference(points: list[list[float]]) -> None:
-    known = np.array(points)
-    reference = reference_point(known)
-    front = known[on_front(known)]
+    measured = np.array(points)
+    reference = reference_point(measured)
+    front = measured[on_front(measured)]
     assert (front >= reference).all()
-    assert ((front > reference) | (np.ptp(known, axis=0) < 1e-9)).all()
+    assert ((front > reference) | (np.ptp(measured, axis=0) < 1e-9)).all()
 
 
 @pytest.mark.parametrize("d", [2, 3])

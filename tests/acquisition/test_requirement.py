@@ -19,13 +19,13 @@ def test_the_probability_is_that_of_a_normal_distribution(
     mean: float, std: float, limit: float, above: bool
 ) -> None:
     want = (norm.logsf if above else norm.logcdf)(limit, mean, std)
-    found = Requirement(0, "y", above, limit).log_probability([mean], [std])
-    np.testing.assert_allclose(found, [want], rtol=1e-9, atol=1e-12)
+    actual = Requirement(0, "y", above, limit).log_probability([mean], [std])
+    np.testing.assert_allclose(actual, [want], rtol=1e-9, atol=1e-12)
 
 
 def test_without_deviations_it_is_yes_or_no() -> None:
-    found = np.exp(Requirement(0, "y", True, 1.0).log_probability([0.0, 2.0, 1.0], [0.0, 0.0, 0.0]))
-    assert found.tolist() == [0.0, 1.0, 0.5]
+    actual = np.exp(Requirement(0, "y", True, 1.0).log_probability([0.0, 2.0, 1.0], [0.0, 0.0, 0.0]))
+    assert actual.tolist() == [0.0, 1.0, 0.5]
 
 
 @pytest.mark.parametrize("name", rules())
@@ -33,10 +33,10 @@ def test_without_deviations_it_is_yes_or_no() -> None:
 def test_what_passes_surely_keeps_its_score_and_others_lose(
     name: str, scores: list[float], log: float, usual: float
 ) -> None:
-    rule, own = acquisition_for(name), np.array(scores)
-    np.testing.assert_allclose(weighed(rule, own, np.zeros(len(own)), usual), own, atol=1e-9)
-    less = weighed(rule, own, np.full(len(own), log), usual)
-    assert (less <= own + 1e-9).all()
-    assert (np.diff(less[np.argsort(own)]) >= -1e-9).all()  # at equal probabilities the order stays
-    draws = weighed(rule, np.column_stack([own, own]), np.full(len(own), log), usual)
+    rule, array = acquisition_for(name), np.array(scores)
+    np.testing.assert_allclose(weighed(rule, array, np.zeros(len(array)), usual), array, atol=1e-9)
+    less = weighed(rule, array, np.full(len(array), log), usual)
+    assert (less <= array + 1e-9).all()
+    assert (np.diff(less[np.argsort(array)]) >= -1e-9).all()  # at equal probabilities the order stays
+    draws = weighed(rule, np.column_stack([array, array]), np.full(len(array), log), usual)
     np.testing.assert_array_equal(draws, np.column_stack([less, less]))

@@ -40,9 +40,9 @@ def test_improvement_equals_its_integral(gain, std):
     density = stats.norm(gain, std)
     upper = max(gain, 0) + 12 * std
     expected = integrate.quad(lambda g: g * density.pdf(g), 0, upper, points=[max(gain, 0.0)], epsabs=0)[0]
-    found = float(log_expected_improvement(gain, std))
+    actual = float(log_expected_improvement(gain, std))
     if expected > 1e-200:
-        assert found == pytest.approx(math.log(expected), rel=1e-6, abs=1e-6)
+        assert actual == pytest.approx(math.log(expected), rel=1e-6, abs=1e-6)
     assert float(log_probability_of_improvement(gain, std)) == pytest.approx(density.logsf(0.0), rel=1e-9)
 
 
@@ -76,8 +76,8 @@ def test_no_spread():
 
 def with_its_own(name: str, **settings: float | bool) -> Acquisition:
     """Return a rule with those of the settings that it has."""
-    own = {field.name for field in fields(rules()[name])}
-    return acquisition_for(name, **{key: value for key, value in settings.items() if key in own})
+    names = {field.name for field in fields(rules()[name])}
+    return acquisition_for(name, **{key: value for key, value in settings.items() if key in names})
 
 
 @pytest.mark.parametrize("rule", rules())

@@ -66,12 +66,12 @@ def test_dense_rows_become_what_scipy_makes_of_them(shape: tuple, kind: type, sh
         X[X == 1] = -0.0
         X[X == 2] = np.nan
     for rows in (X, np.asfortranarray(X), X[::-1]):
-        found, expected = as_csr(rows), sp.csr_matrix(rows)
-        for part in ("indptr", "indices"):
-            assert getattr(found, part).dtype == getattr(expected, part).dtype
-            assert getattr(found, part).tolist() == getattr(expected, part).tolist()
-        np.testing.assert_array_equal(found.data, expected.data)
-        assert found.shape == expected.shape
+        actual, expected = as_csr(rows), sp.csr_matrix(rows)
+        for name in ("indptr", "indices"):
+            assert getattr(actual, name).dtype == getattr(expected, name).dtype
+            assert getattr(actual, name).tolist() == getattr(expected, name).tolist()
+        np.testing.assert_array_equal(actual.data, expected.data)
+        assert actual.shape == expected.shape
 
 
 def test_unsorted_duplicates_and_zeros_are_put_right_and_the_input_is_kept() -> None:
@@ -229,7 +229,7 @@ def test_rows_to_fit_are_some_and_finite(make: Callable[[np.ndarray], object]) -
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 def test_a_slice_of_rows_is_as_if_it_were_alone(make: Callable[[np.ndarray], Any]) -> None:
     for start, stop in ((0, 3), (1, 3), (1, 2), (2, 2), (0, 0)):
-        part = row_slice(make(DENSE), start, stop)
+        block = row_slice(make(DENSE), start, stop)
         alone = make(DENSE[start:stop])
-        assert part.shape == alone.shape
-        assert part.tolist() == alone.tolist() if make is np.asarray else not (part != alone).nnz
+        assert block.shape == alone.shape
+        assert block.tolist() == alone.tolist() if make is np.asarray else not (block != alone).nnz

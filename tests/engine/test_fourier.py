@@ -30,26 +30,26 @@ def cosines(phases: np.ndarray, n_components: int) -> np.ndarray:
 @few
 def test_cosines_and_sines_of_turns(values: list[float]) -> None:
     phases = np.array([values], np.float32)
-    found = cosines(phases, 16)
+    actual = cosines(phases, 16)
     # What is left of whole turns is exact in float64, too.
     angle = 2 * np.pi * np.remainder(phases[0].astype(float), 1.0)
-    assert np.abs(found[0, ::2] - np.cos(angle)).max() < 1.8e-7
-    assert np.abs(found[0, 1::2] - np.sin(angle)).max() < 1.8e-7
+    assert np.abs(actual[0, ::2] - np.cos(angle)).max() < 1.8e-7
+    assert np.abs(actual[0, 1::2] - np.sin(angle)).max() < 1.8e-7
 
 
 def test_eighths_of_turns_are_symmetrical() -> None:
-    found = cosines(np.array([[0, 0.25, 0.5, 0.75, 1, -0.25, -0.5, 1e9]]), 16)[0].reshape(-1, 2)
+    actual = cosines(np.array([[0, 0.25, 0.5, 0.75, 1, -0.25, -0.5, 1e9]]), 16)[0].reshape(-1, 2)
     expected = [(1, 0), (0, 1), (-1, 0), (0, -1), (1, 0), (0, -1), (-1, 0), (1, 0)]
-    assert found.tolist() == [list(map(float, pair)) for pair in expected]
+    assert actual.tolist() == [list(map(float, pair)) for pair in expected]
 
 
 @pytest.mark.parametrize("n_components", [2, 3, 15, 16, 17, 30, 32])
 def test_any_number_of_components(n_components: int) -> None:
     phases = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
-    found, whole = cosines(phases, n_components), cosines(phases, 32)
+    actual, whole = cosines(phases, n_components), cosines(phases, 32)
     pairs = n_components // 2 * 2
-    assert found[:, :pairs].tobytes() == np.ascontiguousarray(whole[:, :pairs]).tobytes()
-    assert (found[:, pairs:] == 0).all()
+    assert actual[:, :pairs].tobytes() == np.ascontiguousarray(whole[:, :pairs]).tobytes()
+    assert (actual[:, pairs:] == 0).all()
 
 
 @pytest.mark.parametrize("d", [1, 5, 33])
@@ -68,5 +68,5 @@ def test_projections_with_and_without_zeros_agree(d: int) -> None:
     some = np.full((5, 70), np.nan, np.float32)
     engine().project(parts._replace(pointer=parts.pointer[4:10]), directions, some)
     assert some.tobytes() == sparse[4:9].tobytes()
-    for found in (dense, sparse):
-        np.testing.assert_allclose(found, X.astype(float) @ directions.astype(float), atol=1e-5)
+    for actual in (dense, sparse):
+        np.testing.assert_allclose(actual, X.astype(float) @ directions.astype(float), atol=1e-5)

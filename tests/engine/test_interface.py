@@ -24,8 +24,8 @@ def test_every_engine_has_every_operation(folder: str, name: str) -> None:
     function = getattr(importlib.import_module(f"daskrf.engine.{folder}"), name)
     function = getattr(function, "py_func", function)
     wanted = list(inspect.signature(getattr(Engine, name)).parameters.values())[1:]
-    found = list(inspect.signature(function).parameters.values())
-    assert [(p.name, p.kind, p.default) for p in found] == [(p.name, p.kind, p.default) for p in wanted]
+    actual = list(inspect.signature(function).parameters.values())
+    assert [(p.name, p.kind, p.default) for p in actual] == [(p.name, p.kind, p.default) for p in wanted]
 
 
 def test_about_a_dozen_operations_each_with_its_contract() -> None:

@@ -122,8 +122,8 @@ def test_a_slice_of_rows_reads_its_own_entries() -> None:
     rows = [{1: 1}, {2: 2, 5: 1}, {}, {4: 1}]
     indptr, indices, counts = to_csr(rows)
     whole = minhash_words(indptr, indices, counts, *keys(64))
-    part = minhash_words(indptr[1:4], indices, counts, *keys(64))
-    assert (part == whole[1:3]).all()
+    some = minhash_words(indptr[1:4], indices, counts, *keys(64))
+    assert (some == whole[1:3]).all()
 
 
 def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,9 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
     indptr, indices, counts = to_csr(rows)
     batches = []
     dictionary = tiles._dictionary
-    monkeypatch.setattr(tiles, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
+    monkeypatch.setattr(
+        tiles, "_dictionary", lambda *arguments: batches.append(arguments) or dictionary(*arguments)
+    )
     monkeypatch.setattr(tiles, "BATCH_ENTRIES", 2**31 - 1)
     words = minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
     assert len(batches) == 1

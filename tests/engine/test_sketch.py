@@ -27,11 +27,11 @@ row_lists = st.lists(
 
 
 def count_sketch(row: dict[int, float], key: int, length: int) -> np.ndarray:
-    found = np.zeros(length)
+    actual = np.zeros(length)
     for column, value in row.items():
         bucket, sign = count_sketch_entry(column, key, length)
-        found[bucket] += sign * value
-    return found
+        actual[bucket] += sign * value
+    return actual
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
@@ -42,11 +42,11 @@ def test_product_terms_are_circular_convolutions(
     keys = np.arange(11, 11 + n_factors + with_dense, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     weights = np.array([[0.5, -0.25, 1.0], [2.0, 0.5, -0.125]], np.float32)
     places = np.array([0, length - 1, length // 2])
-    kept = spectra(weights, places, length)
+    transformed = spectra(weights, places, length)
     slots = np.arange(len(draws)) % 2
     dense = np.random.default_rng(0).normal(size=(len(draws), 3)).astype(np.float32) if with_dense else None
     out = np.empty((len(draws), length), np.float32)
-    engine().product_term(sparse_rows(draws), keys, kept, slots, out, dense)
+    engine().product_term(sparse_rows(draws), keys, transformed, slots, out, dense)
     for i, row in enumerate(draws):
         spectrum = np.zeros(length, complex)
         spectrum += np.fft.fft(np.bincount(places, weights[slots[i]], length))
@@ -76,6 +76,6 @@ def test_the_first_term_is_a_circular_convolution(draws: list[dict[int, float]],
 def test_buckets_and_signs_are_uniform() -> None:
     length, n = 10, 20_000 if not jit_disabled() else 2_000
     pairs = [count_sketch_entry(column, 12345, length) for column in range(n)]
-    found = np.bincount([bucket + length * (sign > 0) for bucket, sign in pairs], minlength=2 * length)
+    actual = np.bincount([bucket + length * (sign > 0) for bucket, sign in pairs], minlength=2 * length)
     # Chi-squared of 19 degrees of freedom: above 50 by chance for one key in 7,000.
-    assert np.sum((found - n / 20) ** 2) / (n / 20) < 50
+    assert np.sum((actual - n / 20) ** 2) / (n / 20) < 50

@@ -456,41 +456,41 @@ def derived(
     What cannot be made and fitted as its class says is in the second dictionary: what to write, and where.
     """
     listed = [(case, case.make()) for case in table.values()]
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     missing: dict[str, str] = {}
     for cls in classes:
         name = cls.facts.name
-        own = [(case, made) for case, made in listed if type(made) is cls]
+        matching = [(case, made) for case, made in listed if type(made) is cls]
         try:
-            if not own:
+            if not matching:
                 case = by_class(cls)
                 case.make(case.size(8)).fit(case.rows())
-                found[name] = replace(case, golden=FIRST_BYTES.get(name, ""))
-                own = [(case, case.make())]
+                cases[name] = replace(case, golden=FIRST_BYTES.get(name, ""))
+                matching = [(case, case.make())]
         except Exception as error:
             missing[name] = sentence(cls, name, error)
             continue
-        like = own[0][0]
+        like = matching[0][0]
         for parameter, values in choices_of(cls).items():
-            held = [getattr(made, parameter) for _, made in own]
+            held = [getattr(made, parameter) for _, made in matching]
             for value in (value for value in values if value not in held):
                 label = f"{name} {parameter} {value}"
                 golden = FIRST_BYTES.get(label, "")
                 case = replace(like, make=partial(like.make, **{parameter: value}), golden=golden)
                 try:
                     case.make(case.size(8)).fit(case.rows())
-                    found[label] = case
+                    cases[label] = case
                 except Exception as error:
                     missing[label] = sentence(cls, label, error)
-    return found, missing
+    return cases, missing
 
 
 def by_class(cls: type[FeatureMap]) -> Case:
     """Return the case of a map as its class says, without its first bytes."""
-    given = arguments(cls)
+    defaults = arguments(cls)
 
     def make(n_components: int = 64, random_state: int = 0, **choice: object) -> FeatureMap:
-        return cls(**{**given, **choice, "n_components": n_components, "random_state": random_state})
+        return cls(**{**defaults, **choice, "n_components": n_components, "random_state": random_state})
 
     feature_map = make()
     kinds = {"counts": counts, "weights": weights, "reals": reals}
@@ -509,5 +509,5 @@ def sentence(cls: type[FeatureMap], name: str, error: Exception) -> str:
     )
 
 
-_FOUND, MISSING = derived([cls for cls in known_maps() if cls.__module__.startswith("daskrf.")], TABLE)
-MAPS = {**TABLE, **_FOUND}
+_DERIVED, MISSING = derived([cls for cls in known_maps() if cls.__module__.startswith("daskrf.")], TABLE)
+MAPS = {**TABLE, **_DERIVED}

@@ -27,20 +27,20 @@ def test_the_example_of_the_paper() -> None:
 
 
 def test_theorem_1_written_out() -> None:
-    values, own, delta = np.array([4.0, 2.0, 1.0, 0.5]), np.array([1.0, 2.0, 2.0, 2.5]), 0.1
+    values, diagonal, delta = np.array([4.0, 2.0, 1.0, 0.5]), np.array([1.0, 2.0, 2.0, 2.5]), 0.1
     candidates = [
-        sum(values[d:]) / 4 + (1 + math.sqrt(d)) / 2 * math.sqrt(2 / 4 * sum(own**2)) for d in (1, 2, 3)
+        sum(values[d:]) / 4 + (1 + math.sqrt(d)) / 2 * math.sqrt(2 / 4 * sum(diagonal**2)) for d in (1, 2, 3)
     ]
     rest = 2.5 * (0.25 + math.sqrt(18 / 4 * math.log(8 / delta)))
-    found = expected_product_error(values[::-1], 3, own, delta=delta)
-    assert found == pytest.approx(min(candidates) + rest, rel=1e-12)
-    more = expected_product_error(values, 3, own, delta=delta, largest=5.0)
+    actual = expected_product_error(values[::-1], 3, diagonal, delta=delta)
+    assert actual == pytest.approx(min(candidates) + rest, rel=1e-12)
+    more = expected_product_error(values, 3, diagonal, delta=delta, largest=5.0)
     assert more == pytest.approx(min(candidates) + 2 * rest, rel=1e-12)
 
 
 def test_more_landmarks_and_less_confidence_make_bounds_smaller() -> None:
-    found = [excess_rms(10_000, l, 50, delta=0.05) for l in (50, 500, 4000, 9000, 9999)]
-    assert found == sorted(found, reverse=True)
+    actual = [excess_rms(10_000, l, 50, delta=0.05) for l in (50, 500, 4000, 9000, 9999)]
+    assert actual == sorted(actual, reverse=True)
     assert excess_rms(10_000, 500, 50, delta=0.5) < excess_rms(10_000, 500, 50, delta=0.05)
     assert excess_2_norm(100, 10, 2.0, delta=0.1) == 2 * excess_2_norm(100, 10, delta=0.1)
 
@@ -56,8 +56,8 @@ def test_bounds_hold() -> None:
         rms = math.sqrt(np.square(error).mean())
         assert rms <= math.sqrt(np.square(values[30:]).sum()) / 150 + excess_rms(150, 30, 30, delta=0.05)
         assert np.linalg.norm(error, 2) <= values[30] + excess_2_norm(150, 30, delta=0.05)
-        own = np.linalg.eigvalsh(TanimotoMinMax()(feature_map.landmarks_))
-        assert 0 <= error.mean() <= expected_product_error(own, 30, np.ones(30), delta=0.05)
+        eigenvalues = np.linalg.eigvalsh(TanimotoMinMax()(feature_map.landmarks_))
+        assert 0 <= error.mean() <= expected_product_error(eigenvalues, 30, np.ones(30), delta=0.05)
 
 
 @pytest.mark.parametrize(

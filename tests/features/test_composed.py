@@ -47,14 +47,14 @@ INNER = {
 def test_unbiased_over_any_map(name: str) -> None:
     """The features of a map need not be alike, as those of random Maclaurin maps and of count sketches."""
     X = counts()
-    found = []
+    results = []
     for seed in range(100):
         feature_map = CompositionFeatures(Polynomial(2, c=0.5), INNER[name], 130, random_state=seed)
         Phi = feature_map.fit(X).transform(X).astype(np.float64)
-        found.append(Phi @ Phi.T)
+        results.append(Phi @ Phi.T)
     assert feature_map.kernel_.inner == INNER[name].kernel_
-    error = np.mean(found, axis=0) - feature_map.kernel_(X)
-    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    error = np.mean(results, axis=0) - feature_map.kernel_(X)
+    standard_error = np.std(results, axis=0, ddof=1) / np.sqrt(len(results))
     # 78 entries: 4.5 standard errors are exceeded by chance for one choice of the seeds in 2,000.
     assert (np.abs(error) <= 4.5 * standard_error + 2e-6).all()
 
@@ -67,8 +67,8 @@ def test_the_error_falls_over_sketches_too() -> None:
     for size in (128, 2048):
         inner = TanimotoDotProductFeatures(n_terms=2, norm_range=(1.0, 60.0))
         maps = (CompositionFeatures(Polynomial(2, c=0.0), inner, size, random_state=s) for s in range(12))
-        found = [Phi @ Phi.T for Phi in (feature_map.transform(X).astype(float) for feature_map in maps)]
-        errors[size] = size * np.square(found - Composition(Polynomial(2, c=0.0), inner.kernel_)(X)).mean()
+        actual = [Phi @ Phi.T for Phi in (feature_map.transform(X).astype(float) for feature_map in maps)]
+        errors[size] = size * np.square(actual - Composition(Polynomial(2, c=0.0), inner.kernel_)(X)).mean()
     # The seeds are fixed. Factors of one sketch each made it 5 to 10 times as large, over 40 seeds.
     assert errors[2048] < 2 * errors[128]
 
@@ -122,8 +122,8 @@ def test_another_inner_map_is_not_taken_for_the_one_that_was_fitted() -> None:
     assert changed.state() == CompositionFeatures(inner=sketch, n_components=40).fit(X).state()
     assert changed.kernel_.inner == sketch.kernel_
     # Size and seed of the inner map do not matter.
-    found = fitted.transform(X)
-    assert (fitted.set_params(inner__random_state=7, inner__n_components=99).transform(X) == found).all()
+    actual = fitted.transform(X)
+    assert (fitted.set_params(inner__random_state=7, inner__n_components=99).transform(X) == actual).all()
 
 
 def test_one_map_has_one_name_however_it_was_fitted() -> None:

@@ -59,19 +59,19 @@ def test_features_are_products_of_plain_ones(name: str) -> None:
     signs = unpack_bits(plain.transform_bits(counts()), plain.n_components)
     stops = np.cumsum(degrees)
     expected = [signs[:, stop - n : stop].prod(axis=1) for stop, n in zip(stops, degrees, strict=True)]
-    found = unpack_bits(feature_map.transform_bits(counts()), SIZE)
-    assert (found == np.transpose(expected)).all()
+    actual = unpack_bits(feature_map.transform_bits(counts()), SIZE)
+    assert (actual == np.transpose(expected)).all()
 
 
 @compiled_only
-@pytest.mark.parametrize("part", [64, 100, 1 << 14])
-def test_factors_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+@pytest.mark.parametrize("n_factors", [64, 100, 1 << 14])
+def test_factors_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch, n_factors: int) -> None:
     """A feature of 200 factors takes several parts."""
     kernel = DotProduct((1, 1) + (0,) * 198 + (1,))
     feature_map = one_bit(kernel, 9, random_state=1)
     assert feature_map.degrees().max() == 200
     whole = feature_map.transform_bits(counts())
-    monkeypatch.setattr(hashing, "_PART", part)
+    monkeypatch.setattr(hashing, "_FACTORS", n_factors)
     assert (feature_map.transform_bits(counts()) == whole).all()
 
 

@@ -130,8 +130,8 @@ def test_threads_do_not_disturb_each_other(case: Case, feature_map: FeatureMap) 
     starts = [0, 3, 6, 9] * 4
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(lambda start: feature_map.transform(X[start : start + 3]), starts))
-    for start, part in zip(starts, parts, strict=True):
-        assert_agree(part, Phi[start : start + 3], tolerance_of(case))
+    for start, chunk in zip(starts, parts, strict=True):
+        assert_agree(chunk, Phi[start : start + 3], tolerance_of(case))
 
 
 @where(lambda case: case.prefixes)
@@ -287,9 +287,9 @@ def expected(case: Case, n_components: int) -> np.ndarray:
 @compiled_only
 def test_inner_products_are_unbiased(case: Case) -> None:
     kernel = expected(case, 256)
-    found = products(case, 256, range(200))
-    error = np.mean(found, axis=0) - kernel
-    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    actual = products(case, 256, range(200))
+    error = np.mean(actual, axis=0) - kernel
+    standard_error = np.std(actual, axis=0, ddof=1) / np.sqrt(len(actual))
     # 78 distinct entries: 4.5 standard errors is exceeded by chance once in 2,000 choices of the seeds.
     assert (np.abs(error) <= 4.5 * standard_error + 2e-6).all()
 
@@ -346,5 +346,5 @@ def test_a_map_without_bits_says_so(case: Case, feature_map: FeatureMap) -> None
 def test_smaller_maps_are_prefixes(case: Case, feature_map: FeatureMap) -> None:
     size = 36 + case.least
     whole = feature_map.transform(case.rows())[:, :size] * np.sqrt(SIZE)
-    part = case.make(size, random_state=7).fit(case.rows()).transform(case.rows()) * np.sqrt(size)
-    np.testing.assert_allclose(part, whole, rtol=1e-6, atol=tolerance_of(case) * np.abs(whole).max())
+    smaller = case.make(size, random_state=7).fit(case.rows()).transform(case.rows()) * np.sqrt(size)
+    np.testing.assert_allclose(smaller, whole, rtol=1e-6, atol=tolerance_of(case) * np.abs(whole).max())

@@ -200,8 +200,8 @@ def test_equal_weights_at_the_ends_give_finite_ranks() -> None:
     for start in range(0, hashes.n_hashes, 64):
         table = np.zeros((6, 64), np.uint32)
         column, slot = np.full(6, 9, np.uint64), np.arange(6, dtype=np.int32)
-        own = hashes._hashes
-        keys = own.element, own.low[start : start + 64], own.high[start : start + 64]
+        drawn = hashes._hashes
+        keys = drawn.element, drawn.low[start : start + 64], drawn.high[start : start + 64]
         with np.errstate(over="ignore"):
             cpu_hashes.fill_weighted(column, np.log(weights), slot, *keys, table)
         # A larger weight never has a larger rank, which an overflow would give.
@@ -255,5 +255,5 @@ def wide_weights() -> sp.csr_matrix:
 def test_golden_digest_of_wide_weights(distribution: str, seed: int, golden: str) -> None:
     """The same features for ever; a change needs a new version."""
     feature_map = TanimotoMinMaxFeatures(130, hashing="cws", distribution=distribution, random_state=seed)
-    found = feature_map.transform_bits if feature_map.one_bit else feature_map.transform
-    assert hashlib.sha256(found(wide_weights()).tobytes()).hexdigest()[:16] == golden
+    transform = feature_map.transform_bits if feature_map.one_bit else feature_map.transform
+    assert hashlib.sha256(transform(wide_weights()).tobytes()).hexdigest()[:16] == golden

@@ -107,8 +107,8 @@ def test_64_prefactor_features_are_exact_to_a_millionth(folded: dict[str, np.nda
         series = TensorSketchSeries([1] * 4, n_prefactor=64, zeta=norms[0], seed=seed, residual=False)
         psi = series.prefactor(norms)
         for r in range(1, 5):
-            found = psi[:, r - 1] @ psi[:, r - 1].T
-            assert np.abs(found / exact**r - 1).max() < 1e-6
+            actual = psi[:, r - 1] @ psi[:, r - 1].T
+            assert np.abs(actual / exact**r - 1).max() < 1e-6
 
 
 def expectation(

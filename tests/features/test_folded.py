@@ -77,13 +77,13 @@ def assert_same(one: sp.csr_matrix, other: sp.csr_matrix) -> None:
 def test_rows_are_folded_as_in_the_naive_version(
     rows: list[dict[int, int]], size: int, hashed: set[int], binary: bool
 ) -> None:
-    found = folded_rows(matrix(rows), size, tuple(hashed), binary)
-    assert found.shape == (len(rows), 3 * size)
-    assert found.dtype == np.uint16
-    assert found.has_canonical_format
+    actual = folded_rows(matrix(rows), size, tuple(hashed), binary)
+    assert actual.shape == (len(rows), 3 * size)
+    assert actual.dtype == np.uint16
+    assert actual.has_canonical_format
     for number, row in enumerate(rows):
-        own = found[number]
-        assert dict(zip(own.indices.tolist(), own.data.tolist(), strict=True)) == folded(
+        folded_row = actual[number]
+        assert dict(zip(folded_row.indices.tolist(), folded_row.data.tolist(), strict=True)) == folded(
             row, size, tuple(hashed), binary
         )
 
@@ -106,8 +106,8 @@ def test_rows_do_not_depend_on_those_beside_them(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("counts", [True, False], ids=["counts", "binary"])
 def test_fingerprints_are_folded_to_the_bytes_of_size(kind: str | list[str], size: int, counts: bool) -> None:
     spec = FingerprintSpec(kind, counts=counts)
-    found = folded_rows(fingerprints(spec), size, spec.hashed, not counts)
-    assert_same(found, fingerprints(FingerprintSpec(kind, counts=counts, size=size)))
+    actual = folded_rows(fingerprints(spec), size, spec.hashed, not counts)
+    assert_same(actual, fingerprints(FingerprintSpec(kind, counts=counts, size=size)))
 
 
 @pytest.mark.parametrize("kind", ["atompair", "torsion"])
@@ -115,11 +115,11 @@ def test_kinds_that_rdkit_hashes_anew_use_all_columns(kind: str) -> None:
     """Identifiers of atom pairs share their last bits; without a hash they would crowd a few columns."""
     spec = FingerprintSpec(kind)
     X = fingerprints(spec)
-    found = folded_rows(X, 4096, spec.hashed)
-    assert found.sum(axis=1).tolist() == X.sum(axis=1).tolist()
+    actual = folded_rows(X, 4096, spec.hashed)
+    assert actual.sum(axis=1).tolist() == X.sum(axis=1).tolist()
     n_ids = np.unique(X.indices).size
     by_chance = 4096 * (1 - (1 - 1 / 4096) ** n_ids)
-    assert np.unique(found.indices).size > 0.9 * by_chance
+    assert np.unique(actual.indices).size > 0.9 * by_chance
 
 
 @pytest.mark.parametrize("n_columns", [1024, UNFOLDED + 1, UNFOLDED - 1])
@@ -168,20 +168,20 @@ def test_features_are_those_of_a_fit_to_folded_rows(inner: FeatureMap) -> None:
     spec = FingerprintSpec(KINDS)
     X, Y = fingerprints(spec), fingerprints(FingerprintSpec(KINDS, size=100))
     feature_map = FoldedFeatures.of(inner, 100, spec.hashed)
-    known = inner.for_folded(100).fit(Y)
+    reference = inner.for_folded(100).fit(Y)
     state = json.dumps(feature_map.fit(X).state())
     for each in (feature_map, from_state(json.loads(state)), pickle.loads(pickle.dumps(feature_map))):
         assert each.is_fitted()
         assert json.dumps(each.state()) == state
-        assert each.transform(X).tobytes() == known.transform(Y).tobytes()
-        assert each.transform_nearest(X).tobytes() == known.transform_nearest(Y).tobytes()
-        assert each.kernel_(X[:3], X).tolist() == known.kernel_(Y[:3], Y).tolist()
-        assert each.one_bit == known.one_bit
+        assert each.transform(X).tobytes() == reference.transform(Y).tobytes()
+        assert each.transform_nearest(X).tobytes() == reference.transform_nearest(Y).tobytes()
+        assert each.kernel_(X[:3], X).tolist() == reference.kernel_(Y[:3], Y).tolist()
+        assert each.one_bit == reference.one_bit
         if each.one_bit:
-            assert each.transform_bits(X).tobytes() == known.transform_bits(Y).tobytes()
+            assert each.transform_bits(X).tobytes() == reference.transform_bits(Y).tobytes()
     if inner.learns_from != "sample":
         parts = FoldedFeatures.of(inner, 100, spec.hashed)
-        parts.fit_summaries([parts.summarize(part) for part in (X[30:], X[:30])])
+        parts.fit_summaries([parts.summarize(half) for half in (X[30:], X[:30])])
         assert json.dumps(parts.state()) == state
 
 

@@ -58,26 +58,26 @@ def directions(name: str, seed: int, n_pairs: int, d: int) -> np.ndarray:
 def test_features_agree_with_the_oracle(number: int, d: int) -> None:
     X = np.random.default_rng(d).normal(size=(4, d)) * [[0], [1], [0.1], [3]]
     for n_components in (2, 7, 90):
-        found = FAMILIES[number](Gaussian(1.7), n_components, random_state=5).transform(X)
+        actual = FAMILIES[number](Gaussian(1.7), n_components, random_state=5).transform(X)
         w = directions(NAMES[number], 5, n_components // 2, d) / 1.7
-        np.testing.assert_allclose(found, naive.features(X, w, n_components), atol=2e-5)
+        np.testing.assert_allclose(actual, naive.features(X, w, n_components), atol=2e-5)
 
 
 @pytest.mark.parametrize("d", [1, 3, 8, 40, 90])
 def test_features_in_a_metric_agree_with_the_oracle(d: int) -> None:
     X = np.random.default_rng(d).normal(size=(4, d)) * [[0], [1], [0.1], [3]]
     for n_components in (2, 7, 90):
-        found = RandomFourierFeatures(IN_METRIC, n_components, random_state=5).transform(X)
+        actual = RandomFourierFeatures(IN_METRIC, n_components, random_state=5).transform(X)
         parts = METRIC.rest, METRIC.columns.tolist(), METRIC.directions
         w = naive.metric_directions(5, n_components // 2, d, *parts) / IN_METRIC.length_scale
-        np.testing.assert_allclose(found, naive.features(X, w, n_components), atol=2e-5)
+        np.testing.assert_allclose(actual, naive.features(X, w, n_components), atol=2e-5)
 
 
 def test_an_empty_metric_is_a_length_scale() -> None:
     X = vectors()
     empty = Metric(4.0, np.empty(0, np.int64), np.empty((0, 0), np.float32))
-    found = RandomFourierFeatures(MetricGaussian(6.0, empty.text), 32).transform(X)
-    assert (found == RandomFourierFeatures(Gaussian(3.0), 32).transform(X)).all()
+    actual = RandomFourierFeatures(MetricGaussian(6.0, empty.text), 32).transform(X)
+    assert (actual == RandomFourierFeatures(Gaussian(3.0), 32).transform(X)).all()
 
 
 def test_what_knows_no_metric_refuses_it() -> None:
@@ -96,7 +96,7 @@ def _check_table_bytes(feature_map: RandomFourierFeatures, d: int) -> None:
     """Features of d columns take the memory that is predicted, and not much less."""
 
     def transform() -> None:
-        fourier._KEPT.clear()
+        fourier._CACHE.clear()
         copy.copy(feature_map).transform(np.ones((1, d)))
 
     peak = least_peak(transform)
@@ -130,9 +130,9 @@ def test_features_in_a_metric_are_the_same_in_another_process() -> None:
         "state, X = json.load(sys.stdin); "
         "print(json.dumps(from_state(state).transform(np.array(X)).tolist()))"
     )
-    given = json.dumps([feature_map.state(), X.tolist()])
+    payload = json.dumps([feature_map.state(), X.tolist()])
     done = subprocess.run(
-        [sys.executable, "-c", program], input=given, capture_output=True, check=True, text=True
+        [sys.executable, "-c", program], input=payload, capture_output=True, check=True, text=True
     )
     assert_agree(np.array(json.loads(done.stdout), np.float32), feature_map.transform(X), 1e-6)
 
@@ -179,9 +179,9 @@ def test_parts_of_memory_change_nothing(make, monkeypatch: pytest.MonkeyPatch) -
     Phi = make(Gaussian(6.0), 200, random_state=3).transform(X)
     monkeypatch.setattr(fourier, "_PHASES", 1)
     monkeypatch.setattr(fourier, "_BLOCK", 1)
-    fourier._KEPT.clear()
+    fourier._CACHE.clear()
     assert_agree(make(Gaussian(6.0), 200, random_state=3).transform(X), Phi, 2e-6)
-    fourier._KEPT.clear()
+    fourier._CACHE.clear()
 
 
 @families
@@ -189,8 +189,8 @@ def test_scales_of_rows_and_kernel_go_together(make) -> None:
     X = vectors()
     Phi = make(Gaussian(6.0), 32).transform(X)
     for power in (-900, -70, 70, 900):
-        found = make(Gaussian(6.0 * 2.0**power), 32).transform(X * 2.0**power)
-        np.testing.assert_allclose(found, Phi, atol=1e-5)
+        actual = make(Gaussian(6.0 * 2.0**power), 32).transform(X * 2.0**power)
+        np.testing.assert_allclose(actual, Phi, atol=1e-5)
 
 
 @compiled_only
@@ -200,14 +200,14 @@ def test_variance_of_independent_frequencies(d: int) -> None:
     kernel, p, n_seeds = Gaussian(1.0), 32, 1500
     X = np.zeros((2, d))
     X[1, 0] = 1.3
-    found = []
+    results = []
     for seed in range(n_seeds):
         Phi = RandomFourierFeatures(kernel, 2 * p, random_state=seed).transform(X).astype(float)
-        found.append(Phi[0] @ Phi[1])
+        results.append(Phi[0] @ Phi[1])
     k = kernel(X)[0, 1]
     expected = (1 + kernel(2 * X)[0, 1] - 2 * k**2) / (2 * p)
     # The standard error of a variance is about sqrt(2 / n); 4.5 of them.
-    assert abs(np.var(found, ddof=1) / expected - 1) < 4.5 * math.sqrt(2 / n_seeds)
+    assert abs(np.var(results, ddof=1) / expected - 1) < 4.5 * math.sqrt(2 / n_seeds)
 
 
 @compiled_only
@@ -276,8 +276,8 @@ def test_fastfood_holds_no_matrix_of_directions() -> None:
         feature_map = FastfoodFeatures(Gaussian(3.0), size, projection=projection)
         assert least_peak(lambda feature_map=feature_map: copy.copy(feature_map).transform(X)) < 16 * 2**20
         feature_map.transform(X)
-        kept = vars(feature_map._projection(d)).values()
-        assert sum(map(_bytes, kept)) <= 16 * (size // 2) + 8 * d
+        tables = vars(feature_map._projection(d)).values()
+        assert sum(map(_bytes, tables)) <= 16 * (size // 2) + 8 * d
 
 
 def _bytes(item: object) -> int:
@@ -301,12 +301,12 @@ def test_threads_make_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_directions_are_kept_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     maps = [RandomFourierFeatures(n_components=64, random_state=seed) for seed in range(3)]
-    fourier._KEPT.clear()
+    fourier._CACHE.clear()
     size = maps[0]._projection(5).columns.nbytes
     for limit, expected in ((2 * size, [0, 2]), (2 * size - 1, [2]), (0, [2])):
         monkeypatch.setattr(fourier, "LARGEST_KEPT", limit)
         made = [maps[seed]._projection(5) for seed in (0, 1, 0, 2)][-1]
-        assert [seed for *_, seed in fourier._KEPT] == expected
+        assert [seed for *_, seed in fourier._CACHE] == expected
         assert maps[2]._projection(5) is made
 
 
@@ -338,8 +338,8 @@ def test_a_constant_column_changes_no_inner_product() -> None:
     moved[:, 5] += 3.0
     for make in FAMILIES[:4]:
         feature_map = make(Gaussian(6.0), 64)
-        found, other = (feature_map.transform(x).astype(float) for x in (X, moved))
-        np.testing.assert_allclose(found @ found.T, other @ other.T, atol=2e-6)
+        actual, other = (feature_map.transform(x).astype(float) for x in (X, moved))
+        np.testing.assert_allclose(actual @ actual.T, other @ other.T, atol=2e-6)
 
 
 @compiled_only
@@ -389,9 +389,9 @@ def test_predictions_come_near_to_those_of_the_exact_process() -> None:
     expected, std = exact.predict(X[80:], return_std=True)
     for make in FAMILIES[:4]:
         gp = RandomFeatureGP(make(Gaussian(1.5), 2000), mean=0.0, signal_variance=1.0, noise_variance=0.01)
-        mean, own = gp.fit(X[:80], y[:80]).predict(X[80:], return_std=True)
+        mean, approximate = gp.fit(X[:80], y[:80]).predict(X[80:], return_std=True)
         assert np.sqrt(np.mean((mean - expected) ** 2)) < 0.15 * np.std(expected)
-        assert np.abs(np.log(own / std)).max() < 0.5
+        assert np.abs(np.log(approximate / std)).max() < 0.5
 
 
 @pytest.mark.parametrize(
@@ -463,14 +463,14 @@ UNFOLDED = MetricGaussian(
 @pytest.mark.parametrize("kernel", [Gaussian(4.0), Matern(6.0, nu=1.5), UnitBalls(1e-4), UNFOLDED], ids=repr)
 def test_directions_of_identifiers_are_unbiased(kernel: RadialKernel) -> None:
     X = unfolded()
-    found = []
+    results = []
     for seed in range(200):
         Phi = RandomFourierFeatures(kernel, 256, random_state=seed).transform(X).astype(np.float64)
-        found.append(Phi @ Phi.T)
-    error = np.mean(found, axis=0) - kernel(X)
-    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        results.append(Phi @ Phi.T)
+    error = np.mean(results, axis=0) - kernel(X)
+    standard_error = np.std(results, axis=0, ddof=1) / np.sqrt(len(results))
     assert (np.abs(error) <= 4.5 * standard_error + 2e-5).all()
-    assert (np.diag(np.mean(found, axis=0)) > 1 - 1e-6).all()
+    assert (np.diag(np.mean(results, axis=0)) > 1 - 1e-6).all()
 
 
 def test_directions_of_identifiers_are_not_held() -> None:

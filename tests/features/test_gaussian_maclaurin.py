@@ -38,7 +38,7 @@ def test_the_incremental_algorithm(sums: list[float], budget: int) -> None:
     slow = greedy([[s / size for size in range(1, budget + 2)] for s in sums], budget)
     assert sum(sizes) == sum(slow) == budget
     assert min(sizes) >= 1
-    error, least = (sum(s / size for s, size in zip(sums, found, strict=True)) for found in (sizes, slow))
+    error, least = (sum(s / size for s, size in zip(sums, actual, strict=True)) for actual in (sizes, slow))
     assert error <= least * (1 + 1e-12)
 
 
@@ -57,9 +57,9 @@ def test_the_allocation_is_the_best_of_all(seed: int, method: str) -> None:
                 if explicit + sum(sizes) <= 7:
                     variance = sum(errors.variance(n_explicit + 1 + k, size) for k, size in enumerate(sizes))
                     best = min(best, variance + errors.bias[p])
-    found = optimal_allocation(errors, 7, X.shape[1])
-    assert abs(found.error - best) <= 1e-12 * best
-    assert sum(found.sizes) <= 7
+    actual = optimal_allocation(errors, 7, X.shape[1])
+    assert abs(actual.error - best) <= 1e-12 * best
+    assert sum(actual.sizes) <= 7
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -80,14 +80,14 @@ def test_sizes_of_blocks_are_the_best_of_all(seed: int) -> None:
 
 
 def moments_of(U: np.ndarray) -> tuple[Moments, np.ndarray]:
-    own = sp.csr_matrix(U)
-    whole = Moments.of(own, own)
+    rows = sp.csr_matrix(U)
+    whole = Moments.of(rows, rows)
     pairs = np.triu_indices(len(U), 1)
     norms = np.sum(U * U, axis=1)
-    part = Moments(
+    different = Moments(
         *(np.atleast_1d(m[pairs]) for m in (whole.dot, np.outer(norms, norms), _overlap(U))), whole.width
     )
-    return part, (norms[pairs[0]] + norms[pairs[1]]) / 2
+    return different, (norms[pairs[0]] + norms[pairs[1]]) / 2
 
 
 def _overlap(U: np.ndarray) -> np.ndarray:
@@ -116,10 +116,10 @@ def test_centred_moments_of_sparse_rows() -> None:
     csr = sp.csr_matrix(X)
     c = X.mean(axis=0)
     U = (X - c) / 1.7
-    (dot, norms, overlap), own = _centred_moments(csr, _centre(csr), 1.7)
+    (dot, norms, overlap), squared = _centred_moments(csr, _centre(csr), 1.7)
     np.testing.assert_allclose(dot, U @ U.T, atol=1e-12)
-    np.testing.assert_allclose(own, np.sum(U * U, axis=1), atol=1e-12)
-    np.testing.assert_allclose(norms, np.outer(own, own), atol=1e-12)
+    np.testing.assert_allclose(squared, np.sum(U * U, axis=1), atol=1e-12)
+    np.testing.assert_allclose(norms, np.outer(squared, squared), atol=1e-12)
     np.testing.assert_allclose(overlap, _overlap(U), atol=1e-12)
 
 
@@ -131,18 +131,18 @@ def test_the_error_is_as_predicted(method: str, explicit: bool) -> None:
     X = np.random.default_rng(2).normal(size=(40, 6))
     exact = gaussian(X, 2.5)
     pairs = np.triu_indices(40, 1)
-    found, predicted = [], []
+    actual, predicted = [], []
     for seed in range(64):
         feature_map = GaussianMaclaurinFeatures(
             150, length_scale=2.5, method=method, explicit=explicit, random_state=seed
         )
         Phi = feature_map.fit_transform(X).astype(float)
-        found.append(np.square(Phi @ Phi.T - exact)[pairs].mean())
+        actual.append(np.square(Phi @ Phi.T - exact)[pairs].mean())
         predicted.append(feature_map.allocation_.error)
     assert np.ptp(predicted) < 1e-9 * predicted[0]
-    standard_error = np.std(found, ddof=1) / 8
+    standard_error = np.std(actual, ddof=1) / 8
     # The features are of single precision, and explicit ones have no variance at all.
-    assert abs(np.mean(found) - predicted[0]) < 4.5 * standard_error + 1e-4 * predicted[0]
+    assert abs(np.mean(actual) - predicted[0]) < 4.5 * standard_error + 1e-4 * predicted[0]
     assert standard_error < 0.2 * predicted[0]
     assert feature_map.allocation_.n_explicit >= explicit
 

@@ -26,14 +26,14 @@ compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too sl
 
 @pytest.mark.parametrize("d", [3, 8, 64])
 def test_powers_are_positive_sums_of_legendre_polynomials(d: int) -> None:
-    found = legendre_coefficients(7, d)
-    assert found.min() >= 0.0
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    actual = legendre_coefficients(7, d)
+    assert actual.min() >= 0.0
+    np.testing.assert_allclose(actual.sum(axis=1), 1.0, rtol=1e-12)
     t = np.array([-1.0, -0.3, 0.0, 0.7])
     for n in range(8):
         for k in range(8):
-            assert found[n, k] == pytest.approx(naive.coefficient(n, k, d), abs=1e-8)
-        total = sum(found[n, k] * naive.legendre(k, d, t) for k in range(n + 1))
+            assert actual[n, k] == pytest.approx(naive.coefficient(n, k, d), abs=1e-8)
+        total = sum(actual[n, k] * naive.legendre(k, d, t) for k in range(n + 1))
         np.testing.assert_allclose(total, t**n, atol=1e-9)
 
 

@@ -114,12 +114,12 @@ def test_more_landmarks_than_rows_change_nothing(selection):
     assert (padded[:, 5:] == 0.0).all()
     assert sorted(padded[:, :5].T.tolist()) == sorted(exact.transform(counts()).T.tolist())
     y = np.arange(40.0)
-    found, expected = (
+    actual, expected = (
         SparseGP(each).fit_statistics(SufficientStatistics.from_chunk(each.transform(counts()), y), each)
         for each in (more, exact)
     )
-    assert found.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_)
-    for ours, theirs in zip(found.predict(counts(), True), expected.predict(counts(), True), strict=True):
+    assert actual.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_)
+    for ours, theirs in zip(actual.predict(counts(), True), expected.predict(counts(), True), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
     nystrom = NystromFeatures(9, selection=selection).fit(X).transform(counts())
     projected = KERNEL(counts(), X) @ np.linalg.pinv(KERNEL(X)) @ KERNEL(X, counts())

@@ -40,8 +40,8 @@ def test_features_are_products_of_projections(X: np.ndarray, size: int, seed: in
     out = np.full((len(X), size), np.nan, np.float32)
     Products(degrees, weights, seed, "test").write(rows, out)
     for row in range(len(X)):
-        own = dict(zip(csr[row].indices.tolist(), csr[row].data.tolist(), strict=True))
-        expected = products(own, degrees, weights, seed, "test")
+        entries = dict(zip(csr[row].indices.tolist(), csr[row].data.tolist(), strict=True))
+        expected = products(entries, degrees, weights, seed, "test")
         # Rounding is in proportion to the sums of absolute values.
         size_of = np.abs(weights) * np.abs(csr[row].data).sum() ** degrees
         assert (np.abs(out[row] - expected) <= 2e-6 * size_of + 1e-30).all()
@@ -110,13 +110,13 @@ def test_unbiased(measure: object, h01: bool) -> None:
     X = reals()
     kernel = Polynomial(3, c=0.7, normalize=True)
     k = kernel(X)
-    found = []
+    results = []
     for seed in range(300):
         feature_map = RandomMaclaurinFeatures(kernel, 200, degree_measure=measure, h01=h01, random_state=seed)
         Phi = feature_map.transform(X).astype(np.float64)
-        found.append(Phi @ Phi.T)
-    error = np.mean(found, axis=0) - k
-    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        results.append(Phi @ Phi.T)
+    error = np.mean(results, axis=0) - k
+    standard_error = np.std(results, axis=0, ddof=1) / np.sqrt(len(results))
     # 78 entries: 4.5 standard errors are exceeded by chance for one choice of the seeds in 2,000.
     assert (np.abs(error) <= 4.5 * standard_error + 2e-6).all()
 
@@ -194,9 +194,9 @@ def test_lengths_are_learned_by_parts() -> None:
     maker = RandomMaclaurinFeatures(kernel, 70)
     parts = [maker.summarize(X[i : i + 4]) for i in (8, 0, 4)]
     assert (maker.fit_summaries(parts).transform(X) == whole.transform(X)).all()
-    given = RandomMaclaurinFeatures(kernel, 70, radius=whole.radius_)
-    assert given.is_fitted()
-    assert (given.transform(X) == whole.transform(X)).all()
+    explicit = RandomMaclaurinFeatures(kernel, 70, radius=whole.radius_)
+    assert explicit.is_fitted()
+    assert (explicit.transform(X) == whole.transform(X)).all()
     with pytest.raises(InputError, match="40 and 41 columns"):
         maker.fit_summaries([parts[0], {**parts[1], "n_features_in": 41}])
 

@@ -34,13 +34,13 @@ def test_every_byte_is_of_one_kind_with_the_weights_as_odds() -> None:
     for seed in range(3):
         feature_map = MeanFeatures((0.7, 0.3), columns=COLUMNS, n_components=4096, random_state=seed)
         bits = feature_map.transform_bits(X)
-        own = [
+        separate = [
             TanimotoMinMaxFeatures(4096, random_state=key(seed, f"mean/{i}") >> 1).transform_bits(X[:, a:b])
             for i, (a, b) in enumerate(COLUMNS)
         ]
         taken = [0, 0]
         for byte in bits.T:
-            first, second = ((byte == own[i][:, taken[i] % 512]).all() for i in range(2))
+            first, second = ((byte == separate[i][:, taken[i] % 512]).all() for i in range(2))
             assert first or second
             taken[0 if first else 1] += 1
         assert sum(taken) == 512
@@ -60,7 +60,7 @@ def test_odds_are_the_weights_over_many_seeds() -> None:
 def test_the_variance_is_below_that_of_single_draws() -> None:
     X, M = counts(), 256
     kernel = MeanFeatures((0.7, 0.3), columns=COLUMNS).kernel_
-    terms = [TanimotoMinMax()(part) for part in kernel.parts(X)]
+    terms = [TanimotoMinMax()(block) for block in kernel.parts(X)]
     expected = (0.7 * (1 - terms[0] ** 2) + 0.3 * (1 - terms[1] ** 2)) / M
     errors = []
     for seed in range(300):

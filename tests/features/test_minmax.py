@@ -209,8 +209,8 @@ def replicate_errors(X: np.ndarray, exact: np.ndarray, n_components: int) -> Ite
     for seed in range(100):
         feature_map = TanimotoMinMaxFeatures(n_components * 4, random_state=100 + seed)
         signs = unpack_bits(feature_map.transform_bits(X), feature_map.n_components)
-        for part in np.split(signs, 4, axis=1):
-            yield part @ part.T / np.float32(n_components) - exact
+        for block in np.split(signs, 4, axis=1):
+            yield block @ block.T / np.float32(n_components) - exact
 
 
 @compiled_only

@@ -105,8 +105,8 @@ def test_landmarks_of_full_rank_have_their_own_kernel() -> None:
     Z = feature_map.landmarks_
     Phi = feature_map.transform(Z).astype(float)
     np.testing.assert_allclose(Phi @ Phi.T, TanimotoMinMax()(Z), atol=1e-5)
-    own = np.square(feature_map.transform(X).astype(float)).sum(axis=1)
-    assert (own <= 1 + 1e-5).all()
+    lengths = np.square(feature_map.transform(X).astype(float)).sum(axis=1)
+    assert (lengths <= 1 + 1e-5).all()
 
 
 def test_more_landmarks_and_more_features_are_more_accurate() -> None:
@@ -254,17 +254,17 @@ def test_means_are_those_of_lloyd() -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(30, 3)) + centre for centre in 9 * np.eye(3)])[rng.permutation(90)]
     X[:, 2] += 100
-    found = kmeans(sp.csr_matrix(X), 3, Gaussian()).toarray()
+    actual = kmeans(sp.csr_matrix(X), 3, Gaussian()).toarray()
     means = X[:3].copy()
     for _ in range(10):
         labels = np.square(X[:, None] - means).sum(axis=2).argmin(axis=1)
         means = np.array([X[labels == c].mean(axis=0) for c in range(3)])
-    np.testing.assert_allclose(found, means, rtol=1e-12)
+    np.testing.assert_allclose(actual, means, rtol=1e-12)
 
 
 def test_means_of_unfolded_counts_keep_their_columns() -> None:
     X = sp.csr_matrix(([2.0, 4.0, 1.0], [5, 5, 2**32 - 1], [0, 1, 2, 3]), shape=(3, 2**32))
-    found = kmeans(X, 2, Gaussian())
-    assert found.shape == (2, 2**32)
+    actual = kmeans(X, 2, Gaussian())
+    assert actual.shape == (2, 2**32)
     nothing = kmeans(sp.csr_matrix((1, 2**32)), 1, Gaussian())
     assert nothing.nnz == 0

@@ -41,12 +41,12 @@ def test_degree_0_is_the_constant(method: str) -> None:
 @pytest.mark.parametrize(("degree", "c"), [(1, 0.0), (1, 2.0), (2, 0.0), (2, 0.5), (3, 0.0)])
 def test_unbiased(method: str, degree: int, c: float) -> None:
     X = small_rows()
-    found = []
+    results = []
     for seed in range(400):
         Phi = PolynomialSketch(degree, 24, method=method, c=c, random_state=seed).transform(X).astype(float)
-        found.append(Phi @ Phi.T)
-    error = np.mean(found, axis=0) - (X @ X.T + c) ** degree
-    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        results.append(Phi @ Phi.T)
+    error = np.mean(results, axis=0) - (X @ X.T + c) ** degree
+    standard_error = np.std(results, axis=0, ddof=1) / np.sqrt(len(results))
     # 10 entries: exceeded by chance for one choice of the seeds in 15,000.
     assert (np.abs(error) <= 4.5 * standard_error + 2e-6).all()
 
@@ -81,11 +81,11 @@ def test_variances_of_independent_features(method: str, degree: int) -> None:
     X = small_rows()
     expected = sketch_variance(X, degree=degree, n_components=1, method=method)[np.triu_indices(4)]
     k = (X @ X.T)[np.triu_indices(4)] ** degree
-    found = []
+    results = []
     for seed in range(5):
         Phi = PolynomialSketch(degree, 40_000, method=method, random_state=seed).transform(X) * 200.0
-        found.append(pairs_of(Phi.astype(float).T[:, :, None]))
-    check_variances(np.concatenate(found) - k, expected)
+        results.append(pairs_of(Phi.astype(float).T[:, :, None]))
+    check_variances(np.concatenate(results) - k, expected)
 
 
 @compiled_only
@@ -96,12 +96,12 @@ def test_variances_of_hadamard_blocks(degree: int, size: int) -> None:
     X = small_rows()
     expected = sketch_variance(X, degree=degree, n_components=size, method="tensorsrht")[np.triu_indices(4)]
     k = (X @ X.T)[np.triu_indices(4)] ** degree
-    found = []
+    results = []
     for seed in range(2):
         Phi = PolynomialSketch(degree, 40_000, method="tensorsrht", random_state=seed).transform(X)
         blocks = Phi.astype(float).reshape(4, 5000, 8)[:, :, :size] * np.sqrt(40_000 / size)
-        found.append(pairs_of(blocks.transpose(1, 0, 2)))
-    check_variances(np.concatenate(found) - k, expected)
+        results.append(pairs_of(blocks.transpose(1, 0, 2)))
+    check_variances(np.concatenate(results) - k, expected)
 
 
 @compiled_only
@@ -174,8 +174,8 @@ def test_rademacher_signs() -> None:
     degrees, weights = np.full(70, 2), np.full(70, 70**-0.5)
     Phi = PolynomialSketch(2, 70, random_state=4).transform(X)
     for row in (0, 1, 5):
-        own = {k: v for k, v in enumerate(X[row].tolist()) if v}
-        expected = products(own, degrees, weights, 4, "polynomial/rademacher")
+        entries = {k: v for k, v in enumerate(X[row].tolist()) if v}
+        expected = products(entries, degrees, weights, 4, "polynomial/rademacher")
         np.testing.assert_allclose(Phi[row], expected, rtol=1e-5, atol=1e-5)
 
 
@@ -191,11 +191,11 @@ def test_tensor_sketch_is_that_of_other_libraries() -> None:
         "here": lambda seed: PolynomialSketch(3, 60, method="tensorsketch", c=0.5, random_state=seed),
         "there": lambda seed: PolynomialCountSketch(degree=3, n_components=60, coef0=0.5, random_state=seed),
     }.items():
-        found = []
+        results = []
         for seed in range(400):
             Phi = make(seed).fit(X).transform(X)
-            found.append(np.square(Phi @ Phi.T - k).mean())
-        errors[name] = np.array(found)
+            results.append(np.square(Phi @ Phi.T - k).mean())
+        errors[name] = np.array(results)
     difference = errors["here"].mean() - errors["there"].mean()
     standard_error = np.sqrt(sum(e.var(ddof=1) / len(e) for e in errors.values()))
     assert abs(difference) < 4.5 * standard_error

@@ -38,9 +38,9 @@ def similarities(n: int = 12, seed: int = 0) -> np.ndarray:
 def test_conversions_undo_each_other(seed: int, n: int, m: int) -> None:
     rng = np.random.default_rng(seed)
     X, Y = rng.normal(size=(n, 5)), rng.normal(size=(m, 5)) * 10.0 ** rng.integers(-3, 3)
-    G, own, others = X @ Y.T, np.square(X).sum(axis=1), np.square(Y).sum(axis=1)
-    T = product_to_tanimoto(G, own, others)
-    np.testing.assert_allclose(tanimoto_to_product(T, own, others), G, rtol=1e-9, atol=1e-12)
+    G, left, right = X @ Y.T, np.square(X).sum(axis=1), np.square(Y).sum(axis=1)
+    T = product_to_tanimoto(G, left, right)
+    np.testing.assert_allclose(tanimoto_to_product(T, left, right), G, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(T, TanimotoDotProduct()(X, Y), rtol=1e-9, atol=1e-12)
 
 
@@ -60,9 +60,9 @@ def test_vectors_are_the_least_squares_solutions(seed: int, k: int) -> None:
     scissors = SCISSORS(k).fit(S)
     G, products = 2 * S / (1 + S), 2 * L / (1 + L)
     expected = naive.scissors_vectors(G, products, k)
-    found = scissors.transform(L)
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-6)  # signs are free
+    actual = scissors.transform(L)
+    np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=1e-8)
+    np.testing.assert_allclose(np.abs(actual), np.abs(expected), atol=1e-6)  # signs are free
 
 
 def test_opposite_vectors_are_served() -> None:
@@ -87,11 +87,11 @@ def test_all_dimensions_give_the_similarities_back() -> None:
 
 def test_unequal_self_products_make_it_exact() -> None:
     X = np.abs(np.random.default_rng(3).normal(size=(15, 40))) * np.linspace(1, 4, 15)[:, None]
-    T, own = TanimotoDotProduct()(X), np.square(X).sum(axis=1)
-    exact = SCISSORS(10).fit(T[:10, :10], self_products=own[:10])
-    vectors = exact.transform(T[:, :10], self_products=own)
+    T, diagonal = TanimotoDotProduct()(X), np.square(X).sum(axis=1)
+    exact = SCISSORS(10).fit(T[:10, :10], self_products=diagonal[:10])
+    vectors = exact.transform(T[:, :10], self_products=diagonal)
     np.testing.assert_allclose(vectors[:10] @ vectors[:10].T, (X @ X.T)[:10, :10], rtol=1e-8)
-    basis = clone(exact).fit_transform(T[:10, :10], self_products=own[:10])
+    basis = clone(exact).fit_transform(T[:10, :10], self_products=diagonal[:10])
     assert_agree(basis, vectors[:10], 1e-12)
     G = X @ X.T
     np.testing.assert_allclose(
@@ -168,9 +168,9 @@ def test_bad_parameters_and_rows_are_refused() -> None:
     assert copied.transform(S).shape == (12, 2)
     with pytest.raises(InputError, match="inner products hold them already"):
         SCISSORS(2, measure="product").fit(S, self_products=np.ones(12))
-    for own in ([1.0], np.zeros(12), np.full(12, np.inf)):
+    for products in ([1.0], np.zeros(12), np.full(12, np.inf)):
         with pytest.raises(InputError, match="12 finite numbers above 0"):
-            SCISSORS(2).fit(S, self_products=own)
+            SCISSORS(2).fit(S, self_products=products)
     with pytest.raises(InputError, match="Similarities with 11 molecules were given, but the basis has 12"):
         SCISSORS(2).fit(S).transform(S[:, :11])
     with pytest.raises(InputError, match="row 1, column 3"):
@@ -186,9 +186,9 @@ def test_lingo_similarities_by_a_kernel() -> None:
 
 def test_a_molecule_of_the_basis_is_like_itself() -> None:
     """Its product with itself is the self product, also where a program finds it a little unlike itself."""
-    S, own = similarities(), np.full(12, 1.5)
-    exact = SCISSORS(12).fit(S, self_products=own)
-    vectors = exact.transform(S, self_products=own)
-    np.testing.assert_allclose(np.square(vectors).sum(axis=1), own, rtol=1e-6)
+    S, diagonal = similarities(), np.full(12, 1.5)
+    exact = SCISSORS(12).fit(S, self_products=diagonal)
+    vectors = exact.transform(S, self_products=diagonal)
+    np.testing.assert_allclose(np.square(vectors).sum(axis=1), diagonal, rtol=1e-6)
     S[np.diag_indices(12)] = 0.995
-    np.testing.assert_allclose(SCISSORS(12).fit(S, self_products=own).projection_, exact.projection_)
+    np.testing.assert_allclose(SCISSORS(12).fit(S, self_products=diagonal).projection_, exact.projection_)

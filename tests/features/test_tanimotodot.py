@@ -107,16 +107,16 @@ def test_bytes_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     X.data *= np.repeat(1.0 + np.arange(n) / n, np.diff(X.indptr))
     feature_map = TanimotoDotProductFeatures(61, input_transform=None).fit(X)
     whole = feature_map.transform(X)
-    assert len(feature_map._kept[1]._table.slots) >= n - 1  # as good as every row has a norm of its own
+    assert len(feature_map._cached[1]._table.slots) >= n - 1  # as good as every row has a norm of its own
     monkeypatch.setattr(tensorsketch, "CACHE_BYTES", 1)
     forgetful = from_state(feature_map.state())
     for _ in range(3):
         assert forgetful.transform(X).tobytes() == whole.tobytes()
-    table = forgetful._kept[1]._table
+    table = forgetful._cached[1]._table
     assert len(table.slots) <= 64 == len(table.arrays[0])
     with ThreadPoolExecutor(4) as threads:
-        for found in threads.map(forgetful.transform, [X, X[::-1]] * 4):
-            assert found.tobytes() in (whole.tobytes(), whole[::-1].tobytes())
+        for actual in threads.map(forgetful.transform, [X, X[::-1]] * 4):
+            assert actual.tobytes() in (whole.tobytes(), whole[::-1].tobytes())
 
 
 def test_normalised_features_are_the_plain_ones_over_their_length() -> None:
@@ -166,13 +166,13 @@ def test_allocation_uses_every_feature(n_components: int, n_terms: int, allocati
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.integers(1, 10**6))
 def test_fast_length_is_a_product_of_small_primes(length: int) -> None:
-    found = rest = fast_length(length)
+    actual = rest = fast_length(length)
     for prime in (2, 3, 5):
         while rest % prime == 0:
             rest //= prime
     assert rest == 1
     # Powers of two alone leave gaps of a half.
-    assert length / 2 < found <= length
+    assert length / 2 < actual <= length
 
 
 def test_the_kernel_and_the_names() -> None:
@@ -250,9 +250,9 @@ def test_a_range_is_given_as_any_two_numbers(norm_range: object) -> None:
     feature_map = TanimotoDotProductFeatures(np.int32(32), allocation=np.float32(-1), norm_range=norm_range)
     expected = TanimotoDotProductFeatures(32, norm_range=(1, 9)).transform([[1, 2]])
     restored = from_state(json.loads(json.dumps(feature_map.state())))
-    for found in (feature_map, restored, clone(feature_map), pickle.loads(pickle.dumps(feature_map))):
-        assert found.norm_range_ == (1.0, 9.0)
-        assert found.transform([[1, 2]]).tobytes() == expected.tobytes()
+    for each in (feature_map, restored, clone(feature_map), pickle.loads(pickle.dumps(feature_map))):
+        assert each.norm_range_ == (1.0, 9.0)
+        assert each.transform([[1, 2]]).tobytes() == expected.tobytes()
     assert restored.state() == feature_map.state()
 
 
@@ -315,17 +315,17 @@ def test_the_prefactor_features_agree_with_the_oracle() -> None:
     features = PrefactorFeatures([1, 3, 6], 16, 0.04, [0.2, 0.6, 0.9])
     norms = np.array([0.04, 0.3, 1.0, 2.0])
     for norm, row in zip(norms.tolist(), features(norms), strict=True):
-        for found, r, offset in zip(row, (1, 3, 6), (0.2, 0.6, 0.9), strict=True):
+        for actual, r, offset in zip(row, (1, 3, 6), (0.2, 0.6, 0.9), strict=True):
             plain = [naive.prefactor(n, r, 16, 0.04, offset) for n in (norm, 0.36)]
-            np.testing.assert_allclose(found, naive.mirrored(*plain), atol=1e-8)
+            np.testing.assert_allclose(actual, naive.mirrored(*plain), atol=1e-8)
 
 
 def test_the_prefactor_features_of_a_norm_do_not_see_the_others() -> None:
     features = PrefactorFeatures([1, 2, 4], 63, 0.01, [0.2, 0.6, 0.9])
     norms = np.random.default_rng(0).uniform(0.01, 1.0, 200)
     whole = features(norms)
-    for part in (slice(3, 4), slice(3, 70), slice(199, None, -1)):
-        assert features(norms[part]).tobytes() == whole[part].tobytes()
+    for some in (slice(3, 4), slice(3, 70), slice(199, None, -1)):
+        assert features(norms[some]).tobytes() == whole[some].tobytes()
 
 
 def test_the_last_bits_of_a_mathematical_library_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,9 +57,9 @@ def test_probabilities_sum_to_one_and_end_where_nothing_is_left(kernel: Composit
 @given(st.floats(1e-3, 2000))
 @limits
 def test_exponential_series_is_a_poisson_distribution(gamma: float) -> None:
-    found = Exponential(gamma).probabilities()
-    logs = [n * math.log(gamma) - gamma - math.lgamma(n + 1) for n in range(found.size)]
-    np.testing.assert_allclose(found, np.exp(logs), rtol=1e-9, atol=1e-25)
+    actual = Exponential(gamma).probabilities()
+    logs = [n * math.log(gamma) - gamma - math.lgamma(n + 1) for n in range(actual.size)]
+    np.testing.assert_allclose(actual, np.exp(logs), rtol=1e-9, atol=1e-25)
 
 
 def test_probabilities_keep_their_bytes() -> None:
@@ -70,9 +70,9 @@ def test_probabilities_keep_their_bytes() -> None:
 
 def test_similarities_alone() -> None:
     T = np.array([[0.0, 0.5, 1.0]])
-    found = Composition(Ratio()).of_similarities(T)
-    np.testing.assert_allclose(found, [[0.0, 1 / 3, 1.0]], rtol=1e-15)
-    assert found[0, 2] == 1.0
+    actual = Composition(Ratio()).of_similarities(T)
+    np.testing.assert_allclose(actual, [[0.0, 1 / 3, 1.0]], rtol=1e-15)
+    assert actual[0, 2] == 1.0
     assert T.tolist() == [[0.0, 0.5, 1.0]]
 
 

@@ -81,18 +81,18 @@ def derived(classes: Iterable[type[Kernel]], table: Iterable[Kernel]) -> tuple[l
 
     What cannot be made so is in the second list: what to write, and where.
     """
-    listed, found, missing = {type(kernel) for kernel in table}, [], []
+    listed, made, missing = {type(kernel) for kernel in table}, [], []
     for cls in classes:
         if cls in listed or cls.__name__ in APART:
             continue
         try:
-            found.append(cls(**arguments(cls)))
+            made.append(cls(**arguments(cls)))
         except Exception as error:
             missing.append(
                 f"{cls.__name__} cannot be made as its signature says ({error}): add one, with parameters "
                 "that suit counts, to TABLE in tests/kernels/test_contract.py."
             )
-    return found, missing
+    return made, missing
 
 
 OURS = [
@@ -100,8 +100,8 @@ OURS = [
     for cls in declared("daskrf.kernels", Kernel).values()
     if cls.__module__.startswith("daskrf.") and not isabstract(cls)
 ]
-_FOUND, MISSING = derived(OURS, TABLE)
-KERNELS = [*TABLE, *_FOUND]
+_DERIVED, MISSING = derived(OURS, TABLE)
+KERNELS = [*TABLE, *_DERIVED]
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 INPUTS = [ugly_rows(), ugly_rows(1) * 0.1, np.random.default_rng(2).lognormal(0, 4, (20, 3)), np.eye(15, 4)]
 
@@ -136,8 +136,8 @@ def test_the_distance_is_a_metric(kernel: Kernel, X: np.ndarray) -> None:
     through = distance[:, :, None] + distance[None, :, :]
     assert (distance[:, None, :] <= through + 3e-8 * np.sqrt(scale(kernel, X))).all()
     if type(kernel).distance is Kernel.distance:
-        own = kernel.diag(X) / scale(kernel, X)
-        squares = (own[:, None] + own) / 2 - kernel(X) / scale(kernel, X)
+        diagonal = kernel.diag(X) / scale(kernel, X)
+        squares = (diagonal[:, None] + diagonal) / 2 - kernel(X) / scale(kernel, X)
         np.testing.assert_allclose(distance**2 / scale(kernel, X), squares, atol=1e-12)
 
 
@@ -190,7 +190,7 @@ def test_blocks_are_rows_of_the_whole(kernel: Kernel) -> None:
     whole = kernel(X, Y)
     for rows in (1, 7, None):
         parts = list(kernel.blocks(X, Y, rows=rows))
-        assert all(block.shape == (part.stop - part.start, len(Y)) for part, block in parts)
+        assert all(block.shape == (chunk.stop - chunk.start, len(Y)) for chunk, block in parts)
         assert np.vstack([block for _, block in parts]).tobytes() == whole.tobytes()
 
 

@@ -28,8 +28,8 @@ def test_reals_of_any_size(X: np.ndarray, Y: np.ndarray) -> None:
 @given(st.one_of(COUNTS, WEIGHTS))
 @limits
 def test_square_roots(X: np.ndarray) -> None:
-    found = TanimotoDotProduct(transform="sqrt")(X)
-    np.testing.assert_allclose(found, tanimoto_dot_product(np.sqrt(X), np.sqrt(X)), atol=2e-15)
+    actual = TanimotoDotProduct(transform="sqrt")(X)
+    np.testing.assert_allclose(actual, tanimoto_dot_product(np.sqrt(X), np.sqrt(X)), atol=2e-15)
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 5, 200])

@@ -42,9 +42,9 @@ def test_sums_of_bytes_that_a_byte_cannot_hold(
     X = rng.integers(0, largest + 1, (12, 240)) * (rng.random((12, 240)) < 0.7)
     X[0] = largest
     Y = np.vstack([X[:3], X[3:] * rng.integers(0, 3, (9, 240))])
-    found = TanimotoMinMax()(X, Y)
-    assert (found == tanimoto_minmax(X, Y)).all()
-    assert (np.diag(found)[:3] == 1.0).all()
+    actual = TanimotoMinMax()(X, Y)
+    assert (actual == tanimoto_minmax(X, Y)).all()
+    assert (np.diag(actual)[:3] == 1.0).all()
 
 
 @pytest.mark.skipif(jit_disabled(), reason="too many pairs for plain Python")
@@ -56,9 +56,9 @@ def test_many_rows_and_rare_columns() -> None:
     ones = np.ones(30_000, np.uint16)
     Y = sp.csr_matrix((ones, (np.repeat(np.arange(5000), 6), columns.ravel())), shape=(5000, 1000))
     X = Y[:40]
-    found = TanimotoMinMax()(X, Y)
-    assert (np.diag(found) == 1.0).all()
-    assert (found[:, ::97] == tanimoto_minmax(X.toarray(), Y[::97].toarray())).all()
+    actual = TanimotoMinMax()(X, Y)
+    assert (np.diag(actual) == 1.0).all()
+    assert (actual[:, ::97] == tanimoto_minmax(X.toarray(), Y[::97].toarray())).all()
     roots = np.sqrt(Y.toarray().astype(np.float64))
     products, norms = roots[:40] @ roots.T, np.square(roots).sum(axis=1)
     expected = products / (norms[:40, None] + norms - products)

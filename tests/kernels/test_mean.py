@@ -75,15 +75,15 @@ def test_equal_rows_have_one_exactly_whatever_the_weights(weights: list[float]) 
 def test_parts_are_what_each_term_sees() -> None:
     X = ugly_rows()
     parts = Mean(WEIGHTS, KERNELS, COLUMNS).parts(X)
-    assert all((part.toarray() == X[:, a:b]).all() for part, (a, b) in zip(parts, COLUMNS, strict=True))
+    assert all((block.toarray() == X[:, a:b]).all() for block, (a, b) in zip(parts, COLUMNS, strict=True))
 
 
 def test_columns_of_sparse_rows() -> None:
     X = sp.csr_matrix(ugly_rows())
     for start, stop in ((0, 8), (0, 3), (2, 7), (8, 8), (3, 4)):
-        part = column_slice(X, start, stop)
-        assert part.has_canonical_format
-        assert (part != X[:, start:stop]).nnz == 0
+        block = column_slice(X, start, stop)
+        assert block.has_canonical_format
+        assert (block != X[:, start:stop]).nnz == 0
 
 
 @pytest.mark.parametrize(

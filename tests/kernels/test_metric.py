@@ -47,12 +47,14 @@ def test_random_metrics_are_those_of_the_definition() -> None:
         rng = np.random.default_rng(seed)
         d, rank = int(rng.integers(1, 9)), int(rng.integers(0, 5))
         columns = np.sort(rng.choice(12, int(rng.integers(0, 9)), replace=False))
-        given = Metric(
+        learned = Metric(
             float(rng.exponential()), columns, rng.normal(size=(len(columns), rank)).astype(np.float32)
         )
         X = rng.normal(size=(6, d)) * (rng.random((6, d)) < 0.6)
-        kernel = MetricGaussian(float(rng.exponential() + 0.3), given.text)
-        expected = metric_gaussian(X, X, kernel.length_scale, given.rest, columns.tolist(), given.directions)
+        kernel = MetricGaussian(float(rng.exponential() + 0.3), learned.text)
+        expected = metric_gaussian(
+            X, X, kernel.length_scale, learned.rest, columns.tolist(), learned.directions
+        )
         np.testing.assert_allclose(kernel(X), expected, rtol=1e-11)
 
 
@@ -72,13 +74,13 @@ def test_rows_far_from_the_origin_keep_their_distances() -> None:
 
 def test_columns_may_be_any_of_billions_in_any_order() -> None:
     columns = [3, 2**31 + 1, 2**32 - 2]
-    given = metric([1.0, 0.0], [0.5, -1.0], [2.0, 1.0], rest=0.5, columns=columns)
+    learned = metric([1.0, 0.0], [0.5, -1.0], [2.0, 1.0], rest=0.5, columns=columns)
     near = np.array([[1, 2, 0, 0], [0, 1, 3, 2], [0, 0, 0, 1], [0, 0, 0, 0]])
-    kernel = MetricGaussian(2.0, given.text)
+    kernel = MetricGaussian(2.0, learned.text)
     places = np.array([3, 2**31 + 1, 2**32 - 2, 7])
     rows = sp.csr_matrix(near)
     far = sp.csr_matrix((rows.data, places[rows.indices], rows.indptr), shape=(4, 2**32))
-    expected = metric_gaussian(near, near, 2.0, 0.5, [0, 1, 2], given.directions)
+    expected = metric_gaussian(near, near, 2.0, 0.5, [0, 1, 2], learned.directions)
     np.testing.assert_allclose(kernel(far), expected, rtol=1e-12)
     turned = sp.csr_matrix(
         (
@@ -91,9 +93,9 @@ def test_columns_may_be_any_of_billions_in_any_order() -> None:
         shape=far.shape,
     )
     assert (kernel(turned, far) == kernel(far)).all()
-    assert known_columns(turned, given.columns).toarray().tolist() == near[:, :3].tolist()
-    assert known_columns(far[:0], given.columns).shape == (0, 3)
-    assert known_columns(sp.csr_matrix((2, 2**32)), given.columns).nnz == 0
+    assert known_columns(turned, learned.columns).toarray().tolist() == near[:, :3].tolist()
+    assert known_columns(far[:0], learned.columns).shape == (0, 3)
+    assert known_columns(sp.csr_matrix((2, 2**32)), learned.columns).nnz == 0
 
 
 def test_the_text_of_a_metric_stays_the_same() -> None:
@@ -103,15 +105,15 @@ def test_the_text_of_a_metric_stays_the_same() -> None:
         "AACAPwAAAD8AAAC/AAAAQAAAgD4AAAAAAAAAAAAAgL8AAEBAAACAPw=="
     )
     assert METRIC.text == golden
-    found = Metric.of_text(golden)
-    assert found.rest == METRIC.rest
-    assert found.columns.tolist() == METRIC.columns.tolist()
-    assert found.directions.tobytes() == METRIC.directions.tobytes()
+    actual = Metric.of_text(golden)
+    assert actual.rest == METRIC.rest
+    assert actual.columns.tolist() == METRIC.columns.tolist()
+    assert actual.directions.tobytes() == METRIC.directions.tobytes()
     turned = Metric(METRIC.rest, METRIC.columns, np.asfortranarray(METRIC.directions))
     assert turned.text == golden
-    for kept in (found.columns, found.directions):
+    for array in (actual.columns, actual.directions):
         with pytest.raises(ValueError, match="read-only"):
-            kept[0] = 3
+            array[0] = 3
 
 
 def test_the_state_keeps_what_is_shown_in_brief() -> None:
@@ -172,6 +174,6 @@ def test_bad_parameters(make: Any, words: str) -> None:
 
 
 def test_a_length_scale_may_be_found_for_a_known_metric() -> None:
-    asked = MetricGaussian("auto", METRIC.text)
-    assert asked.undecided
-    assert asked.with_length_scale(3.0) == KERNEL
+    undecided = MetricGaussian("auto", METRIC.text)
+    assert undecided.undecided
+    assert undecided.with_length_scale(3.0) == KERNEL

@@ -137,10 +137,10 @@ def test_truncation_is_the_first_degree_within_the_tolerance(
 
 @by_kernel
 def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) -> None:
-    found = kernel.probabilities(1.2)
-    expected = kernel.maclaurin(found.size) * 1.44 ** np.arange(found.size)
-    np.testing.assert_allclose(found, expected / kernel.of_products(np.array([1.44])), rtol=1e-12)
-    assert abs(math.fsum(found) - 1.0) < 1e-15
+    actual = kernel.probabilities(1.2)
+    expected = kernel.maclaurin(actual.size) * 1.44 ** np.arange(actual.size)
+    np.testing.assert_allclose(actual, expected / kernel.of_products(np.array([1.44])), rtol=1e-12)
+    assert abs(math.fsum(actual) - 1.0) < 1e-15
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_bad_parameters_are_refused(make, message) -> None:
 
 def test_composition_is_the_tanimoto_one() -> None:
     X = np.random.default_rng(5).poisson(0.7, (8, 5))
-    found = Composition(Exponential(1.5), TanimotoMinMax())(X)
-    np.testing.assert_allclose(found, np.exp(1.5 * (TanimotoMinMax()(X) - 1.0)), rtol=1e-14)
+    actual = Composition(Exponential(1.5), TanimotoMinMax())(X)
+    np.testing.assert_allclose(actual, np.exp(1.5 * (TanimotoMinMax()(X) - 1.0)), rtol=1e-14)
 
 
 @given(st.integers(0, 40), st.floats(0.3, 5.0))
@@ -211,8 +211,8 @@ def test_the_truncated_gaussian_is_its_series(degree: int, length_scale: float) 
     dot, norms = U @ U.T, np.sum(U * U, axis=1) / 2
     series = sum(dot**n / math.factorial(n) for n in range(degree + 1))
     expected = np.exp(-norms[:, None] - norms) * series
-    found = TruncatedGaussian(length_scale, degree, (range(3), c))(X)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    actual = TruncatedGaussian(length_scale, degree, (range(3), c))(X)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_it_vanishes_far_from_the_centre() -> None:

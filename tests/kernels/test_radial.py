@@ -164,14 +164,14 @@ def remote_rows(kind: str) -> tuple[np.ndarray, np.ndarray]:
 def test_rows_far_from_the_origin_keep_their_distances(kernel: RadialKernel, kind: str) -> None:
     left, right = remote_rows(kind)
     r = np.sqrt(squares(left, right)) / 5.0
-    found = kernel(left, right)
-    np.testing.assert_allclose(found, kernel.of_distances(r.copy(), 21), rtol=1e-7, atol=1e-12)
-    assert (found[r == 0.0] == 1.0).all()
+    actual = kernel(left, right)
+    np.testing.assert_allclose(actual, kernel.of_distances(r.copy(), 21), rtol=1e-7, atol=1e-12)
+    assert (actual[r == 0.0] == 1.0).all()
     assert (r == 0.0).any()
-    assert found.any(axis=1).all()
+    assert actual.any(axis=1).all()
     prepared = kernel.against(right)
     for rows in (left[5:6], sp.csr_matrix(left[5:6]), left[3:9][2:3]):
-        assert_agree(prepared(rows), found[5:6], 1e-7)
+        assert_agree(prepared(rows), actual[5:6], 1e-7)
     gram = kernel(right)
     assert (gram == gram.T).all()
     assert (np.diag(gram) == 1.0).all()
@@ -219,11 +219,11 @@ def test_single_precision_is_close(kernel: RadialKernel, d: int) -> None:
     right += 300.0 * rng.normal(size=d)
     far = right.mean(axis=0) + np.array([[1e5], [1e200]])
     left = np.concatenate([right + 0.1 * rng.normal(size=right.shape), right, far])
-    found = kernel.against_single(right)(left, dtype=np.float32)
-    assert found.dtype == np.float32
-    assert np.abs(found[:100] - kernel(left[:100], right)).max() < 2e-5
-    assert (found[100:] == 0).all()
-    assert_agree(kernel.against_single(right)(left[7:9]), found[7:9], 2e-5)
+    actual = kernel.against_single(right)(left, dtype=np.float32)
+    assert actual.dtype == np.float32
+    assert np.abs(actual[:100] - kernel(left[:100], right)).max() < 2e-5
+    assert (actual[100:] == 0).all()
+    assert_agree(kernel.against_single(right)(left[7:9]), actual[7:9], 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_single_precision_is_close(kernel: RadialKernel, d: int) -> None:
 def test_single_precision_is_rounded_double_where_it_would_not_do(
     kernel: RadialKernel, Y: np.ndarray
 ) -> None:
-    found = kernel.against_single(Y * 4.0)(Y, dtype=np.float32)
-    assert (found == kernel(Y, Y * 4.0).astype(np.float32)).all()
+    actual = kernel.against_single(Y * 4.0)(Y, dtype=np.float32)
+    assert (actual == kernel(Y, Y * 4.0).astype(np.float32)).all()
 
 
 def test_dense_rows_have_the_kernel_of_sparse_ones() -> None:
@@ -260,10 +260,10 @@ def test_sparse_rows_are_not_made_dense_all_at_once(name: str) -> None:
     values = getattr(Gaussian(20.0), name)(right)
     small = values(rows[-7:])
     assert least_peak(lambda: values(rows)) < 8 * rows.shape[0] * rows.shape[1] // 2
-    found = values(rows)
+    actual = values(rows)
     tolerance = 2e-5 if name == "against_single" else 1e-12
-    assert_agree(found[-7:], small, tolerance)
-    assert_agree(values(rows.toarray()), found, tolerance)
+    assert_agree(actual[-7:], small, tolerance)
+    assert_agree(values(rows.toarray()), actual, tolerance)
     bad = rows.copy()
     bad.data[-1] = np.inf
     with pytest.raises(InputError, match=rf"row {np.flatnonzero(np.diff(rows.indptr))[-1]}, column"):

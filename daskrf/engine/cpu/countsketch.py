@@ -79,8 +79,8 @@ def product_term(
         stop = min(start + step, n)
         sketches = np.empty((keys.size, stop - start, length), np.float32)
         with np.errstate(over="ignore"):
-            for key, own in zip(keys[:n_sparse], sketches, strict=False):
-                _sketch(rows.pointer[start : stop + 1], rows.columns, rows.values, key, own)
+            for key, sketch in zip(keys[:n_sparse], sketches, strict=False):
+                _sketch(rows.pointer[start : stop + 1], rows.columns, rows.values, key, sketch)
             if dense is not None:
                 _sketch_dense(dense[start:stop], keys[-1], sketches[-1])
         total = spectra[slots[start:stop]].view(np.complex64)

@@ -61,9 +61,9 @@ def _passes(x: Array, done: int) -> None:
 def _transform(x: Array) -> None:
     """Transform the positions of `x`, flat, of eight numbers each."""
     for start in range(0, x.size, _IN_CACHE):
-        part = x[start : start + _IN_CACHE]
-        _first_pass(part)
-        _passes(part, 64)
+        chunk = x[start : start + _IN_CACHE]
+        _first_pass(chunk)
+        _passes(chunk, 64)
     _passes(x, _IN_CACHE)
 
 

@@ -234,13 +234,13 @@ def bit_means(bits: Bytes, n_components: int, weights: Reals) -> Reals:
     out = np.zeros((bits.shape[0], weights.shape[1]), weights.dtype)
     for target in range(0, weights.shape[1], MEAN_TARGETS):
         targets = slice(target, target + MEAN_TARGETS)
-        part = np.zeros(out[:, targets].shape, weights.dtype)
+        sums = np.zeros(out[:, targets].shape, weights.dtype)
         for byte in range(0, bits.shape[1], MEAN_BYTES):
             block = np.ascontiguousarray(padded[8 * byte : 8 * (byte + MEAN_BYTES), targets])
             tables = np.empty((block.shape[0] // 8, 256, block.shape[1]), weights.dtype)
             _fill_byte_tables(block, tables)
-            _add_byte_tables(bits, byte, tables, part)
-        out[:, targets] = part
+            _add_byte_tables(bits, byte, tables, sums)
+        out[:, targets] = sums
     return out
 
 

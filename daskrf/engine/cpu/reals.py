@@ -98,28 +98,28 @@ def _exp2(t: Any) -> Any:
 
 
 @jit
-def _values(own: Array, others: Array, factor: Any, root: bool, a: Any, b: Any, out: Array) -> None:
+def _values(left: Array, right: Array, factor: Any, root: bool, a: Any, b: Any, out: Array) -> None:
     zero, one, two, most = np.float32(0.0), np.float32(1.0), np.float32(2.0), np.float32(1e6)
-    for i in range(own.size):
-        row, length = out[i], own[i]
+    for i in range(left.size):
+        row, length = out[i], left[i]
         if root:
-            for j in range(others.size):
+            for j in range(right.size):
                 # Beyond the largest z the exponential is 0, and the polynomial must stay finite.
-                z = np.sqrt(min(max(length + others[j] - two * row[j], zero) * factor, most))
+                z = np.sqrt(min(max(length + right[j] - two * row[j], zero) * factor, most))
                 row[j] = (one + (a + b * z) * z) * _exp2(-z * _LOG2_E)
         else:
-            for j in range(others.size):
-                z = max(length + others[j] - two * row[j], zero) * factor
+            for j in range(right.size):
+                z = max(length + right[j] - two * row[j], zero) * factor
                 row[j] = _exp2(-z * _LOG2_E)
 
 
 def radial_values(
-    own: Array, others: Array, factor: float, form: tuple[bool, float, float], out: Array
+    left: Array, right: Array, factor: float, form: tuple[bool, float, float], out: Array
 ) -> None:
     """Turn inner products into kernel values, in place; see `Engine`."""
     root, a, b = form
     with np.errstate(all="ignore"):
-        _values(own, others, np.float32(factor), root, np.float32(a), np.float32(b), out)
+        _values(left, right, np.float32(factor), root, np.float32(a), np.float32(b), out)
 
 
 @jit

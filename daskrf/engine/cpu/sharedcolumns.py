@@ -59,11 +59,11 @@ def _totals(indptr: Array, numbers: Array, data: Array, n_dense: int, square: bo
     """Write the sum of each row's values, or of their squares, in the order of `_coefficients`."""
     for i in range(out.size):
         total = 0.0
-        for part in range(3):  # dense columns, listed ones, and those that the right lacks
+        for kind in range(3):  # dense columns, listed ones, and those that the right lacks
             for entry in range(indptr[i], indptr[i + 1]):
                 number = numbers[entry]
-                own = 2 if number < 0 else (0 if number < n_dense else 1)
-                if own == part:
+                kind_of = 2 if number < 0 else (0 if number < n_dense else 1)
+                if kind_of == kind:
                     value = np.float64(data[entry])
                     total += value * value if square else value
         out[i] = total
@@ -91,9 +91,9 @@ def _add_minima(acc: Array, columns: Array, chosen: Array, values: Array) -> Non
 
 @jit
 def _add_narrow_minima(
-    acc: Array, columns: Array, chosen: Array, values: Array, part: Array, limit: int
+    acc: Array, columns: Array, chosen: Array, values: Array, narrow: Array, limit: int
 ) -> None:
-    """Add minima in runs whose sums fit in the narrow type of `columns` and `part`, up to `limit`.
+    """Add minima in runs whose sums fit in the narrow type of `columns` and `narrow`, up to `limit`.
 
     A sum of minima is at most the sum of the values on the left. Narrow sums take as many rows again in a
     vector register, and half the cache.
@@ -104,10 +104,10 @@ def _add_narrow_minima(
         while stop < chosen.size and total + values[stop] <= limit:
             total += values[stop]
             stop += 1
-        part[:] = 0
-        _add_minima(part, columns, chosen[start:stop], values[start:stop])
+        narrow[:] = 0
+        _add_minima(narrow, columns, chosen[start:stop], values[start:stop])
         for j in range(acc.size):
-            acc[j] += part[j]
+            acc[j] += narrow[j]
         start = stop
 
 
@@ -162,7 +162,7 @@ def _coefficients(
     indptr, numbers, data, left_totals = left
     dense, pointers, listed_rows, listed_values, sums = right
     n_dense, width = dense.shape[1], dense.shape[2]
-    part = np.empty(width, dense.dtype)
+    narrow = np.empty(width, dense.dtype)
     chosen, values = np.empty(n_dense, np.int64), np.empty(n_dense, dense.dtype)
     for block in range(dense.shape[0]):
         start = block * width
@@ -175,7 +175,7 @@ def _coefficients(
                     chosen[count], values[count] = numbers[entry], data[entry]
                     count += 1
             if limit:
-                _add_narrow_minima(acc, dense[block], chosen[:count], values[:count], part, limit)
+                _add_narrow_minima(acc, dense[block], chosen[:count], values[:count], narrow, limit)
             elif multiply:
                 _add_products(acc, dense[block], chosen[:count], values[:count])
             else:
@@ -227,11 +227,11 @@ class _Overlaps:
         _look_up(left.columns, self._keys, self._slots, typed.numbers, numbers)
         # Totals are of the original values, not the clipped ones.
         sums = self._totals(indptr, left.values, numbers, typed.n_dense)
-        own = indptr, numbers, _clipped(left.values, dtype), sums
+        left_rows = indptr, numbers, _clipped(left.values, dtype), sums
         rows = np.arange(sums.size) if rows is None else rows
         limit = np.iinfo(dtype).max if dtype != sums_of else 0
         acc = np.empty(typed.arrays[0].shape[2], sums_of)
-        _coefficients(own, (*typed.arrays, typed.sums), rows, self._multiply, limit, mode, acc, out)
+        _coefficients(left_rows, (*typed.arrays, typed.sums), rows, self._multiply, limit, mode, acc, out)
         return sums, typed.sums
 
     def _type_of_terms(self, sums: np.dtype[Any], values: Array) -> np.dtype[Any]:
@@ -259,18 +259,18 @@ class _Overlaps:
         n_blocks = max(1, min(-(-m // _WIDTH[dtype.itemsize]), (_POINTERS * data.size) // (n_listed + 1)))
         width = -(-m // n_blocks)
         n_blocks = -(-m // width) if m else 0
-        own = numbers[self._places]
+        places = numbers[self._places]
         block, row = np.divmod(np.repeat(np.arange(m), np.diff(indptr)), max(1, width))
         dense = np.zeros((n_blocks, n_dense, width), dtype)
-        kept = own < n_dense
-        dense[block[kept], own[kept], row[kept]] = data[kept]
-        list_of = block[~kept] * n_listed + own[~kept] - n_dense
+        in_dense = places < n_dense
+        dense[block[in_dense], places[in_dense], row[in_dense]] = data[in_dense]
+        list_of = block[~in_dense] * n_listed + places[~in_dense] - n_dense
         # A stable sort keeps the rows of a list in order.
         order = np.argsort(list_of, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(list_of, minlength=n_blocks * n_listed))])
         at = np.arange(n_blocks)[:, None] * n_listed + np.arange(n_listed + 1)
-        arrays = dense, ends[at], row[~kept][order].astype(np.int32), data[~kept][order]
-        return _Columns(numbers, n_dense, arrays, self._totals(indptr, self._right.values, own, n_dense))
+        arrays = dense, ends[at], row[~in_dense][order].astype(np.int32), data[~in_dense][order]
+        return _Columns(numbers, n_dense, arrays, self._totals(indptr, self._right.values, places, n_dense))
 
 
 def _clipped(data: Array, dtype: npt.DTypeLike) -> Array:

@@ -76,8 +76,8 @@ def fill_normals(
             for m in range(0, TILE, 4):
                 word = _mix64(start ^ np.uint64(m))
                 for k in range(4):
-                    part = (word >> np.uint64(16 * k)) & np.uint64(0xFFFF)
-                    table[slots[i], j, m + k] = levels[np.int64(part)]
+                    level = (word >> np.uint64(16 * k)) & np.uint64(0xFFFF)
+                    table[slots[i], j, m + k] = levels[np.int64(level)]
 
 
 def _sum_counts_python(
@@ -225,12 +225,12 @@ def _emit_count_loop(
     value = _splat(builder, builder.load(builder.gep(pointers[2], [position])), byte_vector)
     # Byte i of a half gets the byte of the word that holds its bit; positions within one 128-bit lane each.
     order = ir.Constant(ir.VectorType(int32, _BYTES), [i // 16 * 16 + i // 8 for i in range(_BYTES)])
-    own = ir.Constant(byte_vector, [1 << i % 8 for i in range(_BYTES)])
+    selectors = ir.Constant(byte_vector, [1 << i % 8 for i in range(_BYTES)])
     following = []
     for index, before in enumerate(sums):
         spread = builder.bitcast(_splat(builder, halves[index], words), byte_vector)
         spread = builder.shuffle_vector(spread, ir.Constant(byte_vector, ir.Undefined), order)
-        negative = builder.icmp_unsigned("==", builder.and_(spread, own), own)
+        negative = builder.icmp_unsigned("==", builder.and_(spread, selectors), selectors)
         following.append(builder.add(before, builder.and_(builder.sext(negative, byte_vector), value)))
     after = builder.add(position, ir.Constant(int64, 1))
     builder.branch(head)

@@ -63,12 +63,12 @@ def hash_bits(rows: Rows, hashes: Hashes) -> npt.NDArray[np.uint64]:
     """Return a random bit for each hash of each row; see `Engine`."""
     words = np.empty((rows.pointer.size - 1, hashes.low.size // TILE), np.uint64)
     with np.errstate(over="ignore"):
-        for part, pointer, pairs in _batches(_hashed(rows, hashes)):
+        for chunk, pointer, pairs in _batches(_hashed(rows, hashes)):
             table, column = _table(pairs), np.empty(pointer.size - 1, np.uint64)
             for tile in range(words.shape[1]):
                 _fill(pairs, hashes, slice(tile * TILE, (tile + 1) * TILE), table)
                 row_words(pointer, pairs.slot_of, table, column)
-                words[part, tile] = column
+                words[chunk, tile] = column
     return words
 
 
@@ -77,13 +77,13 @@ def hash_levels(
 ) -> None:
     """Write a level for each hash of each row; see `Engine`."""
     with np.errstate(over="ignore"):
-        for part, pointer, pairs in _batches(_hashed(rows, hashes)):
+        for chunk, pointer, pairs in _batches(_hashed(rows, hashes)):
             table, minima = _table(pairs), np.empty((pointer.size - 1, TILE), np.uint32)
             for start in range(0, out.shape[1], TILE):
-                own = slice(start, start + TILE)
-                _fill(pairs, hashes, own, table)
+                tile = slice(start, start + TILE)
+                _fill(pairs, hashes, tile, table)
                 row_minima(pointer, pairs.slot_of, table, minima)
-                draw_levels(minima, low[own], high[own], levels, start, out[part])
+                draw_levels(minima, low[tile], high[tile], levels, start, out[chunk])
 
 
 def random_products(
@@ -97,21 +97,21 @@ def random_products(
     """Write products of random projections; see `Engine`."""
     nothing = np.zeros(rows.columns.size, np.uint8)
     with np.errstate(over="ignore", invalid="ignore"):
-        for part, pointer, pairs in _batches(rows._replace(values=nothing)):
-            values = rows.values[rows.pointer[part.start] : rows.pointer[part.stop]]
+        for chunk, pointer, pairs in _batches(rows._replace(values=nothing)):
+            values = rows.values[rows.pointer[chunk.start] : rows.pointer[chunk.stop]]
             small = _small_counts(pointer, values)
-            batch = pointer, pairs.slot_of, values, scales[0][part], scales[1][part], *small
+            batch = pointer, pairs.slot_of, values, scales[0][chunk], scales[1][chunk], *small
             for number, tile in enumerate(tiles):
-                given = pairs.column, pairs.slot, element, tile.keys
+                arguments = pairs.column, pairs.slot, element, tile.keys
                 layers, first = (tile.counts, tile.scales, tile.offsets), number * TILE
                 if levels is None:
                     signs = np.empty((pairs.column.size, tile.keys.size), np.uint64)
-                    fill_signs(*given, signs)
-                    multiply_signs(batch, signs, layers, tile.weights, first, out[part])
+                    fill_signs(*arguments, signs)
+                    multiply_signs(batch, signs, layers, tile.weights, first, out[chunk])
                 else:
                     normals = np.empty((pairs.column.size, tile.keys.size, TILE), np.float32)
-                    fill_normals(*given, levels, normals)
-                    multiply_normals(batch, normals, layers, tile.weights, first, out[part])
+                    fill_normals(*arguments, levels, normals)
+                    multiply_normals(batch, normals, layers, tile.weights, first, out[chunk])
 
 
 def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
@@ -123,8 +123,8 @@ def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8],
     small = clipped.astype(np.uint8)
     bad = np.concatenate([[0], np.cumsum(small != values)])[pointer]
     sums = np.concatenate([[0], np.cumsum(small, dtype=np.int64)])[pointer]
-    own = np.diff(sums)
-    return small, np.where((np.diff(bad) == 0) & (own <= 255), own, -1).astype(np.float32)
+    totals = np.diff(sums)
+    return small, np.where((np.diff(bad) == 0) & (totals <= 255), totals, -1).astype(np.float32)
 
 
 def _hashed(rows: Rows, hashes: Hashes) -> Rows:
@@ -137,10 +137,10 @@ def _hashed(rows: Rows, hashes: Hashes) -> Rows:
     return rows._replace(values=logs.view(np.uint64))
 
 
-def _fill(pairs: Pairs, hashes: Hashes, own: slice, table: Array) -> None:
+def _fill(pairs: Pairs, hashes: Hashes, tile: slice, table: Array) -> None:
     """Write the numbers of a tile of hashes, for all pairs, to the table; its last row is for empty rows."""
-    table[-1] = hashes.empty[own]
-    keys = hashes.element, hashes.low[own], hashes.high[own]
+    table[-1] = hashes.empty[tile]
+    keys = hashes.element, hashes.low[tile], hashes.high[tile]
     if hashes.weighted:
         fill_weighted(pairs.column, pairs.value.view(np.float64), pairs.slot, *keys, table)
     else:
@@ -168,8 +168,8 @@ def _batches(rows: Rows) -> Iterator[tuple[slice, Array, Pairs]]:
         within = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
         stop = max(start + 1, within)
         pointer = indptr[start : stop + 1]
-        part = slice(pointer[0], pointer[-1])
-        pairs = _dictionary(indices[part], values[part])
+        span = slice(pointer[0], pointer[-1])
+        pairs = _dictionary(indices[span], values[span])
         if stop > start + 1 and pairs.slot.size * TILE * 4 > BATCH_BYTES:
             entries = (pointer[-1] - pointer[0]) // 2
             continue
