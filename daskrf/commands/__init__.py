@@ -54,7 +54,7 @@ def summaries() -> Mapping[str, str]:
 
 @functools.cache
 def _summaries(folders: tuple[str, ...]) -> Mapping[str, str]:
-    found = []
+    commands = []
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         step, summary = Command.step, None
         for node in ast.parse(file.read_text()).body:
@@ -64,5 +64,5 @@ def _summaries(folders: tuple[str, ...]) -> Mapping[str, str]:
                 assert isinstance(node.value, ast.Call)
                 step = next((ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "step"), step)
         if summary is not None:
-            found.append((step, file.stem.replace("_", "-"), summary))
-    return MappingProxyType({name: summary for _, name, summary in sorted(found)})
+            commands.append((step, file.stem.replace("_", "-"), summary))
+    return MappingProxyType({name: summary for _, name, summary in sorted(commands)})

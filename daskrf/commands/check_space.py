@@ -186,19 +186,19 @@ def check_space(
     check_spec(spec)
     tables = read_space(space)
     progress.start("cut", n_cuts(tables), "blocks")
-    found = cut(tables, spec, progress.advance)
+    cut_space = cut(tables, spec, progress.advance)
     progress.finish()
     progress.start("compare", len(tables.reactions), "reactions")
     checked = []
     for reaction in range(len(tables.reactions)):
-        checked.append(_checked(found, reaction, sample, seed))
+        checked.append(_checked(cut_space, reaction, sample, seed))
         progress.advance(1)
     progress.finish()
     reacted = any(reaction.smarts for reaction in tables.reactions)
     return SpaceReport(
         str(tables.path),
         len(tables.blocks),
-        len(found.smiles),
+        len(cut_space.smiles),
         spec.name,
         reacted,
         tuple(checked),
@@ -206,23 +206,23 @@ def check_space(
     )
 
 
-def _checked(found: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:
+def _checked(cut_space: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:
     """Return what there is to say of a reaction."""
-    space, reaction, entries = found.space, found.space.reactions[number], found.entries[number]
+    space, reaction, entries = cut_space.space, cut_space.space.reactions[number], cut_space.entries[number]
     slots = tuple(
         CheckedSlot(
             len(space.slots[number, slot]),
-            len(own.block),
-            {reason: [space.blocks[block] for block in blocks] for reason, blocks in own.refused.items()},
+            len(entry.block),
+            {reason: [space.blocks[block] for block in blocks] for reason, blocks in entry.refused.items()},
         )
-        for slot, own in enumerate(entries)
+        for slot, entry in enumerate(entries)
     )
     refusal = reaction.refusal
-    if not refusal and not found.sizes[number]:
-        slot = next(slot for slot, own in enumerate(entries) if not len(own.block))
+    if not refusal and not cut_space.sizes[number]:
+        slot = next(slot for slot, entry in enumerate(entries) if not len(entry.block))
         refusal = f"no block of slot {slot} has a synthon"
     if refusal:
         return CheckedReaction(reaction.name, slots, 0, 0, 0, refusal)
-    done = compare(found, number, sample, seed)
-    products = 0 if done.difference else found.sizes[number]
+    done = compare(cut_space, number, sample, seed)
+    products = 0 if done.difference else cut_space.sizes[number]
     return CheckedReaction(reaction.name, slots, products, done.combinations, done.products, done.difference)

@@ -227,7 +227,7 @@ def evaluate(
     targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
     with _place(table_file, picture_file) as place:
-        own = job_of_fit(
+        fit_job = job_of_fit(
             source,
             labels,
             work_folder(place) / "model",
@@ -260,7 +260,7 @@ def evaluate(
         )
         job = _Evaluate(
             output=place,
-            fit=own,
+            fit=fit_job,
             table_file=table_file,
             picture=picture_file,
             n_folds=folds,
@@ -291,8 +291,8 @@ def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: in
 @contextmanager
 def _place(*files: PurePath | None) -> Iterator[PurePath]:
     """Yield the file beside which unfinished work is left, or one in a folder that is deleted at the end."""
-    if given := next(filter(None, files), None):
-        yield given
+    if file := next(filter(None, files), None):
+        yield file
         return
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
         yield as_path(folder) / "evaluation"
@@ -341,9 +341,9 @@ class _Evaluate(Job[EvaluationReport]):
             self.order = self._order()
 
     def need(self) -> Need:
-        found: Need = self.fit.need()
+        need: Need = self.fit.need()
         if self.fit.exact is not None:
-            return found
+            return need
         making, n_labels = making_of(self.fit.features), len(self.fit.joined.row)
         return Need(
             worker=need_of_gathering(making, n_labels),
@@ -362,7 +362,7 @@ class _Evaluate(Job[EvaluationReport]):
         targets: list[_Target] = []
         for t, name in enumerate(joined.names):
             there = np.flatnonzero(np.isfinite(joined.y[:, t]))
-            own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
+            target_folds = Folds(folds.block[there], folds.n_blocks, folds.ordered)
             repeats = len(there) - len(np.unique(joined.row[there]))
             place = run.work / f"target-{t}"
             target = _Target(
@@ -371,7 +371,7 @@ class _Evaluate(Job[EvaluationReport]):
                 name=name,
                 X=X[there],
                 y=joined.y[there, t],
-                folds=own,
+                folds=target_folds,
                 folder=place,
                 repeats=repeats,
             )
@@ -430,11 +430,11 @@ class _Evaluate(Job[EvaluationReport]):
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""
         source, rows = self.fit.features, self.fit.joined.row
-        bounds, found = source.row_bounds, []
+        bounds, tables = source.row_bounds, []
         for p in np.flatnonzero(np.diff(np.searchsorted(rows, bounds))):
-            own = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
-            found.append(source.describe(int(p), np.unique(own)).select(["row", "id", "smiles"]))
-        table = pa.concat_tables(found)
+            partition_rows = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
+            tables.append(source.describe(int(p), np.unique(partition_rows)).select(["row", "id", "smiles"]))
+        table = pa.concat_tables(tables)
         table = table.take(np.searchsorted(table["row"].to_numpy(), rows))
         return table if (column := self.fit.id_column) is None else self._named(table, column)
 
@@ -447,18 +447,18 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _column(self, column: str | int) -> tuple[npt.NDArray[np.int64], list[str]]:
         """Return the library row of each line of the labels, -1 if it has none, and the text of a column."""
-        given, texts = read_column(self.fit.labels, column, self.fit.reading)
+        labels, texts = read_column(self.fit.labels, column, self.fit.reading)
         store = self.fit.features.store
-        return match_labels(given, store, range(store.n_partitions)).first_row[given.index], texts
+        return match_labels(labels, store, range(store.n_partitions)).first_row[labels.index], texts
 
     def _order(self) -> Array:
         """Return the number or date of the molecule of each label; the smallest, if it has several."""
         named = self.split if isinstance(self.split, int) or not self.split.isdigit() else int(self.split)
         row, texts = self._column(named)
         rows = self.fit.joined.row
-        known = np.flatnonzero(np.isin(row, rows))
-        values = ordinals([texts[i] for i in known], self.split)
-        distinct, place = np.unique(row[known], return_inverse=True)
+        lines = np.flatnonzero(np.isin(row, rows))
+        values = ordinals([texts[i] for i in lines], self.split)
+        distinct, place = np.unique(row[lines], return_inverse=True)
         first = np.full(len(distinct), np.inf)
         np.minimum.at(first, place, values)
         return first[np.searchsorted(distinct, rows)]
@@ -494,7 +494,7 @@ class _Evaluate(Job[EvaluationReport]):
     def _classes(self) -> npt.NDArray[np.intp] | None:
         """Return a number for the classes of each label, of all targets that are 0 and 1; none without."""
         y = self.fit.joined.y
-        classes = [own for own in y.T if is_class(own[np.isfinite(own)])]
+        classes = [column for column in y.T if is_class(column[np.isfinite(column)])]
         if not classes:
             return None
         return np.unique(np.nan_to_num(classes, nan=-1.0), axis=1, return_inverse=True)[1].reshape(-1)
@@ -534,26 +534,26 @@ class _Target:
             X=self.X,
             y=self.y,
             folder=self.folder,
-            run=replace(self.run, progress=self.part),
+            run=replace(self.run, progress=self.fit_progress),
             gp=fit.exact,
             columns=fit.kinds if fit.searches else None,
         )
 
     @cached_property
-    def part(self) -> Within:
+    def fit_progress(self) -> Within:
         """The progress of a fit, which is a part of the stage of all fits."""
         return Within(self.run.progress)
 
     @cached_property
     def ahead(self) -> FitsAhead:
         """All fits, in their order."""
-        sizes = [len(known) for known, _ in self.rows]
+        sizes = [len(train) for train, _ in self.rows]
         seconds = list(map(self.process.seconds, sizes))
         if isinstance(self.process, ExactHeldOut):
             seconds[0] += self.process.seconds_of_choice(sizes)
         seconds += [_FOREST_SECONDS * n for n in sizes] if self.job.forest else []
-        for part in self._parts_of_curve():
-            seconds += [self.process.seconds(n // part) for n in sizes]
+        for divisor in self._divisors_of_curve():
+            seconds += [self.process.seconds(n // divisor) for n in sizes]
         self.run.progress.start(f"evaluate {printable(self.name, 60)}", 0, "")
         return FitsAhead(seconds)
 
@@ -575,7 +575,7 @@ class _Target:
         if not self.job.fit.searches:
             return process, f"the kernel was given; {in_fold}"
         assert isinstance(self.process, ExactHeldOut)
-        if self.process.chooses_for(max(len(known) for known, _ in self.rows)):
+        if self.process.chooses_for(max(len(train) for train, _ in self.rows)):
             return process, "kernel, mean and variances were found in each fold"
         return process, f"the kernel was chosen on all labels; {in_fold}"
 
@@ -592,34 +592,34 @@ class _Target:
     @cached_property
     def rows(self) -> list[tuple[Rows, Rows]]:
         """The rows that each fold learns from, and those that it predicts."""
-        found = [self.folds.rows(fold) for fold in range(len(self.folds))]
-        for number, (known, own) in enumerate(found, start=1):
-            if not len(known) or not len(own):
+        splits = [self.folds.rows(fold) for fold in range(len(self.folds))]
+        for number, (train, test) in enumerate(splits, start=1):
+            if not len(train) or not len(test):
                 raise InputError(f"Fold {number} has no label of {self.name}; take fewer --folds.")
-            if np.ptp(self.y[known]) == 0:
+            if np.ptp(self.y[train]) == 0:
                 raise InputError(
                     f"All labels of {self.name} outside of fold {number} are the same "
-                    f"({self.y[known[0]]:g}), so nothing can be learned from them; take other --folds."
+                    f"({self.y[train[0]]:g}), so nothing can be learned from them; take other --folds."
                 )
-        return found
+        return splits
 
     def _each(self, stage: str) -> Iterator[tuple[int, Rows, Rows]]:
         """Yield each fold and its rows, and report the progress."""
-        for fold, (known, own) in enumerate(self.rows):
-            self.part.after = self.ahead.begin()
-            self.part.doing = f"{stage}, fold {fold + 1} of {len(self.rows)}"
-            self.part.expect(self.ahead.now)
-            yield fold, known, own
+        for fold, (train, test) in enumerate(self.rows):
+            self.fit_progress.after = self.ahead.begin()
+            self.fit_progress.doing = f"{stage}, fold {fold + 1} of {len(self.rows)}"
+            self.fit_progress.expect(self.ahead.now)
+            yield fold, train, test
 
     @cached_property
     def held_out(self) -> list[HeldOutFit]:
         """What each fold predicts."""
         self.rows  # noqa: B018  # refuses folds before the first fit
-        found = []
+        fits = []
         for fold, _, _ in self._each("predicting what is left out"):
-            found.append(self.process.fold(self.folds, fold))
-        self.cautions += dict.fromkeys(c for each in found for c in each.cautions)
-        return found
+            fits.append(self.process.fold(self.folds, fold))
+        self.cautions += dict.fromkeys(c for each in fits for c in each.cautions)
+        return fits
 
     @cached_property
     def structures(self) -> Any:
@@ -630,28 +630,28 @@ class _Target:
     @cached_property
     def nearest(self) -> tuple[Array, Array]:
         """Label and similarity of the most similar molecule that each fold knows; NaN if not predicted."""
-        found = np.full((2, len(self.y)), np.nan)
-        pairs, X = sum(len(known) * float(len(own)) for known, own in self.rows), self.structures
-        for fold, (known, own) in enumerate(self.rows):
-            some = _some(own, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
-            found[:, some] = nearest_neighbour(X[known], self.y[known], X[some])
-        return found[0], found[1]
+        neighbours = np.full((2, len(self.y)), np.nan)
+        pairs, X = sum(len(train) * float(len(test)) for train, test in self.rows), self.structures
+        for fold, (train, test) in enumerate(self.rows):
+            some = _some(test, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
+            neighbours[:, some] = nearest_neighbour(X[train], self.y[train], X[some])
+        return neighbours[0], neighbours[1]
 
     @cached_property
     def predictions(self) -> dict[str, Predictions]:
         """Mean and standard deviation of each predictor; NaN for labels that it does not predict."""
-        found = {MODEL: self._nothing(), MEAN: self._nothing()}
-        for (known, own), fit in zip(self.rows, self.held_out, strict=True):
-            y = self.y[known]
-            found[MODEL][:, own] = fit.mean, fit.std
-            found[MEAN][:, own] = [[y.mean()], [y.std()]]
+        predictions = {MODEL: self._nothing(), MEAN: self._nothing()}
+        for (train, test), fit in zip(self.rows, self.held_out, strict=True):
+            y = self.y[train]
+            predictions[MODEL][:, test] = fit.mean, fit.std
+            predictions[MEAN][:, test] = [[y.mean()], [y.std()]]
         if self.job.forest:
-            found[FOREST] = self._nothing()
-            for _, known, own in self._each("random forest"):
-                X, y, seed = self.X, self.y[known], self.job.seed
-                found[FOREST][0, own] = random_forest(X[known], y, X[own], random_state=seed)
-        found[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
-        return {name: found[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in found}
+            predictions[FOREST] = self._nothing()
+            for _, train, test in self._each("random forest"):
+                X, y, seed = self.X, self.y[train], self.job.seed
+                predictions[FOREST][0, test] = random_forest(X[train], y, X[test], random_state=seed)
+        predictions[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
+        return {name: predictions[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in predictions}
 
     def _nothing(self) -> Predictions:
         return np.full((2, len(self.y)), np.nan)
@@ -660,8 +660,10 @@ class _Target:
     def evaluation(self) -> TargetEvaluation:
         """All that there is to say."""
         words, chosen = self.words()
-        found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
-        predicted = sum(len(own) for _, own in self.rows)
+        figures = {
+            name: self._figures(values, ranks=name != MEAN) for name, values in self.predictions.items()
+        }
+        predicted = sum(len(test) for _, test in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
         notes = [*self.job.fit.cautions, *self.cautions]
         if self.repeats:
@@ -679,7 +681,7 @@ class _Target:
                 f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
                 "judged by AUC and the calibration of probabilities"
             )
-        curve = self._curve(found) if self.job.learning_curve else []
+        curve = self._curve(figures) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
         return TargetEvaluation(
@@ -689,13 +691,13 @@ class _Target:
             process=words,
             chosen=chosen,
             direction=self.direction,
-            figures=found,
+            figures=figures,
             hyperparameters=tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
             curve=tuple(curve),
             notes=tuple(notes),
             n_nearest=n_nearest,
             reliability=self.reliability,
-            n_positive=int(sum(self.y[own].sum() for _, own in self.rows)) if self.classes else 0,
+            n_positive=int(sum(self.y[test].sum() for _, test in self.rows)) if self.classes else 0,
         )
 
     @cached_property
@@ -716,16 +718,16 @@ class _Target:
 
         Of folds in an order, it is fitted to those before, so that the first has none.
         """
-        found = np.full(len(self.y), np.nan)
-        for fold, (_, own) in enumerate(self.rows):
+        probability = np.full(len(self.y), np.nan)
+        for fold, (_, test) in enumerate(self.rows):
             before, after = self.rows[:fold], self.rows[fold + 1 :]
             others = [rows for _, rows in (before if self.folds.ordered else before + after)]
-            known = np.concatenate([np.empty(0, np.intp), *others])
-            known = known[np.isfinite(mean[known])]
-            if len(known):
-                a, b = probability_link(mean[known], self.y[known] > 0.5)
-                found[own] = expit(a + b * mean[own])
-        return found
+            train = np.concatenate([np.empty(0, np.intp), *others])
+            train = train[np.isfinite(mean[train])]
+            if len(train):
+                a, b = probability_link(mean[train], self.y[train] > 0.5)
+                probability[test] = expit(a + b * mean[test])
+        return probability
 
     def _figures(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
         """Return all figures of merit of a predictor."""
@@ -739,54 +741,60 @@ class _Target:
                 return {measure.name: math.nan for measure in MEASURES}
             if probability is not None:
                 return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
-            own = std[rows] if np.isfinite(std[rows]).all() else None
+            row_std = std[rows] if np.isfinite(std[rows]).all() else None
             seed, direction = self.job.seed, self.direction
-            return measured(self.y[rows], mean[rows], own, direction=direction, ranks=ranks, seed=seed)
+            return measured(self.y[rows], mean[rows], row_std, direction=direction, ranks=ranks, seed=seed)
 
-        parts = [of(own) for _, own in self.rows]
-        whole = of(np.concatenate([own for _, own in self.rows]))
+        by_fold = [of(test) for _, test in self.rows]
+        whole = of(np.concatenate([test for _, test in self.rows]))
         if self.classes and ranks:
             # Of pairs in a fold: what each fold has learned has a mean of its own, by which a fold with more
             # labels of 1 would be ranked below others.
-            pairs = np.array([(self.y[own] > 0.5).sum() * (self.y[own] <= 0.5).sum() for _, own in self.rows])
-            aucs = np.array([part["auc"] for part in parts])
+            pairs = np.array(
+                [(self.y[test] > 0.5).sum() * (self.y[test] <= 0.5).sum() for _, test in self.rows]
+            )
+            aucs = np.array([fold["auc"] for fold in by_fold])
             there = np.isfinite(aucs)
             whole["auc"] = float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
-        return {name: Figure.of(value, [part[name] for part in parts]) for name, value in whole.items()}
+        return {name: Figure.of(value, [fold[name] for fold in by_fold]) for name, value in whole.items()}
 
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
         """Return the learning curve, whose last point is that of the folds themselves."""
-        sizes = [len(known) for known, _ in self.rows]
-        points = [self._point(part) for part in self._parts_of_curve()]
+        sizes = [len(train) for train, _ in self.rows]
+        points = [self._point(divisor) for divisor in self._divisors_of_curve()]
         if not points:
             return []
         return [*points, CurvePoint(_mean(sizes), {name: whole[name] for name in (MODEL, NEAREST)})]
 
-    def _parts_of_curve(self) -> list[int]:
+    def _divisors_of_curve(self) -> list[int]:
         """Return which parts of the labels a learning curve is made of; none if there is no curve."""
-        least = min(len(known) for known, _ in self.rows)
-        return [part for part in _CURVE if least // part >= _FEWEST] if self.job.learning_curve else []
+        least = min(len(train) for train, _ in self.rows)
+        return (
+            [divisor for divisor in _CURVE if least // divisor >= _FEWEST] if self.job.learning_curve else []
+        )
 
-    def _point(self, part: int) -> CurvePoint:
+    def _point(self, divisor: int) -> CurvePoint:
         """Return the point of a learning curve where each fold learns from a part of its labels."""
-        found, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
-        for fold, known, own in self._each(f"learning from 1/{part} of the labels"):
-            some = _some(known, 1 / part, self.job.seed, f"evaluate/curve/{fold}")
+        predictions, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
+        for fold, train, test in self._each(f"learning from 1/{divisor} of the labels"):
+            some = _some(train, 1 / divisor, self.job.seed, f"evaluate/curve/{fold}")
             counts.append(len(some))
             if np.ptp(self.y[some]) == 0:
                 continue
-            fit = self.process.predicted(some, own, f"curve-{part}-{fold}")
-            found[MODEL][:, own] = fit.mean, fit.std
-            asked = own[np.isfinite(self.nearest[0][own])]
+            fit = self.process.predicted(some, test, f"curve-{divisor}-{fold}")
+            predictions[MODEL][:, test] = fit.mean, fit.std
+            compared = test[np.isfinite(self.nearest[0][test])]
             X = self.structures
-            found[NEAREST][0, asked] = nearest_neighbour(X[some], self.y[some], X[asked])[0]
-        return CurvePoint(_mean(counts), {name: self._figures(given) for name, given in found.items()})
+            predictions[NEAREST][0, compared] = nearest_neighbour(X[some], self.y[some], X[compared])[0]
+        return CurvePoint(
+            _mean(counts), {name: self._figures(values) for name, values in predictions.items()}
+        )
 
     def columns(self) -> dict[str, Array]:
         """Return the columns of the table of predictions; NaN where there is nothing."""
         fold = np.full(len(self.y), np.nan)
-        for number, (_, own) in enumerate(self.rows, start=1):
-            fold[own] = number
+        for number, (_, test) in enumerate(self.rows, start=1):
+            fold[test] = number
         mean, std = self.predictions[MODEL]
         nearest, similarity = self.nearest
         values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
@@ -805,10 +813,10 @@ class _Target:
         held_out = HeldOut(self.y[rows], mean[rows], std[rows])
         error = "brier" if self.classes else "rmse"
         curve = [
-            (point.n_labels, {name: own[error] for name, own in point.figures.items()})
+            (point.n_labels, {name: measures[error] for name, measures in point.figures.items()})
             for point in self.evaluation.curve
         ]
-        plain = [(n, {name: (f.value, f.spread) for name, f in own.items()}) for n, own in curve]
+        plain = [(n, {name: (f.value, f.spread) for name, f in measures.items()}) for n, measures in curve]
         r2 = self.evaluation.figures[MODEL]["r2"].value
         several = {"error": "Brier score"} if self.classes else {}
         probability = self.probability[rows] if self.classes else None
@@ -838,6 +846,6 @@ def _mean(counts: Sequence[int]) -> int:
 
 def _column(values: Array, there: Rows, n: int, name: str) -> pa.Array:
     """Return a column of the table for all labels, from the values of some; NaN becomes null."""
-    found = np.full(n, np.nan)
-    found[there] = values
-    return pa.array(found, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(found), safe=False)
+    column = np.full(n, np.nan)
+    column[there] = values
+    return pa.array(column, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(column), safe=False)

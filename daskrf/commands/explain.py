@@ -195,8 +195,8 @@ def explain(
     report = _with_labels(report, fitted, gp, model, number, rows[:1], n)
     if report.unlike:
         share = f"{std / (prior or 1):.0%}"
-        said = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
-        report = replace(report, notes=(*report.notes, said))
+        note = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
+        report = replace(report, notes=(*report.notes, note))
     if path is not None:
         about = {
             "made": f"drawing of the prediction of {smiles}",
@@ -223,8 +223,8 @@ def _check_output(path: PurePath, *, overwrite: bool) -> None:
 
 def _of(values: Any, target: int) -> Array:
     """Return the values of one target."""
-    found = np.asarray(values, np.float64)
-    return found if found.ndim == 1 else found[:, target]
+    array = np.asarray(values, np.float64)
+    return array if array.ndim == 1 else array[:, target]
 
 
 def _prior_std(gp: Any, row: Any) -> float | None:
@@ -238,12 +238,12 @@ def _with_labels(
     report: ExplainReport, model: Predictor, gp: Any, path: Paths, target: int, row: Any, n: int
 ) -> ExplainReport:
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
-    known, reason = labelled_smiles(model, path)
+    labelled, reason = labelled_smiles(model, path)
     labels = model.arrays("labels")[0][:, target]
     there = np.flatnonzero(np.isfinite(labels))
-    if not known:
+    if not labelled:
         return replace(report, notes=(f"the labelled molecules are not shown: {reason}",))
-    texts, y = [known[i] for i in there], labels[there]
+    texts, y = [labelled[i] for i in there], labels[there]
     if not isinstance(gp, ExactGP) or len(gp.alpha_) != len(texts):
         similarity = _similarities(report.smiles, texts)
         order = np.argsort(-similarity, kind="stable")[:n]

@@ -268,7 +268,7 @@ class FeaturizeStage:
     def make(self, partition: int) -> CommitRecord:
         store = opened(FeatureStore, self.path, self.spec_hash)
         parts = store.parts(partition)
-        tables = [self.source.store.read_rows(p)[own] for p, own in parts]
+        tables = [self.source.store.read_rows(p)[piece] for p, piece in parts]
         rows = pa.concat_tables(tables).unify_dictionaries() if tables else self.source.store.no_rows()
         diagonal: list[np.ndarray] = []
         return store.write_partition(partition, self._blocks(parts, tables, diagonal), rows, diagonal)

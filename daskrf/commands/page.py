@@ -116,11 +116,11 @@ def page(
     if table.num_rows > MOST:
         notes.append(f"the first {MOST:,} of {amount(table.num_rows, 'molecules')} are shown")
         table = table.slice(0, MOST)
-    known = None
+    known_actives = None
     if actives is not None:
-        found = molecules_in(as_path(actives), progress)
-        known = Known(found["smiles"].to_pylist(), found["id"].to_pylist())
-    said = {**about, "notes": [*about.get("notes", ()), *notes]}
+        molecules = molecules_in(as_path(actives), progress)
+        known_actives = Known(molecules["smiles"].to_pylist(), molecules["id"].to_pylist())
+    description = {**about, "notes": [*about.get("notes", ()), *notes]}
     command = "\n".join(
         filter(None, [screen_command(about, as_path(hits).name), _command(hits, output, model, actives)])
     )
@@ -129,10 +129,10 @@ def page(
         write_hits_page(
             table=table,
             path=file,
-            about=said,
+            about=description,
             model=fitted,
             model_path=model or "",
-            actives=known,
+            actives=known_actives,
             title=title or "",
             command=command,
         )

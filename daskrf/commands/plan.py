@@ -327,9 +327,9 @@ def _time_features(
     size = phi.nbytes / len(phi)
     stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
     if feature_map.block_size < M:
-        own, seconds = _timed(feature_map.transform_nearest, fingerprints)
+        nearest, seconds = _timed(feature_map.transform_nearest, fingerprints)
         note = "in predict and screen, in place of featurize: about the nearest centroid alone"
-        stages.append(StageCost("nearest features", seconds / len(own), 0, "library", note))
+        stages.append(StageCost("nearest features", seconds / len(nearest), 0, "library", note))
     rng = seeds.generator(seed, "plan")
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))

@@ -123,8 +123,8 @@ class PredictReport(OfInput):
         frame = super().to_pandas()
         if self.index is None:
             return frame
-        own = self.index.at(frame["row"].to_numpy())
-        return frame.drop(columns=self.index.names).set_axis(own, axis=0)
+        index = self.index.at(frame["row"].to_numpy())
+        return frame.drop(columns=self.index.names).set_axis(index, axis=0)
 
     def __str__(self) -> str:
         if self.table is not None:
@@ -252,10 +252,10 @@ class _Predict(Job[PredictReport]):
         if self.in_file:
             refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        given = is_given(self.input.source)
-        if given and not self.in_file and not self.prints:
+        in_memory = is_given(self.input.source)
+        if in_memory and not self.in_file and not self.prints:
             self.input = _with_index(self.input)
-        self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=given)
+        self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=in_memory)
         rows = sum(self.features.partition_rows)
         if self.prints and rows > MOST_PRINTED and not is_given(self.input.source):
             raise InputError(
@@ -387,9 +387,11 @@ def _with_index(input: Input) -> Input:
     """Return files of what was given in memory, of which the columns with the index of its rows are kept."""
     format = input.format or TableFormat()
     names = [layout.names or () for _, layout in lay_out(input.source, format)]
-    own = [name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)]
-    kept = tuple(dict.fromkeys((*format.extra, *own)))
-    return replace(input, format=replace(format, extra=kept))
+    index_columns = [
+        name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)
+    ]
+    extra = tuple(dict.fromkeys((*format.extra, *index_columns)))
+    return replace(input, format=replace(format, extra=extra))
 
 
 def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:
@@ -442,10 +444,10 @@ class PredictStage:
         table = pa.concat_tables(parts) if parts else self._table(model, None)
         if self.every_row:
             return self._make_every_row(partition, table)
-        found = self.source.describe(partition, table["row"].to_numpy())
-        table = table.add_column(1, "id", found["id"]).add_column(2, "smiles", found["smiles"])
+        described = self.source.describe(partition, table["row"].to_numpy())
+        table = table.add_column(1, "id", described["id"]).add_column(2, "smiles", described["smiles"])
         store = opened(PredictionStore, self.path, self.spec_hash)
-        return store.write_partition(partition, beside(table, found), self.source.rejects(partition))
+        return store.write_partition(partition, beside(table, described), self.source.rejects(partition))
 
     def _make_every_row(self, partition: int, table: pa.Table) -> CommitRecord:
         """Write the predictions among the rows that have none."""
@@ -468,12 +470,12 @@ class PredictStage:
         columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)
         if block is None:
-            found: Any = [np.zeros((0, n_targets)) for _ in names]
+            predicted: Any = [np.zeros((0, n_targets)) for _ in names]
         elif self.std:
-            found = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
+            predicted = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
         else:
-            found = [model.gp.predict(block.phi)]
-        for kind, values in zip(names, found, strict=True):
+            predicted = [model.gp.predict(block.phi)]
+        for kind, values in zip(names, predicted, strict=True):
             for t, name in enumerate(target_names(model, kind)):
                 columns[name] = values.reshape(-1, n_targets)[:, t]
         return pa.table(columns)

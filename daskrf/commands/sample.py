@@ -171,13 +171,13 @@ def _distinct(
     drawn, total = n, sum(cut.sizes)
     while True:
         candidates = _drawn(cut, drawn, by, ranges, seed)
-        found: dict[str, int] = {}
+        distinct: dict[str, int] = {}
         for number, smiles in _made(cut, candidates):
-            found.setdefault(smiles, number)
-            if len(found) == n:
+            distinct.setdefault(smiles, number)
+            if len(distinct) == n:
                 break
-        if len(found) == n or drawn >= total:
-            return np.array(list(found.values()), np.int64), list(found)
+        if len(distinct) == n or drawn >= total:
+            return np.array(list(distinct.values()), np.int64), list(distinct)
         drawn *= _GROWTH
 
 
@@ -210,20 +210,20 @@ def _stream(
 def _made(cut: CutSpace, numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, str]]:
     """Yield number and SMILES of products."""
     for start in range(0, len(numbers), _AT_ONCE):
-        own = numbers[start : start + _AT_ONCE].tolist()
-        products = decoded(cut, own)
+        block = numbers[start : start + _AT_ONCE].tolist()
+        products = decoded(cut, block)
         smiles = [""] * len(products)
         for slots in {len(p.synthons) for p in products}:
             at = [i for i, p in enumerate(products) if len(p.synthons) == slots]
             made = cut.product_smiles(np.array([products[i].synthons for i in at]))
             for i, one in zip(at, made, strict=True):
                 smiles[i] = one
-        yield from zip(own, smiles, strict=True)
+        yield from zip(block, smiles, strict=True)
 
 
 def _counts(table: pa.Table) -> list[str]:
     """Return how many molecules are of each reaction."""
     counted = table["reaction"].value_counts().to_pylist()
     counted.sort(key=lambda one: -one["counts"])
-    said = ", ".join(f"{one['counts']:,} of {one['values']}" for one in counted[:20])
-    return [f"by reaction: {said}" + (", ..." if len(counted) > 20 else "")]
+    counts = ", ".join(f"{one['counts']:,} of {one['values']}" for one in counted[:20])
+    return [f"by reaction: {counts}" + (", ..." if len(counted) > 20 else "")]
