@@ -21,7 +21,7 @@ READING = Option(section="Reading the files")
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function of a command as Python calls it.
 
-    It takes data: see `daskrf.sources.given.taking_data`. Its errors name arguments, too, not options alone.
+    It also takes data in memory, and its messages name arguments beside options.
     """
     from daskrf.errors import DaskrfError
     from daskrf.report.pythonwords import in_python
@@ -47,7 +47,7 @@ def summaries() -> Mapping[str, str]:
     Examples
     --------
     >>> list(summaries())[:3], summaries()["status"]
-    (['quickstart', 'fingerprint', 'featurize'], 'Say what an output holds, and how a job on it is doing.')
+    (['quickstart', 'fingerprint', 'featurize'], 'Show what an output holds, and how a job on it is doing.')
     """
     return _summaries(tuple(__path__))
 

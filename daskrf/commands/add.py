@@ -71,7 +71,7 @@ CLI = Command(
     workers_with="workers",
 )
 
-_CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen anew
+_CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen again
 _MOST_CHOSEN = 12_000  # labels that a choice of the kernel uses at most
 _FEW_JOINTLY = 300  # labels tested jointly with conjugate gradients: each takes a solve
 
@@ -90,7 +90,7 @@ class AddReport(Shown):
     repeats, equal_repeats : int
         New labels of molecules that had one already, and those with exactly the same value.
     agreement : tuple of Agreement or None
-        For each target, how the new labels agree with what the model had predicted of them.
+        For each target, how the new labels agree with their predictions by the model.
     rounds : tuple of dict
         History of the model, the fit first; see `daskrf status`.
     added : bool
@@ -106,7 +106,7 @@ class AddReport(Shown):
     n_undone : int
         Labels that were taken back.
     merged, repeats_as : int and str
-        Labels that gave way to one of their molecule, and which; see `add`.
+        Labels that were merged into one for their molecule, and how; see `repeats` of `add`.
     """
 
     model: PurePath
@@ -165,7 +165,9 @@ class AddReport(Shown):
         if self.repeats:
             equal = f", {self.equal_repeats:,} of them with the same value" if self.equal_repeats else ""
             one = "; to take one of each, fit all labels again" if self.repeats_as != "all" else ""
-            lines.append(f"  labels of molecules that had one: {self.repeats:,}{equal}; each counts{one}")
+            lines.append(
+                f"  new labels of molecules already labelled: {self.repeats:,}{equal}; each counts{one}"
+            )
         before, after = self.rounds[-2]["best"], self.rounds[-1]["best"]
         for t, name in enumerate(self.targets):
             shown = printable(name, 60)
@@ -174,7 +176,10 @@ class AddReport(Shown):
             if (agreed := self.agreement[t]) is not None:
                 lines.append(f"  {shown}: {agreed}")
         for name, choice in self.choices:
-            lines.append(f"  {printable(name, 60)}: its labels have doubled, and its kernel was chosen again")
+            lines.append(
+                f"  {printable(name, 60)}: its labels have doubled since its kernel was chosen, so it was "
+                "chosen again"
+            )
             lines += [f"    {line}" for line in str(choice).splitlines()]
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
@@ -209,11 +214,10 @@ def add(
 ) -> AddReport:
     """Add new labels to a model.
 
-    The molecules that the model knows already are not read or fingerprinted again: an exact process starts
-    from its last solution, and sums over features are added to. First, the new labels are compared with what
-    the model had predicted of them, and a contradiction is reported. A file that was added before is not
-    added again, so that a command that was interrupted may be repeated. Until the new model is complete, the
-    old one stays as it is.
+    Molecules already in the model are not read or fingerprinted again: an exact process starts from its last
+    solution, and a model of features adds to its sums. First, the new labels are compared with their
+    predictions by the model, and a contradiction is reported. A file is never added twice, so you can run an
+    interrupted command again. Until the new model is complete, the old one stays as it is.
 
     Parameters
     ----------
@@ -225,31 +229,30 @@ def add(
     output : path, optional
         Directory of the new model. Default: the model itself.
     key : {"smiles", "id"}, optional
-        What tells the molecule. Default: the SMILES if there are any, else the ID in the library.
+        What identifies a molecule. Default: its SMILES if there are any, else its ID in the library.
     key_column : str or int, optional
         As in `fit`.
     target : str or int, or sequence of them, optional
-        Columns of the targets, in the order of the model's targets, if they have other names there. The
-        transform and the unit of the fit apply. Of several targets, the file may have labels of some only;
-        the others stay as they are.
+        Columns of the targets, in the order of the model's targets, if the file names them differently. The
+        transform and the unit of the fit apply. The file may have labels of some targets only; the others
+        stay as they are.
     unit : str, or dict of str to str, optional
-        As in `fit`, if the values have another unit than those of the fit, to which they are converted, or it
-        is not known which.
+        As in `fit`, if the file does not name the unit of its values. They are converted to the unit of the
+        fit.
     censored : {"drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
-        Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
+        Leave out labels that are not finite numbers, such as those of molecules that could not be scored.
     drop_outside, drop_value : optional
-        As in `fit`, beside those of the fit, which are applied again.
+        As in `fit`, in addition to those of the fit, which apply again.
     accept_outliers : bool
-        Add labels that are refused because they cannot be right: so far from all others, or from what the
-        model predicts of them.
+        Add labels that are refused as impossible: too far from all others, or from their predictions.
     accept_rejects : bool
         As in `fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
-        As in `fit`; the first is needed, and one of the others.
+        As in `fit`; `replicates` needs one of the other two.
     repeats : {"all", "best", "mean", "median"}, optional
-        As in `fit`, among the labels that are added. Default: as the fit had it.
+        As in `fit`, among the labels that are added. Default: as in the fit.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good from now on, for all targets or for each by name.
     confirm_direction : bool
@@ -261,8 +264,8 @@ def add(
     undo : bool
         Take back the last round of labels: the model is what it was before, to the byte.
     to_round : int, optional
-        Take back all rounds after this one; the fit is round 1. Earlier rounds stay in the folder of the
-        model, which takes as much room for each.
+        Take back all rounds after this one; the fit is round 1. The folder of the model keeps its earlier
+        rounds, each as large as the model.
     client, progress
         As in `fit`.
 
@@ -306,13 +309,13 @@ def add(
         alone = without and not (for_labels or direction is not None or confirm_direction)
         if not alone or (undo and to_round is not None):
             raise OptionError(
-                "--undo and --to-round go with a model alone; leave out all else but --dry-run."
+                "--undo and --to-round take a model alone; leave out everything else but --dry-run."
             )
         return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
     if labels is None and (direction is None or not without):
         raise OptionError("Give the new labels, or only a direction to set with --direction.")
     if labels is None and for_labels:
-        raise OptionError("There are options for labels, but no labels; give them, or leave the options out.")
+        raise OptionError("Options for labels need labels; give the labels, or leave the options out.")
     job = _Add(
         path,
         labels,
@@ -364,7 +367,7 @@ class _New:
 
     @property
     def digest(self) -> str:
-        """The same for the same labels, whatever file they came from."""
+        """The same for the same labels, whichever file they came from."""
         values = [[None if math.isnan(v) else v for v in row] for row in self.y.tolist()]
         return hash_of([self.smiles, values])
 
@@ -394,7 +397,7 @@ class _Add(Job[AddReport]):
     name = "add"
 
     def plan(self, run: Run) -> None:
-        """Read the model and the labels, and find out whether they are in it already."""
+        """Read the model and the labels; find out whether the model holds them already."""
         check_output(self.output, "model")
         self.old = read_model(self.path)
         self.toward = self._directions()
@@ -422,7 +425,7 @@ class _Add(Job[AddReport]):
         return hash_of([self.old.metadata["spec_hash"], self.new.digest])
 
     def _directions(self) -> dict[str, str]:
-        """Return the directions of the model with those that are given."""
+        """Return the directions of the model, with the new ones."""
         directions = directions_of(self.direction, self.old.targets)
         if directions:
             (y,) = self.old.arrays("labels")
@@ -474,12 +477,12 @@ class _Add(Job[AddReport]):
 
     @property
     def _repeats_as(self) -> str:
-        """What several labels of one molecule are: as asked, else as in the fit."""
+        """How several labels of one molecule are merged: as requested, else as in the fit."""
         repeats: str = self.options.repeats or self.old.metadata.get("repeats", ["all"])[0]
         return "all" if self.options.replicates is not None and self.options.repeats is None else repeats
 
     def _molecules(self, labels: Labels) -> npt.NDArray[np.int64]:
-        """Return the number of the molecule of each label, by what is one molecule to the fit."""
+        """Return the number of the molecule of each label, by the rule of the fit for equal molecules."""
         key = self.old.metadata.get("repeats", ["all", "structure"])[1]
         level: Any = key if key in LEVELS else "structure"
         names = same_names(labels.keys.to_pylist(), level)
@@ -497,7 +500,7 @@ class _Add(Job[AddReport]):
         return replace(new, smiles=smiles, row=new.row[first], y=y, merged=len(new.y) - len(first))
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
-        """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
+        """Return how to read the file: with the targets, transforms and units of the fit."""
         scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
         pairs = self._columns(path, columns, scales)
         self.target_indices = [scales.index(scale) for _, scale in pairs]
@@ -760,7 +763,8 @@ class _Add(Job[AddReport]):
         )
         text = (
             f"{len(wrong):,} of {len(y):,} labels of '{printable(self.old.targets[t], 60)}' are impossible "
-            f"by the model, whose labels are from {earlier.min():.6g} to {earlier.max():.6g}: {examples}"
+            f"according to the model, whose labels are from {earlier.min():.6g} to {earlier.max():.6g}: "
+            f"{examples}"
         )
         if not (self.options.accept_outliers or self.dry_run):
             raise InputError(
@@ -788,9 +792,9 @@ class _Add(Job[AddReport]):
         if (np.isfinite(y).any(axis=1) & ~there).any():
             names = listed([self.old.targets[t] for t in targets], "'")
             raise InputError(
-                f"The targets {names} share the sums of this model, so that each molecule needs labels of "
-                f"all of them, and {self.labels} lacks some; leave these molecules out, or fit all labels "
-                "again: targets with gaps get sums of their own."
+                f"The targets {names} share the sums of this model, so each molecule needs labels of all of "
+                f"them, and {self.labels} lacks some; leave these molecules out, or fit all labels again: "
+                "then each target with gaps gets its own sums."
             )
         if not there.any():
             return process
@@ -812,7 +816,7 @@ class _Add(Job[AddReport]):
     def _solved_exactly(
         self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], target: int
     ) -> ExactGP:
-        """Return an exact process with more labels; its kernel is chosen anew if they have doubled."""
+        """Return an exact process with more labels; its kernel is chosen again if they have doubled."""
         whole = sparse.vstack([process.X_train_, X], format="csr", dtype=process.X_train_.dtype)
         values = np.concatenate([process.y_train_, y])
         choice, unfitted, columns = process.kernel_choice_, _unfitted(process), None
@@ -839,7 +843,7 @@ class _Add(Job[AddReport]):
         warnings = [*self.notes, *([f"the first unusable molecule is {new.reason}"] if new.reason else [])]
         lacking = [name for t, name in enumerate(self.old.targets) if t not in self.target_indices]
         if lacking and self.labels is not None:
-            warnings.append(f"no labels of {listed(lacking, chr(39))}: as before")
+            warnings.append(f"no labels of {listed(lacking, chr(39))}, which stay as they were")
         return AddReport(
             model=self.output,
             n_added=0 if self.done else len(new.y),
@@ -882,7 +886,7 @@ class _Undo(Job[AddReport]):
         self.rounds = rounds_of(self.old)
         if self.number is None and is_restored(self.output, len(self.rounds)):
             self.number = len(self.rounds)
-            self.notes.append("the run before, which was stopped, had taken back a round")
+            self.notes.append("an earlier run, which was stopped, had taken back a round")
         if self.number is None:
             self.number = len(self.rounds) - 1
             if not self.number:

@@ -1,4 +1,4 @@
-"""Labels -> how good a model of them is: cross-validation, beside predictors that everybody knows."""
+"""Labels -> cross-validation of a model of them, beside simple baselines."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ _FOREST_SECONDS = 2e-3  # of a random forest, times the labels that it learns fr
 _FEWEST = 20  # labels of its first point
 _BEST = 100  # labels of which the best 1 % is at least one
 _CLASSES = (
-    "the labels are 0 and 1: each probability of a 1 is a logistic function of the mean that the process "
-    "predicts, fitted to the other folds (to those before, if they have an order)"
+    "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
+    "the other folds (to earlier folds, if they have an order)"
 )
 _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
@@ -156,14 +156,13 @@ def evaluate(
     progress: Progress | None = None,
     **model_options: Any,
 ) -> EvaluationReport:
-    """Say how good a model of the labels is, by cross-validation.
+    """Cross-validate a model of the labels.
 
-    Fits the same process as fit does, several times, each time without some of the labels, and predicts
-    these. So every figure is of molecules that the model had not seen. Copies of a molecule are always left
-    out together. Mean and variances are found anew in each fold, and so is a kernel that is not given; above
-    1,000 labels the kernel is chosen once, on all labels, which has next to no influence there. The same
-    labels are also predicted by their mean and by the most similar molecule: a model worth having is better
-    than both.
+    Fits the model that fit would, once for each fold, without the labels of the fold, and predicts them. So
+    every figure is for molecules that the model had not seen. Copies of a molecule are always left out
+    together. Mean and variances are fitted in each fold, and so is the kernel unless you name one; above
+    1,000 labels the kernel is chosen once, on all labels, which hardly changes the figures. The baselines
+    are the mean of the labels and the label of the most similar molecule: a model worth having beats both.
 
     Parameters
     ----------
@@ -172,21 +171,21 @@ def evaluate(
     labels : path, optional
         As in `fit`.
     output : path, optional
-        File for the predictions of all labels, each by the fold that did not know it: .csv, .parquet, .sdf
-        or .smi.
+        File for the predictions of all labels, each by a model that was fitted without it: .csv, .parquet,
+        .sdf or .smi.
     picture : path, optional
-        File for a picture: predictions beside the true values, and how far error bars can be trusted; .png,
-        .svg or .pdf.
+        File for a picture: predictions against labels, and the calibration of the error bars; .png, .svg or
+        .pdf.
     folds : int
-        Number of parts that the labels are cut into; each is left out once.
+        Number of folds; each is left out once.
     split : str
-        How to cut: "random"; "scaffold", by Murcko scaffolds, none of which is in two folds, so that the
-        model has never seen the scaffolds that it predicts; or a column of the labels, with dates or numbers.
-        Then the labels are put in its order, and each fold is predicted from those before it.
+        How to choose the folds: "random"; "scaffold", by Murcko scaffold, none of which is in two folds, so
+        the model has never seen the scaffolds that it predicts; or a column of the labels, with dates or
+        numbers: the labels are put in its order, and each fold is predicted from those before it.
     baseline : {"forest"}, optional
         Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
     learning_curve : bool
-        Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
+        Also fit to an eighth, a quarter and a half of the labels, to see what more labels would bring.
     spec, feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
     transform, unit, censored, drop_non_numbers, accept_rejects, drop_outside, drop_value, accept_outliers
@@ -196,15 +195,15 @@ def evaluate(
     mean, signal_variance, noise_variance, direction, confirm_direction
         As in `fit`.
     seed : int
-        Seed of the random cut into folds.
+        Seed of the random folds.
     every_row : bool, optional
         Give each row of the labels its own row in the predictions, in order, also where there is no
         prediction: numbers are NaN then, empty in text, and a column reason says why. With `repeats`, all
-        rows of a molecule have the one label that was taken for it. Default: only for labels in memory.
+        rows of a molecule have its one label. Default: only for labels in memory.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
-        As in `fingerprint`. The calling process fits in any case.
+        As in `fingerprint`. Workers make the fingerprints; the models are always fitted without workers.
     **model_options
         As in `fit`.
 
@@ -478,8 +477,8 @@ class _Evaluate(Job[EvaluationReport]):
             folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value(s) of '{self.split}'")
             first = int((folds.block == 0).sum())
             return folds, (
-                f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from what "
-                f"came before, the first {amount(first, 'labels')} not at all"
+                f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from those "
+                f"before it; the first {amount(first, 'labels')} are never predicted"
             )
         names = scaffolds(smiles)
         groups = np.unique(names, return_inverse=True)[1]
@@ -519,7 +518,7 @@ class _Target:
 
     @cached_property
     def process(self) -> Process:
-        """What is fitted to parts of the labels."""
+        """The model that is fitted without some of the labels."""
         fit = self.job.fit
         if fit.exact is None:
             return FeaturesHeldOut(
@@ -558,12 +557,12 @@ class _Target:
         return FitsAhead(seconds)
 
     def words(self) -> tuple[str, str]:
-        """Return the process in words, and what was chosen on all labels."""
+        """Return the model in words, and what was chosen on all labels."""
         kernels = Counter(fit.kernel for fit in self.held_out)
         kernel = " and ".join(
             f"{words} ({amount(n, 'folds')})" if len(kernels) > 1 else words for words, n in kernels.items()
         )
-        in_fold = "mean and variances were found in each fold"
+        in_fold = "mean and variances were fitted in each fold"
         if self.job.fit.exact is None:
             feature_map = self.job.fit.features.feature_map
             n, filled = feature_map.n_components, feature_map.n_filled
@@ -576,7 +575,7 @@ class _Target:
             return process, f"the kernel was given; {in_fold}"
         assert isinstance(self.process, ExactHeldOut)
         if self.process.chooses_for(max(len(train) for train, _ in self.rows)):
-            return process, "kernel, mean and variances were found in each fold"
+            return process, "kernel, mean and variances were fitted in each fold"
         return process, f"the kernel was chosen on all labels; {in_fold}"
 
     @cached_property
@@ -629,7 +628,7 @@ class _Target:
 
     @cached_property
     def nearest(self) -> tuple[Array, Array]:
-        """Label and similarity of the most similar molecule that each fold knows; NaN if not predicted."""
+        """Label and similarity of the most similar molecule that each fold learns from; NaN without one."""
         neighbours = np.full((2, len(self.y)), np.nan)
         pairs, X = sum(len(train) * float(len(test)) for train, test in self.rows), self.structures
         for fold, (train, test) in enumerate(self.rows):
@@ -658,7 +657,7 @@ class _Target:
 
     @cached_property
     def evaluation(self) -> TargetEvaluation:
-        """All that there is to say."""
+        """The whole evaluation."""
         words, chosen = self.words()
         figures = {
             name: self._figures(values, ranks=name != MEAN) for name, values in self.predictions.items()
@@ -670,9 +669,9 @@ class _Target:
             repeat = f"{amount(self.repeats, 'labels')} repeat{'s' if self.repeats == 1 else ''} a molecule"
             notes.append(f"{repeat}; in these figures each measurement counts")
         if n_nearest < predicted:
-            notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
+            notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         if self.direction is None and not self.classes and predicted >= _BEST:
-            notes.append("with --direction the report says how many of the best 1 % are found")
+            notes.append("give --direction to see how many of the best 1 % are found")
         if self.classes:
             notes.append(_CLASSES)
         elif len(values := np.unique(self.y)) == 2:
@@ -767,7 +766,7 @@ class _Target:
         return [*points, CurvePoint(_mean(sizes), {name: whole[name] for name in (MODEL, NEAREST)})]
 
     def _divisors_of_curve(self) -> list[int]:
-        """Return which parts of the labels a learning curve is made of; none if there is no curve."""
+        """Return the divisors of the labels for the learning curve; none if there is no curve."""
         least = min(len(train) for train, _ in self.rows)
         return (
             [divisor for divisor in _CURVE if least // divisor >= _FEWEST] if self.job.learning_curve else []

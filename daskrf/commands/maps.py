@@ -45,7 +45,7 @@ class MapTable:
         return "\n".join([*text, "", textwrap.fill(SYMBOLS, _WIDTH)])
 
     def to_markdown(self) -> str:
-        """Return the table in Markdown, as the README has it: what each map is, and when to take it."""
+        """Return the table in Markdown, as docs/maps.md has it: what each map is, and when to take it."""
         lines = ["| `--map` | class | kernel | features | bytes a row | when |", "|---" * 6 + "|"]
         for cls in self.maps:
             facts = cls.facts

@@ -1,4 +1,4 @@
-"""The whole pipeline on a library made on the spot, and an honest look at how well it worked."""
+"""The whole pipeline on a library made on the spot, and how many of the best molecules it found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOLECULES, _LABELLED = 20_000, 2_000
 
 
 def check_sizes(molecules: int | None, labelled: int | None) -> None:
-    """Refuse a quickstart that is too small to say how many of the best molecules were found.
+    """Refuse a quickstart that is too small to tell how many of the best molecules were found.
 
     Raises
     ------
@@ -82,7 +82,7 @@ _MOLECULES_PER_TASK = 1000
 
 @dataclass(frozen=True)
 class QuickstartReport(Shown):
-    """What :func:`quickstart` did and found. Print it to read the whole story.
+    """What :func:`quickstart` did and found; print it to read it all.
 
     Attributes
     ----------
@@ -203,7 +203,9 @@ def quickstart(
     with run.timed("fit"):
         fitted = fit(features, labels, model, target="score", direction="minimize", **here)
         assert isinstance(fitted, FitReport)
-        run.progress.note(str(replace(fitted, inputs=())))  # how labels are read has been told
+        run.progress.note(
+            str(replace(fitted, inputs=()))
+        )  # how the labels were read has been printed already
     with run.timed("screen"):
         best = screen(model, features, run.path("hits.parquet"), k=1000, exclude_labelled=True, **here)
         assert isinstance(best, ScreenReport)

@@ -43,7 +43,7 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class VerifyReport(Shown, inspection.VerifyReport):
-    """What `verify` found in the end, and which partitions it had made again.
+    """What `verify` found in the end, and which partitions it made again.
 
     Attributes
     ----------
