@@ -1,4 +1,4 @@
-"""A campaign: ask for a batch, have it scored by your own command, tell the model, and ask again.
+"""A campaign: suggest a batch, have it scored by your own command, add the scores, and suggest again.
 
 The command gets two file names: a batch to read, and the scores to write. Run the script again after
 anything has failed, and it goes on from there: files that exist are kept, and labels are added only once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -423,6 +423,99 @@ def test_arguments_without_names_are_found(code):
 @pytest.mark.parametrize("code", ["f(*parts)", "f(1, 2, 3, 4, 5, 6, 7, h=8)", "x: tuple[Any, ...] = ()"])
 def test_arguments_with_names_are_not(code):
     assert by_place(code) == []
+
+
+# What these names hold, they do not say; CONTRIBUTING.md has the words in their place.
+VAGUE = {
+    "asked",
+    "bar",
+    "believed",
+    "climb",
+    "found",
+    "given",
+    "kept",
+    "known",
+    "own",
+    "part",
+    "said",
+    "told",
+}
+# Public names, or names in files: the command, and fields of reports and records.
+PUBLIC = {
+    "commands/found.py": {"found"},
+    "commands/fingerprint.py": {"FingerprintReport.kept"},
+    "jobs/shards.py": {"Counts.found", "ShardReport.found"},
+    "molecules/counts/fingerprints.py": {"FingerprintBlock.kept"},
+    "report/recovery.py": {"Recovery.found"},
+    "tables/values/values.py": {"Scale.found"},
+}
+
+
+def vague_names(source: str, allowed: Collection[str] = ()) -> list[str]:
+    """Return the variables, parameters, fields, functions and classes of some code that have a vague name."""
+    tree = ast.parse(source)
+    fields = {
+        id(statement.target): node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    functions = {id(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+    faults = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                allow = id(node) in fields and f"{fields[id(node)]}.{name}" in allowed
+            case ast.FunctionDef(name=name):
+                allow = id(node) in functions and name in allowed
+            case ast.arg(arg=name) | ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name)):
+                allow = False
+            case _:
+                continue
+        if name.strip("_").lower() in VAGUE and not allow:
+            faults.append(f"line {node.lineno}: {name}")
+    return faults
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_names_say_what_they_hold(path):
+    assert vague_names(path.read_text(), PUBLIC.get(str(path.relative_to(PACKAGE)), set())) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "found = 1",
+        "_own: int = 1",
+        "a, (b, *kept) = rows",
+        "for part in parts: pass",
+        "with open(path) as given: pass",
+        "if (told := text): pass",
+        "try: pass\nexcept OSError as known: pass",
+        "[asked for asked in options]",
+        "def f(*, said): pass",
+        "lambda bar: 1",
+        "def _climb(): pass",
+        "class _Believed: pass",
+        "class Report:\n    found: int",
+        "def f():\n    def found(): pass",
+    ],
+)
+def test_a_vague_name_is_found(code):
+    assert len(vague_names(code, {"found", "Other.found"})) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def found(): pass",
+        "class Report:\n    kept: int",
+        "known_rows, parts = report.found, f(own=1)",
+    ],
+)
+def test_other_names_and_public_ones_are_not(code):
+    assert vague_names(code, {"found", "Report.kept"}) == []
 
 
 def test_public_names_are_there():

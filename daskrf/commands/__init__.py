@@ -21,7 +21,7 @@ READING = Option(section="Reading the files")
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function of a command as Python calls it.
 
-    It takes data: see `daskrf.sources.given.taking_data`. Its errors name arguments, too, not options alone.
+    It also takes data in memory, and its messages name arguments beside options.
     """
     from daskrf.errors import DaskrfError
     from daskrf.report.pythonwords import in_python
@@ -47,14 +47,14 @@ def summaries() -> Mapping[str, str]:
     Examples
     --------
     >>> list(summaries())[:3], summaries()["status"]
-    (['quickstart', 'fingerprint', 'featurize'], 'Say what an output holds, and how a job on it is doing.')
+    (['quickstart', 'fingerprint', 'featurize'], 'Show what an output holds, and how a job on it is doing.')
     """
     return _summaries(tuple(__path__))
 
 
 @functools.cache
 def _summaries(folders: tuple[str, ...]) -> Mapping[str, str]:
-    found = []
+    commands = []
     for file in (file for folder in folders for file in Path(folder).glob("*.py")):
         step, summary = Command.step, None
         for node in ast.parse(file.read_text()).body:
@@ -64,5 +64,5 @@ def _summaries(folders: tuple[str, ...]) -> Mapping[str, str]:
                 assert isinstance(node.value, ast.Call)
                 step = next((ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "step"), step)
         if summary is not None:
-            found.append((step, file.stem.replace("_", "-"), summary))
-    return MappingProxyType({name: summary for _, name, summary in sorted(found)})
+            commands.append((step, file.stem.replace("_", "-"), summary))
+    return MappingProxyType({name: summary for _, name, summary in sorted(commands)})

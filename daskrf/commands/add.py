@@ -71,7 +71,7 @@ CLI = Command(
     workers_with="workers",
 )
 
-_CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen anew
+_CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen again
 _MOST_CHOSEN = 12_000  # labels that a choice of the kernel uses at most
 _FEW_JOINTLY = 300  # labels tested jointly with conjugate gradients: each takes a solve
 
@@ -90,7 +90,7 @@ class AddReport(Shown):
     repeats, equal_repeats : int
         New labels of molecules that had one already, and those with exactly the same value.
     agreement : tuple of Agreement or None
-        For each target, how the new labels agree with what the model had predicted of them.
+        For each target, how the new labels agree with their predictions by the model.
     rounds : tuple of dict
         History of the model, the fit first; see `daskrf status`.
     added : bool
@@ -106,7 +106,7 @@ class AddReport(Shown):
     n_undone : int
         Labels that were taken back.
     merged, repeats_as : int and str
-        Labels that gave way to one of their molecule, and which; see `add`.
+        Labels that were merged into one for their molecule, and how; see `repeats` of `add`.
     """
 
     model: PurePath
@@ -142,8 +142,12 @@ class AddReport(Shown):
             )
             return "\n".join([first, *(f"  {warning}" for warning in self.warnings)])
         if not self.added:
-            known = f"{self.model} holds these labels already, {self.n_labels:,} in all; nothing was added"
-            first = known if self.inputs else f"{self.model}: {amount(self.n_labels, 'labels')}, as before"
+            unchanged = (
+                f"{self.model} holds these labels already, {self.n_labels:,} in all; nothing was added"
+            )
+            first = (
+                unchanged if self.inputs else f"{self.model}: {amount(self.n_labels, 'labels')}, as before"
+            )
             return "\n".join([first, *(f"  {warning}" for warning in self.warnings)])
         did = "would be added" if self.dry_run else "added"
         lines = [
@@ -161,16 +165,21 @@ class AddReport(Shown):
         if self.repeats:
             equal = f", {self.equal_repeats:,} of them with the same value" if self.equal_repeats else ""
             one = "; to take one of each, fit all labels again" if self.repeats_as != "all" else ""
-            lines.append(f"  labels of molecules that had one: {self.repeats:,}{equal}; each counts{one}")
+            lines.append(
+                f"  new labels of molecules already labelled: {self.repeats:,}{equal}; each counts{one}"
+            )
         before, after = self.rounds[-2]["best"], self.rounds[-1]["best"]
         for t, name in enumerate(self.targets):
             shown = printable(name, 60)
             if after[t] is not None:
                 lines.append(f"  {shown}: best so far {after[t]:.6g}, before {before[t]:.6g}")
-            if (found := self.agreement[t]) is not None:
-                lines.append(f"  {shown}: {found}")
+            if (agreed := self.agreement[t]) is not None:
+                lines.append(f"  {shown}: {agreed}")
         for name, choice in self.choices:
-            lines.append(f"  {printable(name, 60)}: its labels have doubled, and its kernel was chosen again")
+            lines.append(
+                f"  {printable(name, 60)}: its labels have doubled since its kernel was chosen, so it was "
+                "chosen again"
+            )
             lines += [f"    {line}" for line in str(choice).splitlines()]
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
@@ -205,11 +214,10 @@ def add(
 ) -> AddReport:
     """Add new labels to a model.
 
-    The molecules that the model knows already are not read or fingerprinted again: an exact process starts
-    from its last solution, and sums over features are added to. First, the new labels are compared with what
-    the model had predicted of them, and a contradiction is reported. A file that was added before is not
-    added again, so that a command that was interrupted may be repeated. Until the new model is complete, the
-    old one stays as it is.
+    Molecules already in the model are not read or fingerprinted again: an exact process starts from its last
+    solution, and a model of features adds to its sums. First, the new labels are compared with their
+    predictions by the model, and a contradiction is reported. A file is never added twice, so you can run an
+    interrupted command again. Until the new model is complete, the old one stays as it is.
 
     Parameters
     ----------
@@ -221,31 +229,30 @@ def add(
     output : path, optional
         Directory of the new model. Default: the model itself.
     key : {"smiles", "id"}, optional
-        What tells the molecule. Default: the SMILES if there are any, else the ID in the library.
+        What identifies a molecule. Default: its SMILES if there are any, else its ID in the library.
     key_column : str or int, optional
         As in `fit`.
     target : str or int, or sequence of them, optional
-        Columns of the targets, in the order of the model's targets, if they have other names there. The
-        transform and the unit of the fit apply. Of several targets, the file may have labels of some only;
-        the others stay as they are.
+        Columns of the targets, in the order of the model's targets, if the file names them differently. The
+        transform and the unit of the fit apply. The file may have labels of some targets only; the others
+        stay as they are.
     unit : str, or dict of str to str, optional
-        As in `fit`, if the values have another unit than those of the fit, to which they are converted, or it
-        is not known which.
+        As in `fit`, if the file does not name the unit of its values. They are converted to the unit of the
+        fit.
     censored : {"drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
-        Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
+        Leave out labels that are not finite numbers, such as those of molecules that could not be scored.
     drop_outside, drop_value : optional
-        As in `fit`, beside those of the fit, which are applied again.
+        As in `fit`, in addition to those of the fit, which apply again.
     accept_outliers : bool
-        Add labels that are refused because they cannot be right: so far from all others, or from what the
-        model predicts of them.
+        Add labels that are refused as impossible: too far from all others, or from their predictions.
     accept_rejects : bool
         As in `fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
-        As in `fit`; the first is needed, and one of the others.
+        As in `fit`; `replicates` needs one of the other two.
     repeats : {"all", "best", "mean", "median"}, optional
-        As in `fit`, among the labels that are added. Default: as the fit had it.
+        As in `fit`, among the labels that are added. Default: as in the fit.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good from now on, for all targets or for each by name.
     confirm_direction : bool
@@ -257,8 +264,8 @@ def add(
     undo : bool
         Take back the last round of labels: the model is what it was before, to the byte.
     to_round : int, optional
-        Take back all rounds after this one; the fit is round 1. Earlier rounds stay in the folder of the
-        model, which takes as much room for each.
+        Take back all rounds after this one; the fit is round 1. The folder of the model keeps its earlier
+        rounds, each as large as the model.
     client, progress
         As in `fit`.
 
@@ -280,7 +287,7 @@ def add(
         raise OptionError(
             "--replicates and --replicate-std or --replicate-sem go together; add the other one."
         )
-    asked = _Asked(
+    options = _LabelOptions(
         key=key,
         key_column=key_column,
         target=targets,
@@ -297,23 +304,23 @@ def add(
         repeats=repeats,
     )
     without = labels is None and made == path
-    for_labels = asked != _Asked() or library is not None
+    for_labels = options != _LabelOptions() or library is not None
     if undo or to_round is not None:
         alone = without and not (for_labels or direction is not None or confirm_direction)
         if not alone or (undo and to_round is not None):
             raise OptionError(
-                "--undo and --to-round go with a model alone; leave out all else but --dry-run."
+                "--undo and --to-round take a model alone; leave out everything else but --dry-run."
             )
         return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
     if labels is None and (direction is None or not without):
         raise OptionError("Give the new labels, or only a direction to set with --direction.")
     if labels is None and for_labels:
-        raise OptionError("There are options for labels, but no labels; give them, or leave the options out.")
+        raise OptionError("Options for labels need labels; give the labels, or leave the options out.")
     job = _Add(
         path,
         labels,
         made,
-        asked=asked,
+        options=options,
         library=library,
         direction=direction,
         confirmed=confirm_direction,
@@ -325,8 +332,8 @@ def add(
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What was asked for of the file of new labels; see `add`."""
+class _LabelOptions:
+    """The options for reading the new labels; see `add`."""
 
     key: str | None = None
     key_column: str | int | None = None
@@ -360,7 +367,7 @@ class _New:
 
     @property
     def digest(self) -> str:
-        """The same for the same labels, whatever file they came from."""
+        """The same for the same labels, whichever file they came from."""
         values = [[None if math.isnan(v) else v for v in row] for row in self.y.tolist()]
         return hash_of([self.smiles, values])
 
@@ -372,7 +379,7 @@ class _Add(Job[AddReport]):
     path: PurePath
     labels: Paths | None
     output: PurePath
-    asked: _Asked
+    options: _LabelOptions
     library: Paths | None
     direction: str | Mapping[str, str] | None = None
     confirmed: bool = False
@@ -382,7 +389,7 @@ class _Add(Job[AddReport]):
     toward: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     words: str = ""
-    given: list[int] = field(default_factory=list)
+    target_indices: list[int] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     choices: list[tuple[str, KernelChoice]] = field(default_factory=list)
     done: bool = False
@@ -390,7 +397,7 @@ class _Add(Job[AddReport]):
     name = "add"
 
     def plan(self, run: Run) -> None:
-        """Read the model and the labels, and find out whether they are in it already."""
+        """Read the model and the labels; find out whether the model holds them already."""
         check_output(self.output, "model")
         self.old = read_model(self.path)
         self.toward = self._directions()
@@ -400,13 +407,13 @@ class _Add(Job[AddReport]):
             return
         self.new = self._read(run, self.labels)
         digest = self.new.digest
-        known = [i for i, each in enumerate(self.rounds) if i and each["digest"] == digest]
-        if known and self.output != self.path:
+        earlier = [i for i, each in enumerate(self.rounds) if i and each["digest"] == digest]
+        if earlier and self.output != self.path:
             raise InputError(
-                f"{self.path} holds the labels of {self.labels} already (round {known[0] + 1}); it can be "
+                f"{self.path} holds the labels of {self.labels} already (round {earlier[0] + 1}); it can be "
                 "used as it is."
             )
-        self.done = bool(known)
+        self.done = bool(earlier)
         if self.output != self.path and kind_of(self.output, missing_ok=True) is not None:
             there = read_model(self.output, statistics=False)
             if there.metadata["spec_hash"] != self._identity:
@@ -418,33 +425,33 @@ class _Add(Job[AddReport]):
         return hash_of([self.old.metadata["spec_hash"], self.new.digest])
 
     def _directions(self) -> dict[str, str]:
-        """Return the directions of the model with those that are given."""
-        given = directions_of(self.direction, self.old.targets)
-        if given:
+        """Return the directions of the model, with the new ones."""
+        directions = directions_of(self.direction, self.old.targets)
+        if directions:
             (y,) = self.old.arrays("labels")
             scales = scales_in(self.old.metadata)
-            self.notes += check_conventions(given, scales, y, "", confirmed=self.confirmed)
-        return {**self.old.directions, **given}
+            self.notes += check_conventions(directions, scales, y, "", confirmed=self.confirmed)
+        return {**self.old.directions, **directions}
 
     def _read(self, run: Run, labels: Paths) -> _New:
         """Read the labels, and fingerprint their molecules."""
-        path, asked = as_path(labels), self.asked
-        head = label_table(path, asked.key or "smiles")
+        path, options = as_path(labels), self.options
+        head = label_table(path, options.key or "smiles")
         columns = head.names
         smiles = smiles_position(head)
-        key = asked.key or ("id" if smiles is None and asked.key_column is None else "smiles")
-        column = smiles if asked.key_column is None and key == "smiles" else asked.key_column
+        key = options.key or ("id" if smiles is None and options.key_column is None else "smiles")
+        column = smiles if options.key_column is None and key == "smiles" else options.key_column
         reading = self._reading(path, key, column, columns)
         self.words = label_words(path, reading)
         run.progress.note(self.words)
         check_toolkit(self.old, note=run.progress.note)
-        (known,) = self.old.arrays("labels")
-        given = read_labels(path, reading, existing=known[:, self.given])
-        n_unread, unread = given.unread
+        (old_labels,) = self.old.arrays("labels")
+        labelled = read_labels(path, reading, existing=old_labels[:, self.target_indices])
+        n_unread, unread = labelled.unread
         self.notes += [unread] if n_unread else []
-        dropped = given.dropped - n_unread
+        dropped = labelled.dropped - n_unread
         if key == "id":
-            joined = join_labels(given, store := self._library())
+            joined = join_labels(labelled, store := self._library())
             texts = smiles_of_rows(store, joined.row)
             if texts is None:
                 raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
@@ -453,33 +460,33 @@ class _Add(Job[AddReport]):
             if caution := other_molecules(path, reading, joined, store, sure=True, otherwise=leave_out):
                 run.progress.note(f"{caution}.")
                 self.notes.append(caution)
-            found = _New(texts, joined.row, self._of_all_targets(joined.y), None, dropped, joined.unmatched)
+            new = _New(texts, joined.row, self._of_all_targets(joined.y), None, dropped, joined.unmatched)
         else:
-            groups, notes = self._molecules(given), given.notes
-            keys = given.keys.take(pa.array(given.index)).to_pylist()
-            y = self._of_all_targets(given.y)
-            found = _New(keys, np.full(len(keys), -1), y, None, dropped)
-            if not given.means:
-                notes += notes_on_repeats(groups, found.y, self.old.targets, found.smiles.__getitem__)
+            groups, notes = self._molecules(labelled), labelled.notes
+            keys = labelled.keys.take(pa.array(labelled.index)).to_pylist()
+            y = self._of_all_targets(labelled.y)
+            new = _New(keys, np.full(len(keys), -1), y, None, dropped)
+            if not labelled.means:
+                notes += notes_on_repeats(groups, new.y, self.old.targets, new.smiles.__getitem__)
         if self._repeats_as != "all":
-            found, notes = self._one_of_each(found, groups, path), given.notes
+            new, notes = self._one_of_each(new, groups, path), labelled.notes
         for note in notes:
             run.progress.note(f"{note}.")
         self.notes += notes
-        return self._fingerprinted(found)
+        return self._fingerprinted(new)
 
     @property
     def _repeats_as(self) -> str:
-        """What several labels of one molecule are: as asked, else as in the fit."""
-        found: str = self.asked.repeats or self.old.metadata.get("repeats", ["all"])[0]
-        return "all" if self.asked.replicates is not None and self.asked.repeats is None else found
+        """How several labels of one molecule are merged: as requested, else as in the fit."""
+        repeats: str = self.options.repeats or self.old.metadata.get("repeats", ["all"])[0]
+        return "all" if self.options.replicates is not None and self.options.repeats is None else repeats
 
-    def _molecules(self, given: Labels) -> npt.NDArray[np.int64]:
-        """Return the number of the molecule of each label, by what is one molecule to the fit."""
+    def _molecules(self, labels: Labels) -> npt.NDArray[np.int64]:
+        """Return the number of the molecule of each label, by the rule of the fit for equal molecules."""
         key = self.old.metadata.get("repeats", ["all", "structure"])[1]
         level: Any = key if key in LEVELS else "structure"
-        names = same_names(given.keys.to_pylist(), level)
-        return np.unique(names, return_inverse=True)[1].astype(np.int64)[given.index]
+        names = same_names(labels.keys.to_pylist(), level)
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)[labels.index]
 
     def _one_of_each(self, new: _New, groups: npt.NDArray[np.int64], path: PurePath) -> _New:
         """Return one label for each molecule."""
@@ -493,56 +500,59 @@ class _Add(Job[AddReport]):
         return replace(new, smiles=smiles, row=new.row[first], y=y, merged=len(new.y) - len(first))
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
-        """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
+        """Return how to read the file: with the targets, transforms and units of the fit."""
         scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
         pairs = self._columns(path, columns, scales)
-        self.given = [scales.index(scale) for _, scale in pairs]
-        transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
+        self.target_indices = [scales.index(scale) for _, scale in pairs]
+        transform = {name: scale.transform for name, scale in pairs if scale.transform and name != scale.name}
         unit = {
-            name: own.unit
-            for name, own in pairs
-            if name == own.column and own.unit and not own.units and own.found != BY_CELLS
+            name: scale.unit
+            for name, scale in pairs
+            if name == scale.column and scale.unit and not scale.units and scale.found != BY_CELLS
         }
-        given, asked, limits = self.asked.unit, self.asked, limits_in(self.old.metadata)
-        if given is not None:
-            unit |= given if isinstance(given, Mapping) else {name: given for name, _ in pairs}
+        options, limits = self.options, limits_in(self.old.metadata)
+        if options.unit is not None:
+            units = options.unit
+            unit |= units if isinstance(units, Mapping) else {name: units for name, _ in pairs}
         return Reading(
             key=key,
             key_column=column,
             targets=[name for name, _ in pairs],
-            drop_non_numbers=asked.drop_non_numbers,
-            censored=asked.censored,
+            drop_non_numbers=options.drop_non_numbers,
+            censored=options.censored,
             transform=transform or None,
             unit=unit or None,
-            drop_outside=asked.drop_outside,
-            drop_value=asked.drop_value,
-            accept_outliers=asked.accept_outliers,
+            drop_outside=options.drop_outside,
+            drop_value=options.drop_value,
+            accept_outliers=options.accept_outliers,
             scales=[scale for _, scale in pairs],
             limits=[limits[scales.index(scale)] for _, scale in pairs] if limits else None,
-            replicates=asked.replicates,
-            replicate_std=asked.replicate_std,
-            replicate_sem=asked.replicate_sem,
+            replicates=options.replicates,
+            replicate_std=options.replicate_std,
+            replicate_sem=options.replicate_sem,
             repeats=self._repeats_as,
-            accept_rejects=asked.accept_rejects,
+            accept_rejects=options.accept_rejects,
         )
 
     def _columns(
         self, path: PurePath, columns: Sequence[str], scales: Sequence[Scale]
     ) -> list[tuple[str, Scale]]:
         """Return the columns of targets, each with its target: with the values of the fit, or its scale."""
-        asked = [columns[position_of(path, name, columns, len(columns))] for name in self.asked.target or []]
-        if len(asked) == len(scales):
-            return list(zip(asked, scales, strict=True))
+        requested = [
+            columns[position_of(path, name, columns, len(columns))] for name in self.options.target or []
+        ]
+        if len(requested) == len(scales):
+            return list(zip(requested, scales, strict=True))
         named = [(name, scale) for scale in scales for name in (scale.column, scale.name) if name in columns]
-        found = list({scale.name: (name, scale) for name, scale in reversed(named)}.values())[::-1]
-        if asked:
-            found = [(name, scale) for name, scale in found if name in asked]
-            if len(found) != len(asked):
+        matches = list({scale.name: (name, scale) for name, scale in reversed(named)}.values())[::-1]
+        if requested:
+            matches = [(name, scale) for name, scale in matches if name in requested]
+            if len(matches) != len(requested):
                 raise InputError(
                     f"The model has the targets {listed(self.old.targets)}; give a column for each of them, "
                     "or columns that are named like some of them."
                 )
-        if not found:
+        if not matches:
             wanted = listed([scale.column for scale in scales], "'")
             which = (
                 f"no column {wanted}, the target" if len(scales) == 1 else f"none of {wanted}, the targets"
@@ -551,12 +561,12 @@ class _Add(Job[AddReport]):
                 f"{path} has {which} of the model {self.path}, but {listed(columns)}; if one of them is the "
                 "same quantity, name it with --target (target=...)."
             )
-        return found
+        return matches
 
     def _of_all_targets(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return labels with a column for each target of the model; NaN where the file has none."""
         values = np.full((len(y), len(self.old.targets)), math.nan)
-        values[:, self.given] = y
+        values[:, self.target_indices] = y
         return values
 
     def _library(self) -> Any:
@@ -571,23 +581,23 @@ class _Add(Job[AddReport]):
             )
         return store
 
-    def _fingerprinted(self, found: _New) -> _New:
+    def _fingerprinted(self, new: _New) -> _New:
         """Return the labels of molecules that have fingerprints."""
         metadata = self.old.metadata
         spec = FingerprintSpec.from_state(metadata["fingerprint"])
-        block = Fingerprinter(spec, metadata["fragments"])(found.smiles)
+        block = Fingerprinter(spec, metadata["fragments"])(new.smiles)
         if not len(block.kept):
             raise InputError(
-                f"None of the {len(found.smiles):,} molecules of {self.labels} can be used, such as "
-                f"{found.smiles[0][:80]!r} ({block.rejects[0][1]}); name their column with --key-column."
+                f"None of the {len(new.smiles):,} molecules of {self.labels} can be used, such as "
+                f"{new.smiles[0][:80]!r} ({block.rejects[0][1]}); name their column with --key-column."
             )
         first = block.rejects[0] if block.rejects else None
-        reason = "" if first is None else f"{found.smiles[first[0]][:80]!r}: {first[1]}"
+        reason = "" if first is None else f"{new.smiles[first[0]][:80]!r}: {first[1]}"
         return replace(
-            found,
-            smiles=[found.smiles[i] for i in block.kept.tolist()],
-            row=found.row[block.kept],
-            y=found.y[block.kept],
+            new,
+            smiles=[new.smiles[i] for i in block.kept.tolist()],
+            row=new.row[block.kept],
+            y=new.y[block.kept],
             X=block.fingerprints,
             rejected=len(block.rejects),
             reason=reason,
@@ -615,11 +625,11 @@ class _Add(Job[AddReport]):
     def finish(self, run: Run, made: int) -> AddReport:
         """Compare, solve, and replace the model."""
         if self.done:
-            found = load_model(self.output)
-            changed = self.toward != found.metadata.get("directions", {})
+            saved = load_model(self.output)
+            changed = self.toward != saved.metadata.get("directions", {})
             if changed and self.direction is not None and not self.dry_run:
-                metadata = redirected(found.metadata, found.arrays["labels"], self.toward)
-                save_model(self.output, found.arrays, metadata)
+                metadata = redirected(saved.metadata, saved.arrays["labels"], self.toward)
+                save_model(self.output, saved.arrays, metadata)
                 self._redirected()
             return self._report(run, [None] * len(self.old.targets), 0, 0)
         agreed = self._agreement()
@@ -654,8 +664,8 @@ class _Add(Job[AddReport]):
         new, metadata = self.new, self.old.metadata
         old = dict(zip(_OF_LABELS, self.old.arrays(*_OF_LABELS), strict=True))
         y = np.concatenate([old["labels"], new.y])
-        known, _ = labelled_smiles(self.old, self.path)
-        smiles = [*(known or [""] * len(old["labels"])), *new.smiles]
+        old_smiles, _ = labelled_smiles(self.old, self.path)
+        smiles = [*(old_smiles or [""] * len(old["labels"])), *new.smiles]
         number = len(self.rounds)
         self.rounds.append(self._round(agreed))
         counts = dict(metadata["labels"])
@@ -692,46 +702,46 @@ class _Add(Job[AddReport]):
 
     def _repeats(self) -> tuple[int, int]:
         """Return how many new labels are of molecules with a label, and how many have the same value."""
-        known, _ = labelled_smiles(self.old, self.path)
+        old_smiles, _ = labelled_smiles(self.old, self.path)
         new = canonical_smiles(self.new.smiles)
-        alike = KnownStructures(new).among(known)
+        alike = KnownStructures(new).among(old_smiles)
         some = [i for i, there in enumerate(alike) if there]
-        names = canonical_smiles([known[i] for i in some])
+        names = canonical_smiles([old_smiles[i] for i in some])
         (y,) = self.old.arrays("labels")
         values = {(name, y[i].tobytes()) for name, i in zip(names, some, strict=True)}
         labelled, repeats, equal = set(names), 0, 0
-        for name, own in zip(new, self.new.y, strict=True):
+        for name, labels in zip(new, self.new.y, strict=True):
             repeats += name in labelled
-            equal += (name, own.tobytes()) in values
+            equal += (name, labels.tobytes()) in values
             labelled.add(name)
-            values.add((name, own.tobytes()))
+            values.add((name, labels.tobytes()))
         return repeats, equal
 
     def _agreement(self) -> list[Agreement | None]:
         """Compare the new labels of each target with their predictions by the old model."""
         feature_map = feature_map_of(self.old)
-        found: list[Agreement | None] = []
+        agreements: list[Agreement | None] = []
         for t in range(len(self.old.targets)):
-            process, own = process_of(self.old.gp, t)
+            process, column = process_of(self.old.gp, t)
             there = np.isfinite(self.new.y[:, t])
             if not there.any():
-                found.append(None)
+                agreements.append(None)
                 continue
             X, y = self.new.X[there], self.new.y[there, t]
             if not isinstance(process, ExactGP):
                 process.feature_map_ = feature_map
-            mean, std = process.predict(X, return_std=True, target=own)
+            mean, std = process.predict(X, return_std=True, target=column)
 
             def covariance(
-                rows: npt.NDArray[np.int64], process: Process = process, own: int = own, X: Any = X
+                rows: npt.NDArray[np.int64], process: Process = process, column: int = column, X: Any = X
             ) -> npt.NDArray[np.float64]:
                 joint = process.predict(X[rows], return_cov=True)[1]
-                return joint if joint.ndim == 2 else joint[:, :, own]
+                return joint if joint.ndim == 2 else joint[:, :, column]
 
             most = {"most": _FEW_JOINTLY} if getattr(process, "solver_", "") == "cg" else {}
-            found.append(agreement(y, mean, std, covariance, **most))
+            agreements.append(agreement(y, mean, std, covariance, **most))
             self._check(t, y, mean, std)
-        return found
+        return agreements
 
     def _check(
         self,
@@ -742,8 +752,8 @@ class _Add(Job[AddReport]):
     ) -> None:
         """Refuse labels that the model finds impossible, or note them if they are accepted."""
         (labels,) = self.old.arrays("labels")
-        known = labels[np.isfinite(labels[:, t]), t]
-        wrong = np.flatnonzero(impossible(y, mean, std, known))
+        earlier = labels[np.isfinite(labels[:, t]), t]
+        wrong = np.flatnonzero(impossible(y, mean, std, earlier))
         if not len(wrong):
             return
         smiles = [self.new.smiles[i] for i in np.flatnonzero(np.isfinite(self.new.y[:, t]))]
@@ -753,14 +763,15 @@ class _Add(Job[AddReport]):
         )
         text = (
             f"{len(wrong):,} of {len(y):,} labels of '{printable(self.old.targets[t], 60)}' are impossible "
-            f"by the model, whose labels are from {known.min():.6g} to {known.max():.6g}: {examples}"
+            f"according to the model, whose labels are from {earlier.min():.6g} to {earlier.max():.6g}: "
+            f"{examples}"
         )
-        if not (self.asked.accept_outliers or self.dry_run):
+        if not (self.options.accept_outliers or self.dry_run):
             raise InputError(
                 f"{self.labels}: {text}. Correct them or leave them out, or add them as they are with "
                 "--accept-outliers (accept_outliers=True); nothing was added"
             )
-        refused = "" if self.asked.accept_outliers else "; they are refused without --accept-outliers"
+        refused = "" if self.options.accept_outliers else "; they are refused without --accept-outliers"
         self.notes.append(f"{text}{refused}")
 
     def _solved(self, run: Run) -> Any:
@@ -781,9 +792,9 @@ class _Add(Job[AddReport]):
         if (np.isfinite(y).any(axis=1) & ~there).any():
             names = listed([self.old.targets[t] for t in targets], "'")
             raise InputError(
-                f"The targets {names} share the sums of this model, so that each molecule needs labels of "
-                f"all of them, and {self.labels} lacks some; leave these molecules out, or fit all labels "
-                "again: targets with gaps get sums of their own."
+                f"The targets {names} share the sums of this model, so each molecule needs labels of all of "
+                f"them, and {self.labels} lacks some; leave these molecules out, or fit all labels again: "
+                "then each target with gaps gets its own sums."
             )
         if not there.any():
             return process
@@ -805,34 +816,34 @@ class _Add(Job[AddReport]):
     def _solved_exactly(
         self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], target: int
     ) -> ExactGP:
-        """Return an exact process with more labels; its kernel is chosen anew if they have doubled."""
+        """Return an exact process with more labels; its kernel is chosen again if they have doubled."""
         whole = sparse.vstack([process.X_train_, X], format="csr", dtype=process.X_train_.dtype)
         values = np.concatenate([process.y_train_, y])
-        choice, asked, columns = process.kernel_choice_, _unfitted(process), None
+        choice, unfitted, columns = process.kernel_choice_, _unfitted(process), None
         if choice is not None and _is_outgrown(choice, len(values)):
             columns = FingerprintSpec.from_state(self.old.metadata["fingerprint"]).columns
-            chosen = {name: None for name, v in choice.variances.items() if getattr(asked, name) == v}
-            asked.set_params(kernel=choice.asked or asked.kernel, **chosen)
+            chosen = {name: None for name, v in choice.variances.items() if getattr(unfitted, name) == v}
+            unfitted.set_params(kernel=choice.asked or unfitted.kernel, **chosen)
             run.progress.note(
                 f"The kernel was chosen with {amount(choice.n_rows, 'labels')}; with {len(values):,} it is "
                 "chosen again."
             )
         run.progress.start("solve", 1, "models")
         folder, start = run.work / f"target-{target}", None if columns is not None else process
-        (gp,) = solve_exact(run, asked, [Equations(whole, values, folder, start)], columns=columns)
+        (gp,) = solve_exact(run, unfitted, [Equations(whole, values, folder, start)], columns=columns)
         if columns is None:
             gp.kernel_choice_ = choice
         elif gp.kernel_choice_ is not None:
             self.choices.append((self.old.targets[target], gp.kernel_choice_))
         return gp
 
-    def _report(self, run: Run, found: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
+    def _report(self, run: Run, agreed: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
         last = self.rounds[-1]
         new = _NOTHING if self.labels is None else self.new
         warnings = [*self.notes, *([f"the first unusable molecule is {new.reason}"] if new.reason else [])]
-        lacking = [name for t, name in enumerate(self.old.targets) if t not in self.given]
+        lacking = [name for t, name in enumerate(self.old.targets) if t not in self.target_indices]
         if lacking and self.labels is not None:
-            warnings.append(f"no labels of {listed(lacking, chr(39))}: as before")
+            warnings.append(f"no labels of {listed(lacking, chr(39))}, which stay as they were")
         return AddReport(
             model=self.output,
             n_added=0 if self.done else len(new.y),
@@ -842,7 +853,7 @@ class _Add(Job[AddReport]):
             unmatched=new.unmatched,
             repeats=repeats,
             equal_repeats=equal,
-            agreement=tuple(found),
+            agreement=tuple(agreed),
             rounds=tuple(self.rounds),
             targets=tuple(self.old.targets),
             added=not self.done,
@@ -875,7 +886,7 @@ class _Undo(Job[AddReport]):
         self.rounds = rounds_of(self.old)
         if self.number is None and is_restored(self.output, len(self.rounds)):
             self.number = len(self.rounds)
-            self.notes.append("the run before, which was stopped, had taken back a round")
+            self.notes.append("an earlier run, which was stopped, had taken back a round")
         if self.number is None:
             self.number = len(self.rounds) - 1
             if not self.number:
@@ -900,10 +911,10 @@ class _Undo(Job[AddReport]):
             tidy_rounds(self.output, len(self.rounds))
         else:
             restore_round(self.output, self.number, len(self.rounds))
-            found = load_model(self.output)
-            if found.metadata.get("directions", {}) != self.old.directions:
-                metadata = redirected(found.metadata, found.arrays["labels"], self.old.directions)
-                save_model(self.output, found.arrays, metadata)
+            saved = load_model(self.output)
+            if saved.metadata.get("directions", {}) != self.old.directions:
+                metadata = redirected(saved.metadata, saved.arrays["labels"], self.old.directions)
+                save_model(self.output, saved.arrays, metadata)
         there = rounds_of(read_model(self.output, statistics=False))
         rounds = self.rounds[: self.number] if self.dry_run else there
         nothing: list[Agreement | None] = [None] * len(self.old.targets)
@@ -934,8 +945,8 @@ _NOTHING = _New([], np.empty(0, np.int64), np.empty((0, 0)), None)
 
 def _unfitted(process: ExactGP) -> ExactGP:
     """Return an exact process with the options of a fitted one; instead of factorizing it may iterate."""
-    asked: ExactGP = clone(process)
-    return asked.set_params(solver="auto") if process.solver_ == "cholesky" else asked
+    unfitted: ExactGP = clone(process)
+    return unfitted.set_params(solver="auto") if process.solver_ == "cholesky" else unfitted
 
 
 def _is_outgrown(choice: KernelChoice, n_labels: int) -> bool:

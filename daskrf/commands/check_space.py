@@ -1,4 +1,4 @@
-"""What a space of products holds, and whether they are what their synthons say."""
+"""Space -> what it holds, and whether its products agree with those of RDKit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CheckedSlot:
 
 @dataclass(frozen=True)
 class CheckedReaction:
-    """What was found of a reaction.
+    """The checks of one reaction.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class CheckedReaction:
     products : int
         Combinations of synthons; 0 if the reaction is refused.
     combinations, compared : int
-        Random combinations of blocks that were compared with RDKit, and products that they make.
+        Random combinations of blocks that were compared with RDKit, and their products.
     refusal : str
         Why the reaction is refused, or an empty string.
     """
@@ -81,7 +81,7 @@ class SpaceReport(Shown):
     fingerprints : str
         The kind of fingerprints that was compared.
     reacted : bool
-        Whether there were reactions to run. A table of synthons has none.
+        Whether the space has reactions to run. A table of synthons has none.
     reactions : tuple of CheckedReaction
     notes : tuple of str
         What was assumed when it was read.
@@ -117,14 +117,18 @@ class SpaceReport(Shown):
             f"{self.space}: {amount(len(self.reactions), 'reactions')}, {amount(self.blocks, 'blocks')}, "
             f"{amount(self.synthons, 'synthons')}",
             f"{amount(sum(r.products for r in usable), 'products')} of {amount(len(usable), 'reactions')}; "
-            "one that can be made in several ways counts for each",
+            "a product that can be made in several ways is counted for each",
             *self.notes,
             "",
             text_table(header, rows),
             "",
             "compared: products of random blocks. "
-            + ("Joined synthons are what RDKit's RunReactants makes, and the " if self.reacted else "The ")
-            + f"{self.fingerprints} counts of each product are the sums of those of its synthons.",
+            + (
+                "Joined synthons equal the products of RDKit's RunReactants, and the "
+                if self.reacted
+                else "The "
+            )
+            + f"{self.fingerprints} counts of each product are the sums over its synthons.",
         ]
         for reaction in self.reactions:
             if reaction.refusal:
@@ -150,7 +154,7 @@ def check_space(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SpaceReport:
-    """Say what a make-on-demand space holds, and compare its products with RDKit's.
+    """Check a make-on-demand space, and compare its products with RDKit's.
 
     A space is one of three things. A folder with three tables, .csv or .tsv, which may be gzipped:
     reactions (columns reaction, reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction,
@@ -158,9 +162,9 @@ def check_space(
     in a file ``*.smarts`` and a file ``*.smi`` of reagents for each slot, in the order of their names. Or
     one table of synthons with the columns SMILES, synton_id, synton# and reaction_id, whose attachment
     points are ``[1*]``, ``[*:1]`` or ``[U]``, and so on. Products are never listed. Each block is cut to
-    its synthon: what the reaction leaves of it. Products of random blocks are compared with what RDKit
-    makes of the blocks, and their fingerprints, as sums over synthons, with RDKit's. A reaction with any
-    difference is refused, and then the exit code is 1.
+    its synthon: what the reaction leaves of it. Products of random blocks are compared with RDKit's, and so
+    are their fingerprints, which are sums over synthons. A reaction with any difference is refused, and
+    then the exit code is 1.
 
     Parameters
     ----------
@@ -178,7 +182,7 @@ def check_space(
     Raises
     ------
     InputError
-        If the tables cannot be read, or the fingerprints are no sums over synthons.
+        If the tables cannot be read, or the fingerprints are not sums over synthons.
     """
     progress, spec, seed = progress or Progress(), spec or FingerprintSpec("morgan"), check_seed(seed)
     if sample < 1:
@@ -186,19 +190,19 @@ def check_space(
     check_spec(spec)
     tables = read_space(space)
     progress.start("cut", n_cuts(tables), "blocks")
-    found = cut(tables, spec, progress.advance)
+    cut_space = cut(tables, spec, progress.advance)
     progress.finish()
     progress.start("compare", len(tables.reactions), "reactions")
     checked = []
     for reaction in range(len(tables.reactions)):
-        checked.append(_checked(found, reaction, sample, seed))
+        checked.append(_checked(cut_space, reaction, sample, seed))
         progress.advance(1)
     progress.finish()
     reacted = any(reaction.smarts for reaction in tables.reactions)
     return SpaceReport(
         str(tables.path),
         len(tables.blocks),
-        len(found.smiles),
+        len(cut_space.smiles),
         spec.name,
         reacted,
         tuple(checked),
@@ -206,23 +210,23 @@ def check_space(
     )
 
 
-def _checked(found: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:
-    """Return what there is to say of a reaction."""
-    space, reaction, entries = found.space, found.space.reactions[number], found.entries[number]
+def _checked(cut_space: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:
+    """Check one reaction."""
+    space, reaction, entries = cut_space.space, cut_space.space.reactions[number], cut_space.entries[number]
     slots = tuple(
         CheckedSlot(
             len(space.slots[number, slot]),
-            len(own.block),
-            {reason: [space.blocks[block] for block in blocks] for reason, blocks in own.refused.items()},
+            len(entry.block),
+            {reason: [space.blocks[block] for block in blocks] for reason, blocks in entry.refused.items()},
         )
-        for slot, own in enumerate(entries)
+        for slot, entry in enumerate(entries)
     )
     refusal = reaction.refusal
-    if not refusal and not found.sizes[number]:
-        slot = next(slot for slot, own in enumerate(entries) if not len(own.block))
+    if not refusal and not cut_space.sizes[number]:
+        slot = next(slot for slot, entry in enumerate(entries) if not len(entry.block))
         refusal = f"no block of slot {slot} has a synthon"
     if refusal:
         return CheckedReaction(reaction.name, slots, 0, 0, 0, refusal)
-    done = compare(found, number, sample, seed)
-    products = 0 if done.difference else found.sizes[number]
+    done = compare(cut_space, number, sample, seed)
+    products = 0 if done.difference else cut_space.sizes[number]
     return CheckedReaction(reaction.name, slots, products, done.combinations, done.products, done.difference)

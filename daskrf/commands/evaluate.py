@@ -1,4 +1,4 @@
-"""Labels -> how good a model of them is: cross-validation, beside predictors that everybody knows."""
+"""Labels -> cross-validation of a model of them, beside simple baselines."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ _FOREST_SECONDS = 2e-3  # of a random forest, times the labels that it learns fr
 _FEWEST = 20  # labels of its first point
 _BEST = 100  # labels of which the best 1 % is at least one
 _CLASSES = (
-    "the labels are 0 and 1: each probability of a 1 is a logistic function of the mean that the process "
-    "predicts, fitted to the other folds (to those before, if they have an order)"
+    "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
+    "the other folds (to earlier folds, if they have an order)"
 )
 _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
@@ -157,14 +157,13 @@ def evaluate(
     progress: Progress | None = None,
     **model_options: Any,
 ) -> EvaluationReport:
-    """Say how good a model of the labels is, by cross-validation.
+    """Cross-validate a model of the labels.
 
-    Fits the same process as fit does, several times, each time without some of the labels, and predicts
-    these. So every figure is of molecules that the model had not seen. Copies of a molecule are always left
-    out together. Mean and variances are found anew in each fold, and so is a kernel that is not given; above
-    1,000 labels the kernel is chosen once, on all labels, which has next to no influence there. The same
-    labels are also predicted by their mean and by the most similar molecule: a model worth having is better
-    than both.
+    Fits the model that fit would, once for each fold, without the labels of the fold, and predicts them. So
+    every figure is for molecules that the model had not seen. Copies of a molecule are always left out
+    together. Mean and variances are fitted in each fold, and so is the kernel unless you name one; above
+    1,000 labels the kernel is chosen once, on all labels, which hardly changes the figures. The baselines
+    are the mean of the labels and the label of the most similar molecule: a model worth having beats both.
 
     Parameters
     ----------
@@ -173,21 +172,21 @@ def evaluate(
     labels : path, optional
         As in `fit`.
     output : path, optional
-        File for the predictions of all labels, each by the fold that did not know it: .csv, .parquet, .sdf
-        or .smi.
+        File for the predictions of all labels, each by a model that was fitted without it: .csv, .parquet,
+        .sdf or .smi.
     picture : path, optional
-        File for a picture: predictions beside the true values, and how far error bars can be trusted; .png,
-        .svg or .pdf.
+        File for a picture: predictions against labels, and the calibration of the error bars; .png, .svg or
+        .pdf.
     folds : int
-        Number of parts that the labels are cut into; each is left out once.
+        Number of folds; each is left out once.
     split : str
-        How to cut: "random"; "scaffold", by Murcko scaffolds, none of which is in two folds, so that the
-        model has never seen the scaffolds that it predicts; or a column of the labels, with dates or numbers.
-        Then the labels are put in its order, and each fold is predicted from those before it.
+        How to choose the folds: "random"; "scaffold", by Murcko scaffold, none of which is in two folds, so
+        the model has never seen the scaffolds that it predicts; or a column of the labels, with dates or
+        numbers: the labels are put in its order, and each fold is predicted from those before it.
     baseline : {"forest"}, optional
         Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
     learning_curve : bool
-        Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
+        Also fit to an eighth, a quarter and a half of the labels, to see what more labels would bring.
     spec, feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
     transform, unit, censored, drop_non_numbers, accept_rejects, drop_outside, drop_value, accept_outliers
@@ -197,15 +196,15 @@ def evaluate(
     mean, signal_variance, noise_variance, direction, confirm_direction
         As in `fit`.
     seed : int
-        Seed of the random cut into folds.
+        Seed of the random folds.
     every_row : bool, optional
         Give each row of the labels its own row in the predictions, in order, also where there is no
         prediction: numbers are NaN then, empty in text, and a column reason says why. With `repeats`, all
-        rows of a molecule have the one label that was taken for it. Default: only for labels in memory.
+        rows of a molecule have its one label. Default: only for labels in memory.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
-        As in `fingerprint`. The calling process fits in any case.
+        As in `fingerprint`. Workers make the fingerprints; the models are always fitted without workers.
     **model_options
         As in `fit`.
 
@@ -292,8 +291,8 @@ def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: in
 @contextmanager
 def _place(*files: PurePath | None) -> Iterator[PurePath]:
     """Yield the file beside which unfinished work is left, or one in a folder that is deleted at the end."""
-    if given := next(filter(None, files), None):
-        yield given
+    if file := next(filter(None, files), None):
+        yield file
         return
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
         yield as_path(folder) / "evaluation"
@@ -363,7 +362,7 @@ class _Evaluate(Job[EvaluationReport]):
         targets: list[_Target] = []
         for t, name in enumerate(joined.names):
             there = np.flatnonzero(np.isfinite(joined.y[:, t]))
-            own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
+            target_folds = Folds(folds.block[there], folds.n_blocks, folds.ordered)
             repeats = len(there) - len(np.unique(joined.row[there]))
             place = run.work / f"target-{t}"
             target = _Target(
@@ -372,7 +371,7 @@ class _Evaluate(Job[EvaluationReport]):
                 name=name,
                 X=X[there],
                 y=joined.y[there, t],
-                folds=own,
+                folds=target_folds,
                 folder=place,
                 repeats=repeats,
             )
@@ -433,11 +432,11 @@ class _Evaluate(Job[EvaluationReport]):
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""
         source, rows = self.training.features, self.training.joined.row
-        bounds, found = source.row_bounds, []
+        bounds, tables = source.row_bounds, []
         for p in np.flatnonzero(np.diff(np.searchsorted(rows, bounds))):
-            own = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
-            found.append(source.describe(int(p), np.unique(own)).select(["row", "id", "smiles"]))
-        table = pa.concat_tables(found)
+            partition_rows = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
+            tables.append(source.describe(int(p), np.unique(partition_rows)).select(["row", "id", "smiles"]))
+        table = pa.concat_tables(tables)
         table = table.take(np.searchsorted(table["row"].to_numpy(), rows))
         return table if (column := self.training.id_column) is None else self._named(table, column)
 
@@ -450,18 +449,18 @@ class _Evaluate(Job[EvaluationReport]):
 
     def _column(self, column: str | int) -> tuple[npt.NDArray[np.int64], list[str]]:
         """Return the library row of each line of the labels, -1 if it has none, and the text of a column."""
-        given, texts = read_column(self.training.labels, column, self.training.reading)
+        labels, texts = read_column(self.training.labels, column, self.training.reading)
         store = self.training.features.store
-        return match_labels(given, store, range(store.n_partitions)).first_row[given.index], texts
+        return match_labels(labels, store, range(store.n_partitions)).first_row[labels.index], texts
 
     def _order(self) -> Array:
         """Return the number or date of the molecule of each label; the smallest, if it has several."""
         named = self.split if isinstance(self.split, int) or not self.split.isdigit() else int(self.split)
         row, texts = self._column(named)
         rows = self.training.joined.row
-        known = np.flatnonzero(np.isin(row, rows))
-        values = ordinals([texts[i] for i in known], self.split)
-        distinct, place = np.unique(row[known], return_inverse=True)
+        lines = np.flatnonzero(np.isin(row, rows))
+        values = ordinals([texts[i] for i in lines], self.split)
+        distinct, place = np.unique(row[lines], return_inverse=True)
         first = np.full(len(distinct), np.inf)
         np.minimum.at(first, place, values)
         return first[np.searchsorted(distinct, rows)]
@@ -481,8 +480,8 @@ class _Evaluate(Job[EvaluationReport]):
             folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value(s) of '{self.split}'")
             first = int((folds.block == 0).sum())
             return folds, (
-                f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from what "
-                f"came before, the first {amount(first, 'labels')} not at all"
+                f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from those "
+                f"before it; the first {amount(first, 'labels')} are never predicted"
             )
         names = scaffolds(smiles)
         groups = np.unique(names, return_inverse=True)[1]
@@ -497,7 +496,7 @@ class _Evaluate(Job[EvaluationReport]):
     def _classes(self) -> npt.NDArray[np.intp] | None:
         """Return a number for the classes of each label, of all targets that are 0 and 1; none without."""
         y = self.training.joined.y
-        classes = [own for own in y.T if is_class(own[np.isfinite(own)])]
+        classes = [column for column in y.T if is_class(column[np.isfinite(column)])]
         if not classes:
             return None
         return np.unique(np.nan_to_num(classes, nan=-1.0), axis=1, return_inverse=True)[1].reshape(-1)
@@ -522,7 +521,7 @@ class _Target:
 
     @cached_property
     def process(self) -> Process:
-        """What is fitted to parts of the labels."""
+        """The model that is fitted without some of the labels."""
         training = self.job.training
         if training.exact is None:
             return FeaturesHeldOut(
@@ -537,36 +536,36 @@ class _Target:
             X=self.X,
             y=self.y,
             folder=self.folder,
-            run=replace(self.run, progress=self.part),
+            run=replace(self.run, progress=self.fit_progress),
             gp=training.exact,
             columns=training.kinds if training.searches else None,
         )
 
     @cached_property
-    def part(self) -> Within:
+    def fit_progress(self) -> Within:
         """The progress of a fit, which is a part of the stage of all fits."""
         return Within(self.run.progress)
 
     @cached_property
     def ahead(self) -> FitsAhead:
         """All fits, in their order."""
-        sizes = [len(known) for known, _ in self.rows]
+        sizes = [len(train) for train, _ in self.rows]
         seconds = list(map(self.process.seconds, sizes))
         if isinstance(self.process, ExactHeldOut):
             seconds[0] += self.process.seconds_of_choice(sizes)
         seconds += [_FOREST_SECONDS * n for n in sizes] if self.job.forest else []
-        for part in self._parts_of_curve():
-            seconds += [self.process.seconds(n // part) for n in sizes]
+        for divisor in self._divisors_of_curve():
+            seconds += [self.process.seconds(n // divisor) for n in sizes]
         self.run.progress.start(f"evaluate {printable(self.name, 60)}", 0, "")
         return FitsAhead(seconds)
 
     def words(self) -> tuple[str, str]:
-        """Return the process in words, and what was chosen on all labels."""
+        """Return the model in words, and what was chosen on all labels."""
         kernels = Counter(fit.kernel for fit in self.held_out)
         kernel = " and ".join(
             f"{words} ({amount(n, 'folds')})" if len(kernels) > 1 else words for words, n in kernels.items()
         )
-        in_fold = "mean and variances were found in each fold"
+        in_fold = "mean and variances were fitted in each fold"
         if self.job.training.exact is None:
             feature_map = self.job.training.features.feature_map
             n, filled = feature_map.n_components, feature_map.n_filled
@@ -578,8 +577,8 @@ class _Target:
         if not self.job.training.searches:
             return process, f"the kernel was given; {in_fold}"
         assert isinstance(self.process, ExactHeldOut)
-        if self.process.chooses_for(max(len(known) for known, _ in self.rows)):
-            return process, "kernel, mean and variances were found in each fold"
+        if self.process.chooses_for(max(len(train) for train, _ in self.rows)):
+            return process, "kernel, mean and variances were fitted in each fold"
         return process, f"the kernel was chosen on all labels; {in_fold}"
 
     @cached_property
@@ -595,34 +594,34 @@ class _Target:
     @cached_property
     def rows(self) -> list[tuple[Rows, Rows]]:
         """The rows that each fold learns from, and those that it predicts."""
-        found = [self.folds.rows(fold) for fold in range(len(self.folds))]
-        for number, (known, own) in enumerate(found, start=1):
-            if not len(known) or not len(own):
+        splits = [self.folds.rows(fold) for fold in range(len(self.folds))]
+        for number, (train, test) in enumerate(splits, start=1):
+            if not len(train) or not len(test):
                 raise InputError(f"Fold {number} has no label of {self.name}; take fewer --folds.")
-            if np.ptp(self.y[known]) == 0:
+            if np.ptp(self.y[train]) == 0:
                 raise InputError(
                     f"All labels of {self.name} outside of fold {number} are the same "
-                    f"({self.y[known[0]]:g}), so nothing can be learned from them; take other --folds."
+                    f"({self.y[train[0]]:g}), so nothing can be learned from them; take other --folds."
                 )
-        return found
+        return splits
 
     def _each(self, stage: str) -> Iterator[tuple[int, Rows, Rows]]:
         """Yield each fold and its rows, and report the progress."""
-        for fold, (known, own) in enumerate(self.rows):
-            self.part.after = self.ahead.begin()
-            self.part.doing = f"{stage}, fold {fold + 1} of {len(self.rows)}"
-            self.part.expect(self.ahead.now)
-            yield fold, known, own
+        for fold, (train, test) in enumerate(self.rows):
+            self.fit_progress.after = self.ahead.begin()
+            self.fit_progress.doing = f"{stage}, fold {fold + 1} of {len(self.rows)}"
+            self.fit_progress.expect(self.ahead.now)
+            yield fold, train, test
 
     @cached_property
     def held_out(self) -> list[HeldOutFit]:
         """What each fold predicts."""
         self.rows  # noqa: B018  # refuses folds before the first fit
-        found = []
+        fits = []
         for fold, _, _ in self._each("predicting what is left out"):
-            found.append(self.process.fold(self.folds, fold))
-        self.cautions += dict.fromkeys(c for each in found for c in each.cautions)
-        return found
+            fits.append(self.process.fold(self.folds, fold))
+        self.cautions += dict.fromkeys(c for each in fits for c in each.cautions)
+        return fits
 
     @cached_property
     def structures(self) -> Any:
@@ -632,48 +631,50 @@ class _Target:
 
     @cached_property
     def nearest(self) -> tuple[Array, Array]:
-        """Label and similarity of the most similar molecule that each fold knows; NaN if not predicted."""
-        found = np.full((2, len(self.y)), np.nan)
-        pairs, X = sum(len(known) * float(len(own)) for known, own in self.rows), self.structures
-        for fold, (known, own) in enumerate(self.rows):
-            some = _some(own, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
-            found[:, some] = nearest_neighbour(X[known], self.y[known], X[some])
-        return found[0], found[1]
+        """Label and similarity of the most similar molecule that each fold learns from; NaN without one."""
+        neighbours = np.full((2, len(self.y)), np.nan)
+        pairs, X = sum(len(train) * float(len(test)) for train, test in self.rows), self.structures
+        for fold, (train, test) in enumerate(self.rows):
+            some = _some(test, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
+            neighbours[:, some] = nearest_neighbour(X[train], self.y[train], X[some])
+        return neighbours[0], neighbours[1]
 
     @cached_property
     def predictions(self) -> dict[str, Predictions]:
         """Mean and standard deviation of each predictor; NaN for labels that it does not predict."""
-        found = {MODEL: self._nothing(), MEAN: self._nothing()}
-        for (known, own), fit in zip(self.rows, self.held_out, strict=True):
-            y = self.y[known]
-            found[MODEL][:, own] = fit.mean, fit.std
-            found[MEAN][:, own] = [[y.mean()], [y.std()]]
+        predictions = {MODEL: self._nothing(), MEAN: self._nothing()}
+        for (train, test), fit in zip(self.rows, self.held_out, strict=True):
+            y = self.y[train]
+            predictions[MODEL][:, test] = fit.mean, fit.std
+            predictions[MEAN][:, test] = [[y.mean()], [y.std()]]
         if self.job.forest:
-            found[FOREST] = self._nothing()
-            for _, known, own in self._each("random forest"):
-                X, y, seed = self.X, self.y[known], self.job.seed
-                found[FOREST][0, own] = random_forest(X[known], y, X[own], random_state=seed)
-        found[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
-        return {name: found[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in found}
+            predictions[FOREST] = self._nothing()
+            for _, train, test in self._each("random forest"):
+                X, y, seed = self.X, self.y[train], self.job.seed
+                predictions[FOREST][0, test] = random_forest(X[train], y, X[test], random_state=seed)
+        predictions[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
+        return {name: predictions[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in predictions}
 
     def _nothing(self) -> Predictions:
         return np.full((2, len(self.y)), np.nan)
 
     @cached_property
     def evaluation(self) -> TargetEvaluation:
-        """All that there is to say."""
+        """The whole evaluation."""
         words, chosen = self.words()
-        found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
-        predicted = sum(len(own) for _, own in self.rows)
+        figures = {
+            name: self._figures(values, ranks=name != MEAN) for name, values in self.predictions.items()
+        }
+        predicted = sum(len(test) for _, test in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
         notes = [*self.job.training.cautions, *self.cautions]
         if self.repeats:
             repeat = f"{amount(self.repeats, 'labels')} repeat{'s' if self.repeats == 1 else ''} a molecule"
             notes.append(f"{repeat}; in these figures each measurement counts")
         if n_nearest < predicted:
-            notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
+            notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         if self.direction is None and not self.classes and predicted >= _BEST:
-            notes.append("with --direction the report says how many of the best 1 % are found")
+            notes.append("give --direction to see how many of the best 1 % are found")
         if self.classes:
             notes.append(_CLASSES)
         elif len(values := np.unique(self.y)) == 2:
@@ -682,7 +683,7 @@ class _Target:
                 f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
                 "judged by AUC and the calibration of probabilities"
             )
-        curve = self._curve(found) if self.job.learning_curve else []
+        curve = self._curve(figures) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
         return TargetEvaluation(
@@ -692,13 +693,13 @@ class _Target:
             process=words,
             chosen=chosen,
             direction=self.direction,
-            figures=found,
+            figures=figures,
             hyperparameters=tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
             curve=tuple(curve),
             notes=tuple(notes),
             n_nearest=n_nearest,
             reliability=self.reliability,
-            n_positive=int(sum(self.y[own].sum() for _, own in self.rows)) if self.classes else 0,
+            n_positive=int(sum(self.y[test].sum() for _, test in self.rows)) if self.classes else 0,
         )
 
     @cached_property
@@ -719,16 +720,16 @@ class _Target:
 
         Of folds in an order, it is fitted to those before, so that the first has none.
         """
-        found = np.full(len(self.y), np.nan)
-        for fold, (_, own) in enumerate(self.rows):
+        probability = np.full(len(self.y), np.nan)
+        for fold, (_, test) in enumerate(self.rows):
             before, after = self.rows[:fold], self.rows[fold + 1 :]
             others = [rows for _, rows in (before if self.folds.ordered else before + after)]
-            known = np.concatenate([np.empty(0, np.intp), *others])
-            known = known[np.isfinite(mean[known])]
-            if len(known):
-                a, b = probability_link(mean[known], self.y[known] > 0.5)
-                found[own] = expit(a + b * mean[own])
-        return found
+            train = np.concatenate([np.empty(0, np.intp), *others])
+            train = train[np.isfinite(mean[train])]
+            if len(train):
+                a, b = probability_link(mean[train], self.y[train] > 0.5)
+                probability[test] = expit(a + b * mean[test])
+        return probability
 
     def _figures(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
         """Return all figures of merit of a predictor."""
@@ -742,54 +743,60 @@ class _Target:
                 return {measure.name: math.nan for measure in MEASURES}
             if probability is not None:
                 return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
-            own = std[rows] if np.isfinite(std[rows]).all() else None
+            row_std = std[rows] if np.isfinite(std[rows]).all() else None
             seed, direction = self.job.seed, self.direction
-            return measured(self.y[rows], mean[rows], own, direction=direction, ranks=ranks, seed=seed)
+            return measured(self.y[rows], mean[rows], row_std, direction=direction, ranks=ranks, seed=seed)
 
-        parts = [of(own) for _, own in self.rows]
-        whole = of(np.concatenate([own for _, own in self.rows]))
+        by_fold = [of(test) for _, test in self.rows]
+        whole = of(np.concatenate([test for _, test in self.rows]))
         if self.classes and ranks:
             # Of pairs in a fold: what each fold has learned has a mean of its own, by which a fold with more
             # labels of 1 would be ranked below others.
-            pairs = np.array([(self.y[own] > 0.5).sum() * (self.y[own] <= 0.5).sum() for _, own in self.rows])
-            aucs = np.array([part["auc"] for part in parts])
+            pairs = np.array(
+                [(self.y[test] > 0.5).sum() * (self.y[test] <= 0.5).sum() for _, test in self.rows]
+            )
+            aucs = np.array([fold["auc"] for fold in by_fold])
             there = np.isfinite(aucs)
             whole["auc"] = float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
-        return {name: Figure.of(value, [part[name] for part in parts]) for name, value in whole.items()}
+        return {name: Figure.of(value, [fold[name] for fold in by_fold]) for name, value in whole.items()}
 
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
         """Return the learning curve, whose last point is that of the folds themselves."""
-        sizes = [len(known) for known, _ in self.rows]
-        points = [self._point(part) for part in self._parts_of_curve()]
+        sizes = [len(train) for train, _ in self.rows]
+        points = [self._point(divisor) for divisor in self._divisors_of_curve()]
         if not points:
             return []
         return [*points, CurvePoint(_mean(sizes), {name: whole[name] for name in (MODEL, NEAREST)})]
 
-    def _parts_of_curve(self) -> list[int]:
-        """Return which parts of the labels a learning curve is made of; none if there is no curve."""
-        least = min(len(known) for known, _ in self.rows)
-        return [part for part in _CURVE if least // part >= _FEWEST] if self.job.learning_curve else []
+    def _divisors_of_curve(self) -> list[int]:
+        """Return the divisors of the labels for the learning curve; none if there is no curve."""
+        least = min(len(train) for train, _ in self.rows)
+        return (
+            [divisor for divisor in _CURVE if least // divisor >= _FEWEST] if self.job.learning_curve else []
+        )
 
-    def _point(self, part: int) -> CurvePoint:
+    def _point(self, divisor: int) -> CurvePoint:
         """Return the point of a learning curve where each fold learns from a part of its labels."""
-        found, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
-        for fold, known, own in self._each(f"learning from 1/{part} of the labels"):
-            some = _some(known, 1 / part, self.job.seed, f"evaluate/curve/{fold}")
+        predictions, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
+        for fold, train, test in self._each(f"learning from 1/{divisor} of the labels"):
+            some = _some(train, 1 / divisor, self.job.seed, f"evaluate/curve/{fold}")
             counts.append(len(some))
             if np.ptp(self.y[some]) == 0:
                 continue
-            fit = self.process.predicted(some, own, f"curve-{part}-{fold}")
-            found[MODEL][:, own] = fit.mean, fit.std
-            asked = own[np.isfinite(self.nearest[0][own])]
+            fit = self.process.predicted(some, test, f"curve-{divisor}-{fold}")
+            predictions[MODEL][:, test] = fit.mean, fit.std
+            compared = test[np.isfinite(self.nearest[0][test])]
             X = self.structures
-            found[NEAREST][0, asked] = nearest_neighbour(X[some], self.y[some], X[asked])[0]
-        return CurvePoint(_mean(counts), {name: self._figures(given) for name, given in found.items()})
+            predictions[NEAREST][0, compared] = nearest_neighbour(X[some], self.y[some], X[compared])[0]
+        return CurvePoint(
+            _mean(counts), {name: self._figures(values) for name, values in predictions.items()}
+        )
 
     def columns(self) -> dict[str, Array]:
         """Return the columns of the table of predictions; NaN where there is nothing."""
         fold = np.full(len(self.y), np.nan)
-        for number, (_, own) in enumerate(self.rows, start=1):
-            fold[own] = number
+        for number, (_, test) in enumerate(self.rows, start=1):
+            fold[test] = number
         mean, std = self.predictions[MODEL]
         nearest, similarity = self.nearest
         values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
@@ -808,10 +815,10 @@ class _Target:
         held_out = HeldOut(self.y[rows], mean[rows], std[rows])
         error = "brier" if self.classes else "rmse"
         curve = [
-            (point.n_labels, {name: own[error] for name, own in point.figures.items()})
+            (point.n_labels, {name: measures[error] for name, measures in point.figures.items()})
             for point in self.evaluation.curve
         ]
-        plain = [(n, {name: (f.value, f.spread) for name, f in own.items()}) for n, own in curve]
+        plain = [(n, {name: (f.value, f.spread) for name, f in measures.items()}) for n, measures in curve]
         r2 = self.evaluation.figures[MODEL]["r2"].value
         several = {"error": "Brier score"} if self.classes else {}
         probability = self.probability[rows] if self.classes else None
@@ -841,6 +848,6 @@ def _mean(counts: Sequence[int]) -> int:
 
 def _column(values: Array, there: Rows, n: int, name: str) -> pa.Array:
     """Return a column of the table for all labels, from the values of some; NaN becomes null."""
-    found = np.full(n, np.nan)
-    found[there] = values
-    return pa.array(found, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(found), safe=False)
+    column = np.full(n, np.nan)
+    column[there] = values
+    return pa.array(column, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(column), safe=False)

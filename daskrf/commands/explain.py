@@ -1,4 +1,4 @@
-"""Model + molecule -> why it is predicted so: the labels behind the mean, and what each atom does."""
+"""Model + molecule -> the labels behind its mean, and the effect of each atom."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SHOWN = 60  # characters of a SMILES in a table
 
 @dataclass(frozen=True)
 class ExplainReport(Shown):
-    """Why a molecule is predicted as it is.
+    """The prediction of one molecule, explained.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ExplainReport(Shown):
     n_rest : int
         Their number.
     atoms : float64 array, shape (n_atoms,)
-        The mean less what it would be without the features that an atom is in.
+        The mean minus the mean without the features that contain an atom.
     unlike : bool
         Whether the standard deviation is more than 90 % of that without any label.
     drawing : str
@@ -103,14 +103,14 @@ class ExplainReport(Shown):
         if self.constant is not None:
             above = sum(self.labelled["share"].to_pylist())
             lines.append(
-                f"mean = {self.constant:.4g} without any label, {above:+.4g} by those above, "
-                f"{self.rest:+.4g} by {amount(self.n_rest, 'others')}"
+                f"mean = {self.constant:.4g} without any label, {above:+.4g} from those above, "
+                f"{self.rest:+.4g} from {amount(self.n_rest, 'others')}"
             )
         where = f", in {self.output}" if self.output is not None else "; draw them with -o why.svg (output)"
         if len(self.atoms):
             lines.append(
-                f"atoms: from {self.atoms.min():+.3g} to {self.atoms.max():+.3g}, the mean less what it is "
-                f"without the features that an atom is in{where}"
+                f"atoms: from {self.atoms.min():+.3g} to {self.atoms.max():+.3g}, the mean minus the mean "
+                f"without the features that contain the atom{where}"
             )
         return "\n".join([*lines, *self.notes])
 
@@ -131,9 +131,9 @@ def explain(
 
     Shows the labelled molecules that are nearest by the kernel. For an exact process the mean is the sum of
     their shares, k(x, x_i) alpha_i, without any approximation. Smooth kernels, such as those in a learned
-    metric, have large shares that cancel; the report says so. Then shows what each atom does: the mean less
-    what it would be without the features that the atom is in. Such features stand for no molecule, so this
-    is a hint at what matters, and atoms do not add up to the mean.
+    metric, have large shares that cancel; the report says so. Then shows the effect of each atom: the mean
+    minus the mean without the features that contain the atom. What is left is not a real molecule, so take
+    this as a hint; the effects do not add up to the mean.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ def explain(
     report = _with_labels(report, fitted, gp, model, number, rows[:1], n)
     if report.unlike:
         share = f"{std / (prior or 1):.0%}"
-        said = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
-        report = replace(report, notes=(*report.notes, said))
+        note = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
+        report = replace(report, notes=(*report.notes, note))
     if path is not None:
         about = {
             "made": f"drawing of the prediction of {smiles}",
@@ -217,14 +217,14 @@ def _check_output(path: PurePath, *, overwrite: bool) -> None:
     """Refuse another ending, and a file that may not be replaced."""
     if path.suffix.lower() != _SVG:
         example = path.parent / f"{path.stem}{_SVG}"
-        raise OptionError(f"The drawing is an SVG file; give it such a name, for example {example}.")
+        raise OptionError(f"The drawing is an SVG file; end its name in {_SVG}, for example {example}.")
     refuse_others(path, overwrite=overwrite)
 
 
 def _of(values: Any, target: int) -> Array:
     """Return the values of one target."""
-    found = np.asarray(values, np.float64)
-    return found if found.ndim == 1 else found[:, target]
+    array = np.asarray(values, np.float64)
+    return array if array.ndim == 1 else array[:, target]
 
 
 def _prior_std(gp: Any, row: Any) -> float | None:
@@ -238,17 +238,17 @@ def _with_labels(
     report: ExplainReport, model: Predictor, gp: Any, path: Paths, target: int, row: Any, n: int
 ) -> ExplainReport:
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
-    known, reason = labelled_smiles(model, path)
+    labelled, reason = labelled_smiles(model, path)
     labels = model.arrays("labels")[0][:, target]
     there = np.flatnonzero(np.isfinite(labels))
-    if not known:
+    if not labelled:
         return replace(report, notes=(f"the labelled molecules are not shown: {reason}",))
-    texts, y = [known[i] for i in there], labels[there]
+    texts, y = [labelled[i] for i in there], labels[there]
     if not isinstance(gp, ExactGP) or len(gp.alpha_) != len(texts):
         similarity = _similarities(report.smiles, texts)
         order = np.argsort(-similarity, kind="stable")[:n]
         columns = {"label": y[order], "similarity": similarity[order], "smiles": [texts[i] for i in order]}
-        note = "shares of labels in the mean are those of an exact process, which this model is not"
+        note = "only an exact process has shares of labels in the mean, and this model is not one"
         return replace(report, labelled=pa.table(columns), n_rest=len(texts) - len(order), notes=(note,))
     kernel = np.asarray(gp.kernel(row, gp.X_train_), np.float64)[0]
     shares = kernel * gp.alpha_
@@ -264,8 +264,8 @@ def _with_labels(
     rest = float(shares.sum() - shares[order].sum())
     notes = report.notes
     if (largest := float(np.abs(shares).max())) > float(np.ptp(y)):
-        cancel = f"shares reach {largest:.3g}, more than the labels differ, and cancel each other"
-        notes += (f"{cancel}: this kernel sees many labelled molecules as near; read none of them alone",)
+        cancel = f"shares reach {largest:.3g}, more than the range of the labels, and cancel each other"
+        notes += (f"{cancel}: to this kernel many labelled molecules are near; do not read single shares",)
     return replace(
         report,
         constant=float(gp.mean_[0]),

@@ -57,7 +57,7 @@ class FeaturizeReport(Shown):
     """What `featurize` did: the store, its rows, components and bytes, and the partitions this run made.
 
     `n_filled` is the number of features that differ from 0 in some row (`FeatureMap.n_filled`). If there are
-    fewer than asked for, `warnings` say why. `folded` says how fingerprints were folded, if they were.
+    fewer than `n_components`, `warnings` say why. `folded` says how fingerprints were folded, if they were.
     """
 
     store: PurePath
@@ -121,9 +121,8 @@ def featurize(
         float16, because small features tell which centroid is nearest. Default: bits where features are
         signs, else float32.
     fold : int, optional
-        Number of columns that each kind of unfolded fingerprints is folded to as they are read. Default: 2048
-        for maps that serve only so many columns, such as fastfood; other maps take unfolded fingerprints as
-        they are.
+        Fold each fingerprint kind to this many columns on reading. Default: 2048 for maps that cannot take
+        more than some thousand columns, such as fastfood; other maps take unfolded fingerprints as they are.
     client, progress, shard, prepare
         As in `fingerprint`.
 
@@ -268,7 +267,7 @@ class FeaturizeStage:
     def make(self, partition: int) -> CommitRecord:
         store = opened(FeatureStore, self.path, self.spec_hash)
         parts = store.parts(partition)
-        tables = [self.source.store.read_rows(p)[own] for p, own in parts]
+        tables = [self.source.store.read_rows(p)[piece] for p, piece in parts]
         rows = pa.concat_tables(tables).unify_dictionaries() if tables else self.source.store.no_rows()
         diagonal: list[np.ndarray] = []
         return store.write_partition(partition, self._blocks(parts, tables, diagonal), rows, diagonal)

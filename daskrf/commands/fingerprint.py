@@ -154,13 +154,13 @@ def fingerprint(
     rows_per_partition : int, optional
         Lines in each task. Default: a 64th of all lines, between 2,000 and 100,000.
     client : distributed.Client, optional
-        Where to run. Default: this process.
+        Where to run. Default: in this Python process.
     progress : Progress, optional
         Receives messages and progress.
     shard : Shard or str, optional
-        ``"i/n"``: make only share i (counted from 0) of n, in this process and without a client, as a task of
-        a job array does. Shards may run at the same time, on any hosts. When all have ended, run the command
-        once more without this option: it makes what is missing and finishes the job.
+        ``"i/n"``: make only share i (counted from 0) of n, without workers, as a task of a job array does.
+        Shards may run at the same time, on any hosts. When all have ended, run the command once more without
+        this option: it makes what is missing and finishes the job.
     prepare : bool
         Do only what must come before the shards: read the inputs, fit the map and make the plan. Then all
         shards can start at once.

@@ -38,14 +38,14 @@ class MapTable:
         first, *lines = text_table(header, rows).splitlines()
         text = [first]
         for cls, line in zip(self.maps, lines, strict=True):
-            known, name = cls.facts, f"{cls.__name__}{', the default' if cls.facts.is_default else ''}"
-            more = f"costs {known.cost} a row; holds {known.holds}; learns {known.learns}; {known.reference}"
-            own = textwrap.fill(f"{name}; {more}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
-            text += [line.rstrip(), own]
+            each, name = cls.facts, f"{cls.__name__}{', the default' if cls.facts.is_default else ''}"
+            more = f"costs {each.cost} a row; holds {each.holds}; learns {each.learns}; {each.reference}"
+            details = textwrap.fill(f"{name}; {more}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
+            text += [line.rstrip(), details]
         return "\n".join([*text, "", textwrap.fill(SYMBOLS, _WIDTH)])
 
     def to_markdown(self) -> str:
-        """Return the table in Markdown, as the README has it: what each map is, and when to take it."""
+        """Return the table in Markdown, as docs/maps.md has it: what each map is, and when to take it."""
         lines = ["| `--map` | class | kernel | features | bytes a row | when |", "|---" * 6 + "|"]
         for cls in self.maps:
             facts = cls.facts
@@ -55,11 +55,11 @@ class MapTable:
 
     def to_json(self) -> str:
         """Return a list with one object for each map: its class, and the attributes of `MapFacts`."""
-        found = [
+        entries = [
             {"class": cls.__name__, **asdict(cls.facts), "bytes_a_row": cls.facts.bytes_a_row}
             for cls in self.maps
         ]
-        return json.dumps({"maps": found}, indent=2)
+        return json.dumps({"maps": entries}, indent=2)
 
 
 def maps(name: str | None = None) -> MapTable:
@@ -84,9 +84,9 @@ def maps(name: str | None = None) -> MapTable:
     >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
     map  kernel  input  features
     """
-    known = {cls.facts.name: cls for cls in known_maps()}
+    by_name = {cls.facts.name: cls for cls in known_maps()}
     if name is None:
-        return MapTable(tuple(known.values()))
-    if name not in known:
-        raise InputError(f"{name!r} is none of the maps {', '.join(known)}.")
-    return MapTable((known[name],), named=True)
+        return MapTable(tuple(by_name.values()))
+    if name not in by_name:
+        raise InputError(f"{name!r} is none of the maps {', '.join(by_name)}.")
+    return MapTable((by_name[name],), named=True)

@@ -30,7 +30,7 @@ from daskrf.workers.progress import Progress
 
 Paths = str | os.PathLike[str]
 
-_SHOWN = ("model", "model_name", "target", "direction", "source", "library")  # of what hits say of themselves
+_SHOWN = ("model", "model_name", "target", "direction", "source", "library")  # of the description of hits
 
 CLI = Command("daskrf page hits.parquet -o hits.html --model docking.model --actives known.sdf", step=6)
 
@@ -48,7 +48,7 @@ class PageReport(Shown):
         Size of the page.
     seconds : float
     notes : tuple of str
-        What is to be said of the molecules.
+        Remarks on the molecules.
     """
 
     page: PurePath
@@ -72,11 +72,11 @@ def page(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PageReport:
-    """Show molecules on one page, a file of HTML for any browser, without a network.
+    """Show molecules on one HTML page, which any browser opens offline.
 
     Shows structures, means with error bars, the nearest labelled molecule with its value and similarity, the
     nearest known active, Murcko scaffolds, and histograms of weight, logP and TPSA. The table can be sorted,
-    filtered, and saved. Below it stands what was assumed and left out, and how to repeat the search.
+    filtered, and saved. Below the table: what was assumed, what was left out, and how to repeat the search.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def page(
     overwrite : bool
         Replace a file of daskrf at the output.
     progress : Progress, optional
-        Is told what is being done.
+        Receives messages and progress.
 
     Returns
     -------
@@ -116,11 +116,11 @@ def page(
     if table.num_rows > MOST:
         notes.append(f"the first {MOST:,} of {amount(table.num_rows, 'molecules')} are shown")
         table = table.slice(0, MOST)
-    known = None
+    known_actives = None
     if actives is not None:
-        found = molecules_in(as_path(actives), progress)
-        known = Reference(found["smiles"].to_pylist(), found["id"].to_pylist())
-    said = {**about, "notes": [*about.get("notes", ()), *notes]}
+        molecules = molecules_in(as_path(actives), progress)
+        known_actives = Reference(molecules["smiles"].to_pylist(), molecules["id"].to_pylist())
+    description = {**about, "notes": [*about.get("notes", ()), *notes]}
     command = "\n".join(
         filter(None, [screen_command(about, as_path(hits).name), _command(hits, output, model, actives)])
     )
@@ -129,10 +129,10 @@ def page(
         write_hits_page(
             table=table,
             path=file,
-            about=said,
+            about=description,
             model=fitted,
             model_path=model or "",
-            actives=known,
+            actives=known_actives,
             title=title or "",
             command=command,
         )
@@ -151,12 +151,12 @@ def _check_output(output: PurePath, *, overwrite: bool) -> None:
     """Refuse another ending, and a file that may not be replaced."""
     if output.suffix.lower() != ENDING:
         example = output.parent / f"{output.stem}{ENDING}"
-        raise OptionError(f"A page is a file of HTML; give it such a name, for example {example}.")
+        raise OptionError(f"A page is an HTML file; end its name in {ENDING}, for example {example}.")
     refuse_others(output, overwrite=overwrite)
 
 
 def _molecules(path: PurePath, progress: Progress) -> tuple[pa.Table, Mapping[str, Any], list[str]]:
-    """Return the molecules in a file, what the file says of itself, and what is to be said of them."""
+    """Return the molecules in a file, its own description, and remarks on them."""
     earlier = hits_at(path)
     listed = earlier is not None and earlier.kind in ("hits", "batch") and bool(earlier.about)
     if earlier is not None and listed and not earlier.problems():
@@ -182,8 +182,8 @@ def _check_model(model: Model, about: Mapping[str, Any], path: Paths | None) -> 
     """Refuse a model that is not that of the hits."""
     if "model" in about and about["model"] != model.metadata["spec_hash"]:
         raise InputError(
-            f"The hits are of the model {about['model_name']} with hash {about['model'][:12]}, and {path} is "
-            f"another one, with hash {model.metadata['spec_hash'][:12]}; give that of the hits."
+            f"The hits are from the model {about['model_name']} with hash {about['model'][:12]}, but {path} "
+            f"is another model, with hash {model.metadata['spec_hash'][:12]}; give the model of the hits."
         )
 
 

@@ -142,7 +142,7 @@ def plan(
     accept_rejects: bool = False,
     progress: Progress | None = None,
 ) -> PlanReport:
-    """Say what a run would cost, before anything big starts.
+    """Predict what a run would cost.
 
     Times a random sample of the lines on one core of this machine. Prints the number of rows, bytes on disk,
     memory of a worker, and core-hours for each stage.
@@ -217,7 +217,7 @@ def plan(
 
 
 def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int, learns: bool) -> None:
-    """Check the memory for the sample's standard deviations: no stage takes more in one process."""
+    """Check the memory for the sample's standard deviations: no stage needs more on one worker."""
     run = Run(Path(), here=LIBRARIES)
     making = _making(feature_map, n_sample, None, feature_map.table_bytes(n_columns))
     run.check(Need(here=need_of_solve(making)))
@@ -308,7 +308,7 @@ def _time_map(feature_map: FeatureMap, fingerprints: Any, n_rows: int) -> tuple[
     if feature_map.learns_from == "summary":
         fitted.fit(fingerprints[:2])  # compiles, once a machine
         _, seconds = _timed(fitted.fit, fingerprints)
-        share, note = 1.0, "looks at every molecule once"
+        share, note = 1.0, "reads every molecule once"
     else:
         _, seconds = _timed(fitted.fit, fingerprints)
         share, note = feature_map.sample_size(n_rows) / n_rows, "chooses molecules, once"
@@ -327,9 +327,9 @@ def _time_features(
     size = phi.nbytes / len(phi)
     stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
     if feature_map.block_size < M:
-        own, seconds = _timed(feature_map.transform_nearest, fingerprints)
-        note = "in predict and screen, in place of featurize: about the nearest centroid alone"
-        stages.append(StageCost("nearest features", seconds / len(own), 0, "library", note))
+        nearest, seconds = _timed(feature_map.transform_nearest, fingerprints)
+        note = "in predict and screen, instead of featurize: of the nearest centroid alone"
+        stages.append(StageCost("nearest features", seconds / len(nearest), 0, "library", note))
     rng = seeds.generator(seed, "plan")
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
@@ -339,10 +339,10 @@ def _time_features(
     statistics = Summation.of_map(feature_map, **options).zero()
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
-    note = "a labelled molecule, besides its features"
+    note = "of a labelled molecule, besides its features"
     n_strips = len(SumsShape.of(feature_map).strips(M))
     if n_strips > 1 and not bits:  # see `daskrf.fitting.totals`
-        note += f", which are made {n_strips + 1} times, or read as often where they are stored"
+        note += f", which are made {n_strips + 1} times, or read as often if they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
     gp = gp_for(feature_map, mean=0.0, signal_variance=1.0, noise_variance=1.0).fit_statistics(
         statistics, feature_map
@@ -351,7 +351,7 @@ def _time_features(
     gp.predict(phi[:2])
     _, seconds = _timed(lambda: gp.predict(phi))
     stages.append(
-        StageCost("means", seconds / len(phi), 0, "library", "screen greedy or thompson, besides features")
+        StageCost("means", seconds / len(phi), 0, "library", "screen by greedy or thompson, besides features")
     )
     gp.predict(phi[:2], return_std=True)
     _, seconds = _timed(lambda: gp.predict(phi[:_STD_ROWS], return_std=True))
@@ -374,8 +374,8 @@ def _time_exact(fingerprints: Any, n_labels: int) -> list[StageCost]:
     # In a fit each value serves two rows.
     fit = n_labels * (product - value / 2) * gp.usual_products(n_labels)
     return [
-        StageCost("exact fit", fit, 0, "labels", "in place of fit, where labels are few enough"),
-        StageCost("exact means", n_labels * value, 0, "library", "of a molecule that the shortlist leaves"),
+        StageCost("exact fit", fit, 0, "labels", "instead of fit, if labels are few enough"),
+        StageCost("exact means", n_labels * value, 0, "library", "of a molecule on the shortlist"),
     ]
 
 

@@ -82,7 +82,7 @@ class PredictReport(OfInput):
     rejects : Path or None
         Where the rejected rows are.
     notes : tuple of str
-        What is to be said of the output.
+        Remarks on the output.
     table : pyarrow.Table or None
         The predictions, if there is no output. Of data in memory it has a row for each row of the input, and
         `to_pandas` has the index of the input.
@@ -123,8 +123,8 @@ class PredictReport(OfInput):
         frame = super().to_pandas()
         if self.index is None:
             return frame
-        own = self.index.at(frame["row"].to_numpy())
-        return frame.drop(columns=self.index.names).set_axis(own, axis=0)
+        index = self.index.at(frame["row"].to_numpy())
+        return frame.drop(columns=self.index.names).set_axis(index, axis=0)
 
     def __str__(self) -> str:
         if self.table is not None:
@@ -177,7 +177,7 @@ def predict(
         a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules. Without an
         output the predictions of up to 1,000 molecules are printed.
     std : bool
-        Predict standard deviations, too. They cost more: the mean of a molecule takes M additions, its
+        Also predict standard deviations, which cost more: the mean of a molecule takes M additions, its
         standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
         against a fifth of a millisecond.
     every_row : bool, optional
@@ -206,7 +206,7 @@ def predict(
         job = _Predict(path, input, as_path(output), std, bool(every_row))
         return run(job, client, progress, shard, prepare)
     if shard is not None or prepare:
-        raise OptionError("A share of a job needs an output; give --output (output).")
+        raise OptionError("A shard needs an output; give --output (output).")
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
         job = _Predict(path, input, Path(folder) / "p", std, bool(every_row), prints=True)
         return run(job, None, progress)
@@ -252,15 +252,15 @@ class _Predict(Job[PredictReport]):
         if self.in_file:
             refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        given = is_given(self.input.source)
-        if given and not self.in_file and not self.prints:
+        in_memory = is_given(self.input.source)
+        if in_memory and not self.in_file and not self.prints:
             self.input = _with_index(self.input)
-        self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=given)
+        self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=in_memory)
         rows = sum(self.features.partition_rows)
         if self.prints and rows > MOST_PRINTED and not is_given(self.input.source):
             raise InputError(
-                f"The predictions of {amount(rows, 'molecules')} are too many to print, which is done up to "
-                f"{MOST_PRINTED:,}; give an output, for example -o predictions.csv (output)."
+                f"{amount(rows, 'molecules')} are too many to print (at most {MOST_PRINTED:,}); give an "
+                "output, for example -o predictions.csv (output)."
             )
         self.earlier = earlier
         if earlier is not None:
@@ -275,7 +275,7 @@ class _Predict(Job[PredictReport]):
 
     @property
     def _every_row(self) -> dict[str, bool]:
-        """That every row has its place: said only where it is so, or was, as older outputs say nothing."""
+        """Whether every row has its place; only if it has or had, as older outputs lack the key."""
         was = self.earlier is not None and "every_row" in self.earlier.about
         return {"every_row": self.every_row} if self.every_row or was else {}
 
@@ -366,7 +366,7 @@ class _Predict(Job[PredictReport]):
     def _report(
         self, about: dict[str, Any], n_partitions: int, made: int, seconds: float, notes: tuple[str, ...] = ()
     ) -> PredictReport:
-        """Return the report on predictions, from what is known of them."""
+        """Return the report on predictions, from their description."""
         rejects = rejects_of(self.output) if self.in_file else self.output / REJECTS
         return PredictReport(
             store=self.output,
@@ -384,12 +384,14 @@ class _Predict(Job[PredictReport]):
 
 
 def _with_index(input: Input) -> Input:
-    """Return files of what was given in memory, of which the columns with the index of its rows are kept."""
+    """Return the files of data in memory, with the columns of its index to be carried along."""
     format = input.format or TableFormat()
     names = [layout.names or () for _, layout in lay_out(input.source, format)]
-    own = [name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)]
-    kept = tuple(dict.fromkeys((*format.extra, *own)))
-    return replace(input, format=replace(format, extra=kept))
+    index_columns = [
+        name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)
+    ]
+    extra = tuple(dict.fromkeys((*format.extra, *index_columns)))
+    return replace(input, format=replace(format, extra=extra))
 
 
 def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:
@@ -442,10 +444,10 @@ class PredictStage:
         table = pa.concat_tables(parts) if parts else self._table(model, None)
         if self.every_row:
             return self._make_every_row(partition, table)
-        found = self.source.describe(partition, table["row"].to_numpy())
-        table = table.add_column(1, "id", found["id"]).add_column(2, "smiles", found["smiles"])
+        described = self.source.describe(partition, table["row"].to_numpy())
+        table = table.add_column(1, "id", described["id"]).add_column(2, "smiles", described["smiles"])
         store = opened(PredictionStore, self.path, self.spec_hash)
-        return store.write_partition(partition, beside(table, found), self.source.rejects(partition))
+        return store.write_partition(partition, beside(table, described), self.source.rejects(partition))
 
     def _make_every_row(self, partition: int, table: pa.Table) -> CommitRecord:
         """Write the predictions among the rows that have none."""
@@ -468,12 +470,12 @@ class PredictStage:
         columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)
         if block is None:
-            found: Any = [np.zeros((0, n_targets)) for _ in names]
+            predicted: Any = [np.zeros((0, n_targets)) for _ in names]
         elif self.std:
-            found = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
+            predicted = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
         else:
-            found = [model.gp.predict(block.phi)]
-        for kind, values in zip(names, found, strict=True):
+            predicted = [model.gp.predict(block.phi)]
+        for kind, values in zip(names, predicted, strict=True):
             for t, name in enumerate(target_names(model, kind)):
                 columns[name] = values.reshape(-1, n_targets)[:, t]
         return pa.table(columns)

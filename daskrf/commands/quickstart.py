@@ -1,4 +1,4 @@
-"""The whole pipeline on a library made on the spot, and an honest look at how well it worked."""
+"""The whole pipeline on a library made on the spot, and how many of the best molecules it found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOLECULES, _LABELLED = 20_000, 2_000
 
 
 def check_sizes(molecules: int | None, labelled: int | None) -> None:
-    """Refuse a quickstart that is too small to say how many of the best molecules were found.
+    """Refuse a quickstart that is too small to tell how many of the best molecules were found.
 
     Raises
     ------
@@ -82,7 +82,7 @@ _MOLECULES_PER_TASK = 1000
 
 @dataclass(frozen=True)
 class QuickstartReport(Shown):
-    """What :func:`quickstart` did and found. Print it to read the whole story.
+    """What :func:`quickstart` did and found; print it to read it all.
 
     Attributes
     ----------
@@ -109,23 +109,23 @@ class QuickstartReport(Shown):
     seconds: dict[str, float]
 
     def __str__(self) -> str:
-        found = self.recovery
+        recovered = self.recovery
         hits = [
             (i, hit["id"], hit["mean"], hit["std_y"], hit["truth"], shorten(hit["smiles"], 60))
             for i, hit in enumerate(self.hits, start=1)
         ]
         lines = [
-            f"The best {len(hits)} of {found.n:,} molecules without a label, predicted from "
+            f"The best {len(hits)} of {recovered.n:,} molecules without a label, predicted from "
             f"{self.n_labelled:,} labels (lower is better):",
             text_table(["", "ID", "predicted", "± std", "truth", "SMILES"], hits),
             "",
-            f"Of the truly best {found.n_best} of the {found.n:,} molecules without a label,",
+            f"Of the truly best {recovered.n_best} of the {recovered.n:,} molecules without a label,",
         ]
         lines += [
-            f"  {found.fraction(k) * found.n_best:3.0f} are among the first {k:,} of the ranking "
-            f"({found.enrichment(k):.0f} times more than by chance)"
+            f"  {recovered.fraction(k) * recovered.n_best:3.0f} are among the first {k:,} of the ranking "
+            f"({recovered.enrichment(k):.0f} times more than by chance)"
             for k in _SELECTED
-            if k < found.n
+            if k < recovered.n
         ]
         stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self.seconds.items())
         lines += [
@@ -203,7 +203,9 @@ def quickstart(
     with run.timed("fit"):
         fitted = fit(features, labels, model, target="score", direction="minimize", **here)
         assert isinstance(fitted, FitReport)
-        run.progress.note(str(replace(fitted, inputs=())))  # how labels are read has been told
+        run.progress.note(
+            str(replace(fitted, inputs=()))
+        )  # how the labels were read has been printed already
     with run.timed("screen"):
         best = screen(model, features, run.path("hits.parquet"), k=1000, exclude_labelled=True, **here)
         assert isinstance(best, ScreenReport)
@@ -243,8 +245,8 @@ class _Run:
             self.progress.note(f"{self.directory} is there already: what is done is kept.")
         self.directory.mkdir(parents=True, exist_ok=True)
         # A run killed as it began has left its settings half written.
-        own = (settings.name, f"{settings.name}.part")
-        if not settings.exists() and any(item.name not in own for item in self.directory.iterdir()):
+        unfinished = (settings.name, f"{settings.name}.part")
+        if not settings.exists() and any(item.name not in unfinished for item in self.directory.iterdir()):
             raise InputError(f"{self.directory} holds other files; name another directory.")
         _write_text(settings, json.dumps(wanted, indent=1) + "\n")  # first, so that a second run knows it
 
@@ -264,9 +266,9 @@ class _Run:
             )
         generator = seeds.generator(seed, "quickstart/labels")
         chosen = np.sort(generator.choice(library.num_rows, n, replace=False))
-        own = library.take(chosen)
-        scores = self.score("label", own["smiles"].to_pylist()).tolist()
-        rows = (f"{name},{score!r}\n" for name, score in zip(own["id"].to_pylist(), scores, strict=True))
+        scored = library.take(chosen)
+        scores = self.score("label", scored["smiles"].to_pylist()).tolist()
+        rows = (f"{name},{score!r}\n" for name, score in zip(scored["id"].to_pylist(), scores, strict=True))
         text = "id,score\n" + "".join(rows)
         self.write("labels.csv", lambda file: file.write_text(text), "scores of some of them")
         return chosen
@@ -275,17 +277,19 @@ class _Run:
         self, library: pa.Table, chosen: npt.NDArray[np.int64], hits: list[dict[str, Any]]
     ) -> QuickstartReport:
         """Score everything, and compare with the predictions for the molecules without a label."""
-        found = _whole(PredictionStore.open(self.path("predictions")), ["mean", "std_y"])
+        predictions = _whole(PredictionStore.open(self.path("predictions")), ["mean", "std_y"])
         with self.timed("truth"):
             truth = self.score("truth of the whole library", library["smiles"].to_pylist())
             table = pa.table({"row": library["row"], "id": library["id"], "score": truth})
-            told = "scores of all molecules"
-            self.write("truth.parquet", lambda file: pq.write_table(table, file, compression="zstd"), told)
+            contents = "scores of all molecules"
+            self.write(
+                "truth.parquet", lambda file: pq.write_table(table, file, compression="zstd"), contents
+            )
         with self.timed("picture"):
             for hit in hits:
                 hit["truth"] = float(truth[np.searchsorted(library["row"].to_numpy(), hit["row"])])
             rest = np.setdiff1d(np.arange(len(truth)), chosen)
-            mean, std = (found[name].to_numpy()[rest] for name in ("mean", "std_y"))
+            mean, std = (predictions[name].to_numpy()[rest] for name in ("mean", "std_y"))
             ranking = recovery(-truth[rest], -mean, _N_BEST)  # lower scores are better
             quality = calibration_report(truth[rest], mean, std)
             held_out = HeldOut(truth[rest], mean, std)

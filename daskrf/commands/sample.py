@@ -1,4 +1,4 @@
-"""Space -> random products of it, to score and begin with."""
+"""Space -> random products, to score for a first model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SampleReport(Shown):
     table : pyarrow.Table
         The same as in the file.
     products : int
-        Number of products of the space, each way to make one.
+        Number of products of the space; one that can be made in several ways counts for each.
     seconds : float
     notes : tuple of str
         What was left out, and how many are of each reaction.
@@ -101,10 +101,10 @@ def sample(
     n : int
         Number of molecules.
     by : {"products", "reactions"}
-        Whether each product is as likely as any other, so that most are of the largest reactions, or each
-        reaction gives equally many, as far as it has so many.
+        With products, all products are equally likely, so most come from the largest reactions; with
+        reactions, each reaction gives equally many, as far as it has them.
     within : dict of str to (float or None, float or None), optional
-        Least and most of heavy_atoms, weight, donors (of hydrogen bonds), rings or polar_surface.
+        Lower and upper limit of heavy_atoms, weight, donors (of hydrogen bonds), rings or polar_surface.
     seed : int
         Seed of the draw. A smaller sample with the same seed is the beginning of a larger one.
     overwrite : bool
@@ -133,12 +133,12 @@ def sample(
         raise no_products(read, refused)
     row, smiles = _distinct(cut, n, by, ranges, seed)
     if not len(row):
-        raise InputError(f"No product of {space} that was drawn lies within the limits; widen them.")
+        raise InputError(f"None of the products drawn from {space} lies within the limits; widen them.")
     products = decoded(cut, row.tolist())
     table = pa.table(product_columns(cut, products, smiles))
     notes = [*_counts(table), *left_out(cut)]
     if len(row) < n:
-        notes.append(f"these are all that were found: {amount(len(row), 'different molecules')}")
+        notes.append(f"the space gave no more than {amount(len(row), 'different molecules')}")
     about = {
         "made": f"{amount(len(row), 'random molecules')} of {sum(cut.sizes):,} products, seed {seed}",
         "source_kind": "space",
@@ -171,13 +171,13 @@ def _distinct(
     drawn, total = n, sum(cut.sizes)
     while True:
         candidates = _drawn(cut, drawn, by, ranges, seed)
-        found: dict[str, int] = {}
+        distinct: dict[str, int] = {}
         for number, smiles in _made(cut, candidates):
-            found.setdefault(smiles, number)
-            if len(found) == n:
+            distinct.setdefault(smiles, number)
+            if len(distinct) == n:
                 break
-        if len(found) == n or drawn >= total:
-            return np.array(list(found.values()), np.int64), list(found)
+        if len(distinct) == n or drawn >= total:
+            return np.array(list(distinct.values()), np.int64), list(distinct)
         drawn *= _GROWTH
 
 
@@ -198,7 +198,7 @@ def _drawn(cut: CutSpace, n: int, by: str, ranges: Sequence[Range], seed: int) -
 def _stream(
     cut: CutSpace, numbered: tuple[int, int], n: int, ranges: Sequence[Range], seed: int, name: str
 ) -> npt.NDArray[np.int64]:
-    """Return random numbers of so many products from a first one on."""
+    """Return random numbers of products within a range: its first number, and how many it has."""
     first, size = numbered
 
     def wanted(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -210,20 +210,20 @@ def _stream(
 def _made(cut: CutSpace, numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, str]]:
     """Yield number and SMILES of products."""
     for start in range(0, len(numbers), _AT_ONCE):
-        own = numbers[start : start + _AT_ONCE].tolist()
-        products = decoded(cut, own)
+        block = numbers[start : start + _AT_ONCE].tolist()
+        products = decoded(cut, block)
         smiles = [""] * len(products)
         for slots in {len(p.synthons) for p in products}:
             at = [i for i, p in enumerate(products) if len(p.synthons) == slots]
             made = cut.product_smiles(np.array([products[i].synthons for i in at]))
             for i, one in zip(at, made, strict=True):
                 smiles[i] = one
-        yield from zip(own, smiles, strict=True)
+        yield from zip(block, smiles, strict=True)
 
 
 def _counts(table: pa.Table) -> list[str]:
     """Return how many molecules are of each reaction."""
     counted = table["reaction"].value_counts().to_pylist()
     counted.sort(key=lambda one: -one["counts"])
-    said = ", ".join(f"{one['counts']:,} of {one['values']}" for one in counted[:20])
-    return [f"by reaction: {said}" + (", ..." if len(counted) > 20 else "")]
+    counts = ", ".join(f"{one['counts']:,} of {one['values']}" for one in counted[:20])
+    return [f"by reaction: {counts}" + (", ..." if len(counted) > 20 else "")]

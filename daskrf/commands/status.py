@@ -1,4 +1,4 @@
-"""What an output holds, and who is at work on it."""
+"""Output -> what it holds, and how a job on it is doing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CLI = Command("daskrf status real.fingerprints", step=6)
 
 
 def status(store: str | os.PathLike[str]) -> inspection.StoreStatus | inspection.FolderStatus:
-    """Say what an output holds, and how a job on it is doing.
+    """Show what an output holds, and how a job on it is doing.
 
-    Works on every output, finished or not: stores, models, and files of hits, batches and so on. Of any other
-    folder it lists the outputs that are in it. It is quick, because it looks only at
-    commit records, file sizes and run logs; verify reads every byte.
+    Works on every output, finished or not: stores, models, and files of hits, batches and so on. For any
+    other folder it lists the outputs inside. It is quick, because it reads only commit records, file sizes
+    and run logs; verify reads every byte.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class VerifyReport(Shown, inspection.VerifyReport):
-    """What `verify` found in the end, and which partitions it had made again.
+    """What `verify` found in the end, and which partitions it made again.
 
     Attributes
     ----------
@@ -88,22 +88,22 @@ def verify(
         predictions, screen for hits.
     """
     progress = progress or Progress()
-    found = _checked(store, progress)
-    if not repair or not (found.damaged or found.missing):
-        return VerifyReport(**vars(found))
+    checked = _checked(store, progress)
+    if not repair or not (checked.damaged or checked.missing):
+        return VerifyReport(**vars(checked))
     path = as_path(store)
-    if found.kind == "predictions":
-        _take_out(PredictionStore.open(path), found.damaged)
+    if checked.kind == "predictions":
+        _take_out(PredictionStore.open(path), checked.damaged)
         raise StoreError(
-            f"{store}: {len(found.damaged):,} damaged (now removed) and {len(found.missing):,} missing "
+            f"{store}: {len(checked.damaged):,} damaged (now removed) and {len(checked.missing):,} missing "
             "partitions; run the same daskrf predict command again, which makes only these."
         )
-    if found.kind not in ("fingerprints", "features"):
-        what = f"{KIND_NAMES[found.kind]} and damaged"
+    if checked.kind not in ("fingerprints", "features"):
+        what = f"{KIND_NAMES[checked.kind]} and damaged"
         raise StoreError(
-            f"{path} is {what}, which --repair cannot fix; {inspection.remedy(found.kind, path)}."
+            f"{path} is {what}, which --repair cannot fix; {inspection.remedy(checked.kind, path)}."
         )
-    report = run(_Repair(path, found), client, progress)
+    report = run(_Repair(path, checked), client, progress)
     assert isinstance(report, VerifyReport)
     return report
 
@@ -113,7 +113,7 @@ class _Repair(Job[VerifyReport]):
     """The job of a repair; see `daskrf.jobs.job.Job`: removes damaged partitions and makes them again."""
 
     output: PurePath
-    found: inspection.VerifyReport
+    checked: inspection.VerifyReport
     partitions: Partitions = field(init=False)
 
     name = "verify --repair"
@@ -133,7 +133,7 @@ class _Repair(Job[VerifyReport]):
         self.partitions = Partitions(maker, features, planned_rows(features))
 
     def pieces(self, run: Run) -> list[Pieces]:
-        _take_out(self.partitions.store, self.found.damaged)
+        _take_out(self.partitions.store, self.checked.damaged)
         return [self.partitions]
 
     def finish(self, run: Run, made: int) -> VerifyReport:
@@ -141,7 +141,7 @@ class _Repair(Job[VerifyReport]):
         again = _checked(self.output, run.progress)
         if again.damaged:
             raise StoreError(f"{self.output} is still damaged after the repair; look for a failing disk.")
-        repaired = tuple(sorted({*self.found.damaged, *self.found.missing}))
+        repaired = tuple(sorted({*self.checked.damaged, *self.checked.missing}))
         return VerifyReport(**vars(again), repaired=repaired)
 
 
@@ -157,14 +157,14 @@ def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
             f"{store} is a folder; name one of its outputs, which `daskrf status {store}` lists."
         )
     progress.start("verify", there.n_partitions, "partitions" if there.kind in inspection.STORES else "files")
-    found = inspection.verify(store, on_partition=lambda _: progress.advance(1))
+    report = inspection.verify(store, on_partition=lambda _: progress.advance(1))
     progress.finish()
-    if found.kind == "model" and found.sound:
+    if report.kind == "model" and report.sound:
         try:
             read_model(store)  # what has the right digests may still make no sense
         except StoreError as error:
-            return replace(found, damaged={0: [str(error)]})
-    return found
+            return replace(report, damaged={0: [str(error)]})
+    return report
 
 
 def _check_inputs(store: FingerprintStore) -> None:

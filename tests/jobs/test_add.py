@@ -90,7 +90,9 @@ def test_the_old_model_is_judged_by_what_it_predicted(made: Path, tmp_path: Path
     wrong = tmp_path / "wrong.csv"
     new.assign(score=new.score * 3 + 20).to_csv(wrong, index=False)
     other = fitted(made, tmp_path / "other")
-    with pytest.raises(InputError, match="of 'score' are impossible by the model, whose labels are from"):
+    with pytest.raises(
+        InputError, match="of 'score' are impossible according to the model, whose labels are from"
+    ):
         add(other, wrong)
     report = add(other, wrong, accept_outliers=True)
     assert "They contradict the error bars: standard deviations were too small" in str(report)
@@ -317,7 +319,7 @@ def test_labels_of_one_target_of_two(feature_map: FeatureMap | None, made: Path,
     for name, target in (("one", None), ("both", "weight")):
         made_here = tmp_path / f"with-{name}"
         report = add(tmp_path / "model", tmp_path / f"{name}.csv", output=made_here, target=target)
-        assert "no labels of 'score': as before" in str(report)
+        assert "no labels of 'score', which stay as they were" in str(report)
         assert report.agreement[0] is None
         assert report.n_added == len(labels) - 150
         found = daskrf.load(made_here).predict(smiles)
@@ -358,7 +360,10 @@ def test_the_kernel_is_chosen_again_when_labels_have_doubled(
     chosen = read_model(model).gp.kernel_choice_  # type: ignore[union-attr]
     assert chosen.n_rows == 250
     assert report.choices == (("score", chosen),)
-    assert "score: its labels have doubled, and its kernel was chosen again\n    kernels" in str(report)
+    assert (
+        "score: its labels have doubled since its kernel was chosen, so it was chosen again\n    kernels"
+        in str(report)
+    )
 
 
 def test_the_transform_and_the_unit_of_the_fit_apply(made: Path, tmp_path: Path) -> None:

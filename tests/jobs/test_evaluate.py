@@ -197,7 +197,7 @@ def test_a_kernel_is_chosen_in_each_fold_by_what_it_knows(library: Path, joined:
         assert hyperparameters["kernel"] == choice.kernel.words()
         mean = ExactGP(choice.kernel).fit(X[train], VALUES[train]).predict(X[test])
         np.testing.assert_allclose(column(report, "mean")[test], mean, rtol=1e-7)
-    assert "kernel, mean and variances were found in each fold" in str(report)
+    assert "kernel, mean and variances were fitted in each fold" in str(report)
 
 
 def test_the_kernel_of_many_labels_is_that_of_fit(

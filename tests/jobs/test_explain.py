@@ -62,7 +62,9 @@ def test_shares_that_cancel_are_said_to(models: Path, tmp_path: Path) -> None:
     report = explain(tmp_path / "smooth", SMILES[70], n=60)
     largest = np.abs(report.labelled["share"].to_numpy()).max()
     assert largest > np.ptp(Y[:60])
-    assert f"shares reach {largest:.3g}, more than the labels differ, and cancel each other" in str(report)
+    assert f"shares reach {largest:.3g}, more than the range of the labels, and cancel each other" in str(
+        report
+    )
 
 
 def test_atoms_are_differences_of_predictions(models: Path) -> None:
@@ -90,7 +92,7 @@ def test_a_model_of_features_shows_the_nearest_labels_without_shares(models: Pat
     assert report.constant is None
     assert report.labelled.column_names == ["label", "similarity", "smiles"]
     assert report.labelled["smiles"][0].as_py() == SMILES[5]
-    assert "shares of labels in the mean are those of an exact process" in str(report)
+    assert "only an exact process has shares of labels in the mean" in str(report)
 
 
 def test_an_unlike_molecule_is_called_so(models: Path) -> None:

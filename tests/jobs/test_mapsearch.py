@@ -181,7 +181,7 @@ def test_the_length_scale_of_an_exact_kernel(store: Path, inputs: tuple[Path, Pa
     again: Any = fit(store, inputs[1], tmp_path / "m", kernel=Gaussian("auto"))
     assert again.kernel == report.kernel
     found: Any = evaluate(store, inputs[1], kernel=Gaussian("auto"), folds=2)
-    assert "kernel, mean and variances were found in each fold" in str(found)
+    assert "kernel, mean and variances were fitted in each fold" in str(found)
 
 
 def test_what_has_no_labels_needs_a_number(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_map_is_chosen_once(store: Path, inputs: tuple[Path, Path], tmp_path: 
         fit(store, inputs[1], tmp_path / "model", feature_map=AutoMap(41, random_state=2))
     predict(tmp_path / "model", inputs[0], tmp_path / "p")
     judged = str(evaluate(store, inputs[1], feature_map=asked, folds=2))
-    assert "the map was chosen on all labels; mean and variances were found in each fold" in judged
+    assert "the map was chosen on all labels; mean and variances were fitted in each fold" in judged
 
 
 def test_what_a_map_is_not_chosen_for(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:

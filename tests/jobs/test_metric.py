@@ -160,7 +160,7 @@ def test_an_evaluation_learns_a_metric_in_each_fold(made: Path, tmp_path: Path) 
     with patch("daskrf.fitting.heldout.choose_metric", wraps=choose_metric) as learned:
         judged = str(evaluate(made / "y.csv", feature_map=ASKED, folds=3, direction="maximize"))
     assert [len(call.args[1]) for call in learned.call_args_list] == [160, 160, 160]
-    assert "metric, mean and variances were found in each fold" in judged
+    assert "metric, mean and variances were fitted in each fold" in judged
     assert len(judged) < 3000
 
 

@@ -106,7 +106,7 @@ def test_each_fold_learns_its_own_metric(made: Path, monkeypatch: pytest.MonkeyP
         gp = ExactGP(choice.kernel, **choice.variances).fit(X[known], y[known])
         mean = report.table["mean"].to_numpy()[~known]
         np.testing.assert_allclose(mean, gp.predict(X[~known]), rtol=1e-6)
-    assert "kernel, mean and variances were found in each fold" in str(report)
+    assert "kernel, mean and variances were fitted in each fold" in str(report)
 
 
 def test_variances_go_with_the_kernel_when_labels_are_added(

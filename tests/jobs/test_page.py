@@ -168,7 +168,7 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_replaced(
     assert (tmp_path / "mine.html").read_text() == "<html>precious"
     fit(made / "fp", inputs[1], tmp_path / "other", feature_map=clone(FEATURES).set_params(random_state=9))
     with pytest.raises(
-        InputError, match=r"The hits are of the model model with hash \w{12}, and .* is another"
+        InputError, match=r"The hits are from the model model with hash \w{12}, but .* is another"
     ):
         page(hits, tmp_path / "x.html", model=tmp_path / "other")
     with pytest.raises(InputError, match="does not exist"):

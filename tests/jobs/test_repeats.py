@@ -98,7 +98,8 @@ def test_of_a_library_by_id_and_for_what_is_added(tmp_path: Path) -> None:
     said = str(added)
     assert "further labels of these molecules: 1 (the mean of each counts)" in said
     assert (
-        "labels of molecules that had one: 1; each counts; to take one of each, fit all labels again" in said
+        "new labels of molecules already labelled: 1; each counts; to take one of each, fit all labels again"
+        in said
     )
     again = add(tmp_path / "model", new)
     assert not again.added

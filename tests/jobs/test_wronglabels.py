@@ -117,7 +117,7 @@ def test_rounds_are_taken_back_to_the_byte(kind: str, scores: list[Any], tmp_pat
         assert "nothing was changed" in str(told)
         assert contents(model) == states[3]
     for beside in ({"key": "smiles"}, {"library": tmp_path}, {"confirm_direction": True}):
-        with pytest.raises(OptionError, match="go with a model alone"):
+        with pytest.raises(OptionError, match="take a model alone"):
             add(model, undo=True, **beside)
     with pytest.raises(OptionError, match="options for labels, but no labels"):
         add(model, direction="minimize", drop_value=0.0)
@@ -214,10 +214,12 @@ def test_what_the_model_finds_impossible_is_not_added(tmp_path: Path) -> None:
             add(model, new)
         assert contents(model) == before
     told = add(model, new, dry_run=True)
-    assert "1 of 4 labels of 'logP' are impossible by the model" in str(told)
+    assert "1 of 4 labels of 'logP' are impossible according to the model" in str(told)
     assert "; they are refused without --accept-outliers" in str(told)
     assert contents(model) == before
-    assert "1 of 4 labels of 'logP' are impossible by the model" in str(add(model, new, accept_outliers=True))
+    assert "1 of 4 labels of 'logP' are impossible according to the model" in str(
+        add(model, new, accept_outliers=True)
+    )
 
 
 @pytest.mark.parametrize("before", [None, "minimize"])
