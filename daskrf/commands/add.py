@@ -562,7 +562,7 @@ class _Add(Job[AddReport]):
     def _library(self) -> Any:
         """Return the library that IDs are looked up in."""
         if self.library is not None:
-            return FingerprintStore.open(self.library)
+            return FingerprintStore.open(as_path(self.library))
         store = library_of_model(self.old, self.path)
         if store is None:
             raise InputError(

@@ -62,7 +62,7 @@ from daskrf.sources.sources import (
     open_source,
 )
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.kinds import check_output, kind_of
+from daskrf.storage.kinds import check_output, kind_of, stored_library
 from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -211,7 +211,7 @@ class FitJob(Job[Any]):
 
     def gathering(self) -> Tree:
         """Return the tree that gathers the fingerprints of all labels, whatever the process."""
-        raw = self.features if self.features.raw else open_source(self.features.path, raw=True)
+        raw = self.features if self.features.raw else open_source(self.features.store, raw=True)
         return ExactSolve(raw, self.given, self.spec, cast(ExactGP, self.exact), None).tree("double")
 
     def _join(self, run: Run) -> LabelFiles:
@@ -261,7 +261,7 @@ class FitJob(Job[Any]):
             self.feature_map = default_map().set_params(random_state=seed)
         else:
             self.feature_map = map_of(self.kernel, _FEATURES, seed)
-        self.features, self.exact = open_source(self.features.path, checkable(self.feature_map)), None
+        self.features, self.exact = open_source(self.features.store, checkable(self.feature_map)), None
         gp_for(self.features.feature_map, **self.options)
 
     def _find_map(self, run: Run, asked: FeatureMap | AutoMap) -> None:
@@ -276,7 +276,7 @@ class FitJob(Job[Any]):
         feature_map, self.found, self.search = found_map(
             run, asked, store=store, joined=self.joined, options=self.options, used=used, known=known
         )
-        self.features = open_source(self.features.path, feature_map, fold=self.fold)
+        self.features = open_source(self.features.store, feature_map, fold=self.fold)
 
     @property
     def _not_stored(self) -> Sequence[FeatureSums | ExactSolve]:
@@ -464,7 +464,9 @@ class FitAloneJob(FitJob):
                 raise InputError(f"{path}: {left}; name the column of the SMILES with --key-column")
             left = f"; {left}, and their labels are left out"
         raw = self.exact is not None
-        self.features = open_source(folder, checkable(self.feature_map), raw=raw, fold=self.fold)
+        self.features = open_source(
+            stored_library(folder), checkable(self.feature_map), raw=raw, fold=self.fold
+        )
         if self.exact is None:
             gp_for(self.features.feature_map, **self.options)
         super().plan(run)

@@ -60,7 +60,7 @@ def labelled_smiles(
     """
     if SMILES in model.saved.entries:
         (stored,) = model.arrays(SMILES)
-        with believed(as_path(path), "restore it from a copy, or fit again"):
+        with believed(model.path, "restore it from a copy, or fit again"):
             found = stored.tobytes().decode().split("\n")
         unknown = found.count("")
         return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""

@@ -18,7 +18,7 @@ from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
 from daskrf.errors import InputError, RejectWarning, StoreError, printable
-from daskrf.files.backend import absolute, backend, readable
+from daskrf.files.backend import absolute, as_path, backend, readable
 from daskrf.jobs.pieces import opened
 from daskrf.models.countarray import CountArray
 from daskrf.models.models import Model, feature_map_of, read_model
@@ -133,7 +133,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     ...     library.fingerprints.shape, library.rows.to_table()["id"].to_pylist()
     ((2, 12884901888), ['ethanol', 'propane'])
     """
-    store = FingerprintStore.open(path)
+    store = FingerprintStore.open(as_path(path))
     kept = store.kept_rows()
     array = da.map_blocks(
         _fingerprints,
@@ -175,7 +175,7 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
     ...     daskrf.open_features(f"{folder}/a.phi").bits.compute(scheduler="synchronous").shape
     (2, 8)
     """
-    store = FeatureStore.open(path)
+    store = FeatureStore.open(as_path(path))
     store.require_complete()
     n, rows = store.shape[0], store.chunk_rows
     chunks = tuple(min(rows, n - start) for start in range(0, n, rows)) or (0,)
@@ -330,7 +330,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     >>> bool(mean[0] < mean[1]), std.shape
     (True, (2,))
     """
-    found = read_model(path)
+    found = read_model(as_path(path))
     return Predictor(**vars(found))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -25,7 +24,7 @@ import pyarrow as pa
 
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import believed
 from daskrf.storage.stores.fingerprintstore import ROW_FIELDS, FingerprintStore
@@ -79,7 +78,7 @@ class FeatureStore(RowStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         source: FingerprintStore,
         feature_map: dict[str, Any],
         n_components: int,
@@ -193,7 +192,7 @@ class FeatureStore(RowStore):
         problem = "it is not known where it was"
         if self.library_path:
             try:
-                store = FingerprintStore.open(self.library_path)
+                store = FingerprintStore.open(as_path(self.library_path))
             except StoreError as error:
                 if error.errno is not None:
                     raise

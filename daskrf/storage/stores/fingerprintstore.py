@@ -8,7 +8,6 @@ less than two bytes per non-zero, because molecules of a library share fragments
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -74,7 +73,7 @@ class FingerprintStore(RejectingStore, RowStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         *,
         library: dict[str, Any],
         fingerprint: dict[str, Any],

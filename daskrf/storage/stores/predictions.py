@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -31,7 +30,7 @@ class PredictionStore(RejectingStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         *,
         source: str,
         model: str,
