@@ -218,7 +218,7 @@ def found(
         std="none",
         products=SpaceOptions(within),
     )
-    demands, space = Demands(exclude_by=exclude_by), space_among(source)
+    demands, space = Demands(exclude_by=exclude_by), space_among(request.input.paths)
     if space is None:
         check_library_options(request)
         job = _Found.of(request, FoundReport, n=n_draws, demands=demands)

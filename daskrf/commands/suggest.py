@@ -377,7 +377,7 @@ def suggest(
 
 def _job_of(request: SuggestRequest, *, several: bool) -> SuggestJob:
     """Return the job for a library or a space, and for one target or several."""
-    space = space_among(request.input.source)
+    space = space_among(request.input.paths)
     if space is None:
         check_library_options(request)
         return (FrontJob if several else SuggestJob).of_batch(request, SuggestReport, _page_of)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from daskrf.errors import InputError, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
-from daskrf.files.backend import as_path, backend
+from daskrf.files.backend import backend
 from daskrf.files.disk import work_folder
 from daskrf.fitting.costs import need_of_labels, need_of_solve, need_of_sums
 from daskrf.fitting.exactsolve import (
@@ -112,7 +112,7 @@ class FitJob(Job[Any]):
     """The job of a fit; see `daskrf.jobs.job.Job`. `plan` sets `given` and the fields below it."""
 
     features: FeatureSource | FingerprintSource
-    labels: Paths
+    labels: PurePath
     reading: Reading
     output: PurePath
     fixed: dict[str, float | None]
@@ -439,7 +439,7 @@ class FitAloneJob(FitJob):
     def plan(self, run: Run) -> None:
         """Fingerprint the molecules of the labels in the folder of unfinished work."""
         check_output(self.output, "model")
-        path, column = as_path(self.labels), self.reading.key_column
+        path, column = self.labels, self.reading.key_column
         head = label_table(path, self.reading.key)
         names = head.names
         given = None if column is None else position_of(path, column, names, len(names))

@@ -6,7 +6,6 @@ import functools
 from dataclasses import replace
 
 from daskrf.errors import InputError
-from daskrf.files.backend import as_list
 from daskrf.jobs.job import Run
 from daskrf.models.models import Model, feature_map_of
 from daskrf.models.toolkits import check_toolkit
@@ -45,7 +44,7 @@ def source_for(
     InputError
         If a store was made with a different fingerprint or map than the model.
     """
-    inputs, format = as_list(input.source), input.format
+    inputs, format = input.paths, input.format
     library = find_library(inputs[0]) if len(inputs) == 1 else None
     if len(inputs) > 1 and any(kind_of(path, missing_ok=True) for path in inputs):
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")

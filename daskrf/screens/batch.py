@@ -220,7 +220,7 @@ class SuggestJob(ScreenJob):
 
     def _excluded(self, run: Run, source: Source | None) -> Iterator[Excluded]:
         """Yield the labelled molecules, and those of files, to exclude by structure."""
-        self.measured = measured_of(self.model, self.path, self.target, source)
+        self.measured = measured_of(self.model, self.target, source)
         self.smiles, reason = self.measured.known, self.measured.reason
         yield from self._excluded_labelled(run, self.smiles, reason, self.demands.exclude_by)
         for path in self.demands.exclude:
@@ -385,7 +385,7 @@ class SuggestJob(ScreenJob):
     @property
     def chosen_from(self) -> tuple[str, str]:
         """The library in words, and its hash."""
-        return source_words(self.input.source), self.features.spec_hash
+        return source_words(self.input.paths), self.features.spec_hash
 
     def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
         """Write the batch as its ending says."""

@@ -67,7 +67,7 @@ class FrontJob(SuggestJob):
         self.target = WeightedSum(self.places, self.signs)  # only for labels and columns of each
         self.notes = (*(note for _, notes in found for note in notes), *self.model.scales_of(self.names))
         self.rule = acquisition_for("greedy", maximize=True)
-        self.measured = measured_of(self.model, self.path, self.target)
+        self.measured = measured_of(self.model, self.target)
         values = self.measured.parts[:, list(self.places)] * self.signs
         self.front = values[np.isfinite(values).all(axis=1)]
         self._set_reference(values)

@@ -152,7 +152,7 @@ class ScreenJob(Job[Any]):
 
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
-        name, earlier = source_words(self.input.source), earlier_output(self.output, overwrite=self.overwrite)
+        name, earlier = source_words(self.input.paths), earlier_output(self.output, overwrite=self.overwrite)
         refuse_foreign(rejects_of(self.output))
         self.before = earlier
         self.read()
@@ -174,7 +174,7 @@ class ScreenJob(Job[Any]):
 
     def _all_labelled(self, run: Run) -> Iterator[Excluded]:
         """Yield the labelled molecules, to be left out."""
-        measured = measured_of(self.model, self.path, self.target, self.features)
+        measured = measured_of(self.model, self.target, self.features)
         if not measured.known and not self.by_rows:
             raise InputError(
                 f"The labelled molecules cannot be left out: {measured.reason}; screen the fingerprint store "
@@ -218,7 +218,7 @@ class ScreenJob(Job[Any]):
         up, notes = maximizes(self.model, self.target, self.maximize)
         self.notes = (*notes, *self.model.scales_of(names_in(self.model, self.target)))
         if isinstance(self.target, WeightedSum):
-            self.measured = measured_of(self.model, self.path, self.target)
+            self.measured = measured_of(self.model, self.target)
             self.notes = (*self.notes, *words_of_sum(self.model, self.target, self.measured))
         self.rule = best_of(self.model, self.target, self.measured, replace(self.rule, maximize=up))
 
@@ -350,7 +350,7 @@ class ScreenJob(Job[Any]):
                 )
         table = table_of_rows(self.features, self._ranked(top))
         labelled = not self.exclude_labelled
-        copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
+        copies = duplicates(table["smiles"], self.model, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
         notes = (*self.notes, *self.features.note_on_groups(), *ranking, *self._tested(found), copies)
         rejected, rejects = write_rejects(
@@ -360,7 +360,7 @@ class ScreenJob(Job[Any]):
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
             "model_name": self.path.name,
-            "source": source_words(self.input.source),
+            "source": source_words(self.input.paths),
             "rows": found.n_scored,
             "rejected": rejected,
             "notes": list(notes),

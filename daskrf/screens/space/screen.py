@@ -171,7 +171,7 @@ class SpaceScreen(Job[Any]):
             self.earlier = earlier
         if self.earlier is None:
             if self.exclude_labelled:
-                self.excluded = labelled_structures(self.model, self.path, self.exclude_by)
+                self.excluded = labelled_structures(self.model, self.exclude_by)
                 self.notes += (f"labelled molecules are left out by {LEVEL_WORDS[self.exclude_by]}",)
             self.prepare(run)
 
@@ -185,7 +185,7 @@ class SpaceScreen(Job[Any]):
         up, self.notes = maximizes(model, self.target, self.maximize)
         measured = None
         if isinstance(self.target, WeightedSum):
-            measured = measured_of(model, self.path, self.target)
+            measured = measured_of(model, self.target)
             self.notes = (*self.notes, *words_of_sum(model, self.target, measured))
         self.rule = best_of(model, self.target, measured, replace(self.rule, maximize=up))
         self.space = read_space(self.source)
@@ -426,12 +426,10 @@ class SpaceScreen(Job[Any]):
         if self.std != "none" and "std" not in hits.columns:
             deviations = self.predicted(run, decoded(self.cut, hits.row.tolist()), std=True)
         table = hits.table(deviations)
-        near, similarity = nearest_labelled(hits.smiles, self.model, self.path, self.target)
+        near, similarity = nearest_labelled(hits.smiles, self.model, self.target)
         for name, values in near.items():
             table = table.append_column(name, values)
-        labelled = duplicates(
-            table["smiles"], self.model, self.path, None, labelled=not self.exclude_labelled
-        )
+        labelled = duplicates(table["smiles"], self.model, None, labelled=not self.exclude_labelled)
         notes = (*self.notes, *notes, *self.counted(found, whole), labelled, similarity)
         about = {
             **self.spec,
