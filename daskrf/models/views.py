@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -135,14 +135,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     """
     store = FingerprintStore.open(as_path(path))
     kept = store.kept_rows()
-    array = da.map_blocks(
-        _fingerprints,
-        absolute(store.path),
-        store.spec_hash,
-        chunks=(tuple(kept), (store.n_columns,)),
-        dtype=np.uint16,
-        meta=sparse.csr_matrix((0, 0), dtype=np.uint16),
-    )
+    array = _array(store, _fingerprints, kept, store.n_columns, sparse.csr_matrix((0, 0), dtype=np.uint16))
     return OpenLibrary(CountArray.of(array), _rows(store), store.spec)
 
 
@@ -178,16 +171,23 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
     store = FeatureStore.open(as_path(path))
     store.require_complete()
     n, rows = store.shape[0], store.chunk_rows
-    chunks = tuple(min(rows, n - start) for start in range(0, n, rows)) or (0,)
-    array = da.map_blocks(
-        _features,
+    chunks = [min(rows, n - start) for start in range(0, n, rows)] or [0]
+    array = _array(store, _features, chunks, store.n_stored_columns, np.zeros((0, 0), store.dtype))
+    return OpenFeatures(array, _rows(store), store.spec)
+
+
+def _array(
+    store: RowStore, read: Callable[..., Any], rows: list[int], n_columns: int, empty: Any
+) -> da.Array:
+    """Return the Dask array whose blocks `read` reads from a store, `rows` rows each."""
+    return da.map_blocks(
+        read,
         absolute(store.path),
         store.spec_hash,
-        chunks=(chunks, (store.n_stored_columns,)),
-        dtype=store.dtype,
-        meta=np.zeros((0, 0), store.dtype),
+        chunks=(tuple(rows), (n_columns,)),
+        dtype=empty.dtype,
+        meta=empty,
     )
-    return OpenFeatures(array, _rows(store), store.spec)
 
 
 def _fingerprints(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> sparse.csr_matrix:

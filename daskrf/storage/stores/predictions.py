@@ -74,7 +74,7 @@ class PredictionStore(RejectingStore):
 
     def table_path(self, p: int) -> PurePath:
         """Return the path of the Parquet file of partition `p`."""
-        return self.path / f"{self.partition_name(p)}.parquet"
+        return self.path / self.table_name(p, "")
 
     def write_partition(
         self,
