@@ -23,6 +23,7 @@ from daskrf.cli.session import at_work
 from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
+from daskrf.files.backend import as_path
 from daskrf.kernels import Kernel
 from daskrf.parameters import REQUIRED, Option, Parameter, description_of, parameters_of, without_python
 from daskrf.sources.given import taking_data
@@ -159,7 +160,7 @@ class FunctionCommand(Command):
         reading = (each for each in self.params if getattr(each, "section", "") == READING.section)
         flags = [each.opts[0] for each in reading if arguments[str(each.name)] not in (None, ())]
         for path in arguments["source"]:
-            if flags and kind_of(path, missing_ok=True) is not None:
+            if flags and kind_of(as_path(path), missing_ok=True) is not None:
                 raise click.UsageError(f"{flags[0]} is for reading SMILES files, but {path} is a store.")
 
 

@@ -17,6 +17,7 @@ import click
 from daskrf.cli.options import SectionOption, option_of, typed
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
+from daskrf.files.backend import as_path
 from daskrf.gp.choice.mapchoice import AutoMap
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.processes import PROCESSES
@@ -389,7 +390,7 @@ def _may_be_exact(args: list[str]) -> bool:
 def _holds_features(path: str) -> bool:
     """Return whether a path is a feature store; the command itself reports one that cannot be read."""
     try:
-        return kind_of(path, missing_ok=True) == "features"
+        return kind_of(as_path(path), missing_ok=True) == "features"
     except (InputError, StoreError):  # or it is no path, but the address of a scheduler
         return False
 

@@ -430,7 +430,7 @@ class _Add(Job[AddReport]):
         if directions:
             (y,) = self.old.arrays("labels")
             scales = scales_in(self.old.metadata)
-            self.notes += check_conventions(directions, scales, y, "", confirmed=self.confirmed)
+            self.notes += check_conventions(directions, scales, y, PurePath(), confirmed=self.confirmed)
         return {**self.old.directions, **directions}
 
     def _read(self, run: Run, labels: Paths) -> _New:
@@ -572,8 +572,8 @@ class _Add(Job[AddReport]):
     def _library(self) -> Any:
         """Return the library that IDs are looked up in."""
         if self.library is not None:
-            return FingerprintStore.open(self.library)
-        store = library_of_model(self.old, self.path)
+            return FingerprintStore.open(as_path(self.library))
+        store = library_of_model(self.old)
         if store is None:
             raise InputError(
                 "The library of the model is not where it was; name it with --library, or give the SMILES of "
@@ -664,7 +664,7 @@ class _Add(Job[AddReport]):
         new, metadata = self.new, self.old.metadata
         old = dict(zip(_OF_LABELS, self.old.arrays(*_OF_LABELS), strict=True))
         y = np.concatenate([old["labels"], new.y])
-        old_smiles, _ = labelled_smiles(self.old, self.path)
+        old_smiles, _ = labelled_smiles(self.old)
         smiles = [*(old_smiles or [""] * len(old["labels"])), *new.smiles]
         number = len(self.rounds)
         self.rounds.append(self._round(agreed))
@@ -702,7 +702,7 @@ class _Add(Job[AddReport]):
 
     def _repeats(self) -> tuple[int, int]:
         """Return how many new labels are of molecules with a label, and how many have the same value."""
-        old_smiles, _ = labelled_smiles(self.old, self.path)
+        old_smiles, _ = labelled_smiles(self.old)
         new = canonical_smiles(self.new.smiles)
         alike = KnownStructures(new).among(old_smiles)
         some = [i for i, there in enumerate(alike) if there]

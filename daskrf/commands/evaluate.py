@@ -222,14 +222,15 @@ def evaluate(
         If it would not fit into memory.
     """
     table_file, picture_file = _files(output, picture)
-    _check(source, labels, folds, split, seed)
+    path = as_path(source)
+    _check(path, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
     with _place(table_file, picture_file) as place:
         training = training_of(
-            source,
-            labels,
+            path,
+            None if labels is None else as_path(labels),
             work_folder(place) / "model",
             **how,
             quick=quick,
@@ -274,7 +275,7 @@ def evaluate(
         return cast(EvaluationReport, run(job, client, progress))
 
 
-def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: int) -> None:
+def _check(source: PurePath, labels: Paths | None, folds: int, split: str, seed: int) -> None:
     """Refuse what cannot be evaluated, before anything is read."""
     seeds.check_seed(seed)
     if folds < (least := 2 if split in _SPLITS else 1):

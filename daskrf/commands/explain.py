@@ -192,7 +192,7 @@ def explain(
         drawing=drawn_with_weights(smiles, fragments, atoms),
         output=path,
     )
-    report = _with_labels(report, fitted, gp, model, number, rows[:1], n)
+    report = _with_labels(report, fitted, gp, number, rows[:1], n)
     if report.unlike:
         share = f"{std / (prior or 1):.0%}"
         note = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
@@ -235,10 +235,10 @@ def _prior_std(gp: Any, row: Any) -> float | None:
 
 
 def _with_labels(
-    report: ExplainReport, model: Predictor, gp: Any, path: Paths, target: int, row: Any, n: int
+    report: ExplainReport, model: Predictor, gp: Any, target: int, row: Any, n: int
 ) -> ExplainReport:
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
-    labelled, reason = labelled_smiles(model, path)
+    labelled, reason = labelled_smiles(model)
     labels = model.arrays("labels")[0][:, target]
     there = np.flatnonzero(np.isfinite(labels))
     if not labelled:

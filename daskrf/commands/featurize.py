@@ -164,7 +164,7 @@ def featurize(
         )
     if output is None:
         raise InputError(f"Name an output for the features of {source}.")
-    fingerprints = FingerprintStore.open(source)
+    fingerprints = FingerprintStore.open(as_path(source))
     fingerprints.require_complete()
     feature_map = map_for(feature_map, FingerprintSpec.from_state(fingerprints.spec["fingerprint"]), fold)
     check_map(feature_map, fingerprints.n_columns)

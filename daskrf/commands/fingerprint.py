@@ -295,7 +295,9 @@ def need_of_rows(partition_rows: int, nonzeros: int) -> memory.MemoryNeed:
     return replace(need_of(partition_rows, nonzeros), smaller=smaller)
 
 
-def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:
+def create_store(
+    output: PurePath, library: Library, spec: FingerprintSpec, fragments: str
+) -> FingerprintStore:
     """Plan the store of `library`, or resume an existing one."""
     return FingerprintStore.new(
         output,

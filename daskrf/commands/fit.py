@@ -36,8 +36,9 @@ from daskrf.sources.sources import (
     check_map_for,
     open_source,
 )
-from daskrf.storage.kinds import kind_of
+from daskrf.storage.kinds import kind_of, stored_library
 from daskrf.storage.labels import JoinedLabels
+from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.tables.measurements import BY_SMILES, Reading
 from daskrf.tables.values.repeats import Repeats
 from daskrf.workers.progress import Progress
@@ -364,8 +365,8 @@ def fit(
         raise InputError("Give output, the directory of the model.")
     targets = [target] if isinstance(target, (str, int)) else target
     training = training_of(
-        source,
-        labels,
+        as_path(source),
+        None if labels is None else as_path(labels),
         as_path(output),
         spec=spec,
         feature_map=feature_map,
@@ -403,8 +404,8 @@ def fit(
 
 
 def training_of(
-    source: Paths,
-    labels: Paths | None,
+    source: PurePath,
+    labels: PurePath | None,
     output: PurePath,
     *,
     spec: FingerprintSpec | None = None,
@@ -442,9 +443,8 @@ def training_of(
         raise OptionError(
             "The fingerprints of a store are as they were made; leave out their options, such as --kind."
         )
-    if process == "auto" and (
-        feature_map is not None or (labels is not None and kind_of(source) == "features")
-    ):
+    library = None if labels is None else stored_library(source)
+    if process == "auto" and (feature_map is not None or isinstance(library, FeatureStore)):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
     if exact is not None and fold is not None:
@@ -466,11 +466,11 @@ def training_of(
         fold=fold,
         client=client,
     )
-    if labels is None:
+    if library is None or labels is None:
         return Training(request, source, OwnMolecules(source, spec, fingerprint))
-    if is_open(feature_map) and kind_of(source) == "features":
+    if is_open(feature_map) and isinstance(library, FeatureStore):
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
-    features = open_source(source, checkable(feature_map), raw=exact is not None, fold=fold)
+    features = open_source(library, checkable(feature_map), raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
     return Training(request, labels, LibraryMolecules(features))
@@ -483,7 +483,7 @@ def key_by_default(labels: Paths | None, repeats: str) -> str:
     return "smiles" if repeats == "all" else "structure"
 
 
-def _check_alone(source: Paths, key: str, cut: bool) -> None:
+def _check_alone(source: PurePath, key: str, cut: bool) -> None:
     """Refuse what does not go with labels that bring their own molecules."""
     if kind_of(source, missing_ok=True) is not None:
         raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")

@@ -182,7 +182,7 @@ def found(
         std="none",
         products=SpaceOptions(within),
     )
-    space = space_among(source)
+    space = space_among(request.input.paths)
     population: Population = LibraryPopulation()
     if space is None:
         check_library_options(request)

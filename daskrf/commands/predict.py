@@ -16,7 +16,7 @@ from distributed import Client
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.files.backend import absolute, as_list, as_path
+from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
@@ -252,19 +252,19 @@ class _Predict(Job[PredictReport]):
         if self.in_file:
             refuse_foreign(rejects_of(self.output))
         self.model = read_model(self.path, statistics=False)
-        in_memory = is_given(self.input.source)
+        in_memory = is_given(self.input.paths)
         if in_memory and not self.in_file and not self.prints:
             self.input = _with_index(self.input)
         self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=in_memory)
         rows = sum(self.features.partition_rows)
-        if self.prints and rows > MOST_PRINTED and not is_given(self.input.source):
+        if self.prints and rows > MOST_PRINTED and not is_given(self.input.paths):
             raise InputError(
                 f"{amount(rows, 'molecules')} are too many to print (at most {MOST_PRINTED:,}); give an "
                 "output, for example -o predictions.csv (output)."
             )
         self.earlier = earlier
         if earlier is not None:
-            earlier.refuse_other(self.spec, source_words(self.input.source))
+            earlier.refuse_other(self.spec, source_words(self.input.paths))
             _ = earlier.table  # refuses a file that was changed
 
     @property
@@ -302,7 +302,7 @@ class _Predict(Job[PredictReport]):
             model=model_hash,
             options={"std": self.std, "map": features.brief_map} | self._every_row,
             rows=rows,
-            provenance={"model_path": path, "source_path": _describe(self.input.source)},
+            provenance={"model_path": path, "source_path": _describe(self.input.paths)},
         )
         stage = PredictStage(
             source=features.carried(run.work),
@@ -327,7 +327,7 @@ class _Predict(Job[PredictReport]):
         about = {
             **self.spec,
             "model_name": self.path.name,
-            "source": source_words(self.input.source),
+            "source": source_words(self.input.paths),
             "targets": list(self.model.targets),
             "rows": counts.get("kept", 0),
             "rejected": counts.get("rejected", 0),
@@ -386,7 +386,7 @@ class _Predict(Job[PredictReport]):
 def _with_index(input: Input) -> Input:
     """Return the files of data in memory, with the columns of its index to be carried along."""
     format = input.format or TableFormat()
-    names = [layout.names or () for _, layout in lay_out(input.source, format)]
+    names = [layout.names or () for _, layout in lay_out(input.paths, format)]
     index_columns = [
         name for name in names[0] if name.startswith(INDEX) and all(name in each for each in names)
     ]
@@ -415,10 +415,9 @@ def _cell(value: Any) -> str:
     )
 
 
-def _describe(source: Paths | Sequence[Paths]) -> str:
-    paths = as_list(source)
+def _describe(paths: Sequence[PurePath]) -> str:
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{absolute(as_path(paths[0]))}{more}"
+    return f"{absolute(paths[0])}{more}"
 
 
 @dataclass(frozen=True)

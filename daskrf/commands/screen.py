@@ -285,7 +285,7 @@ def screen(
         exclude_by=level,
         products=SpaceOptions(within, per_block, rough, rough_components),
     )
-    space = space_among(source)
+    space = space_among(request.input.paths)
     if space is None:
         check_library_options(request)
         return run(ScreenJob(request, ScreenReport, _page_of), client, progress, shard, prepare)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from daskrf.files.backend import as_path
 from daskrf.parameters import Command
 from daskrf.storage import inspection
 
@@ -27,4 +28,4 @@ def status(store: str | os.PathLike[str]) -> inspection.StoreStatus | inspection
     StoreError
         If nothing is there, it is not an output of daskrf, or its format version is unknown.
     """
-    return inspection.status(store)
+    return inspection.status(as_path(store))

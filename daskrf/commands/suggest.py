@@ -381,7 +381,7 @@ def suggest(
 
 def _candidates_of(request: SuggestRequest) -> CandidateSource:
     """Return where candidates come from: a library or a space."""
-    space = space_among(request.input.source)
+    space = space_among(request.input.paths)
     if space is None:
         check_library_options(request)
         return LibraryCandidates()

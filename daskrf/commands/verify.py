@@ -88,10 +88,10 @@ def verify(
         predictions, screen for hits.
     """
     progress = progress or Progress()
-    checked = _checked(store, progress)
+    path = as_path(store)
+    checked = _checked(path, progress)
     if not repair or not (checked.damaged or checked.missing):
         return VerifyReport(**vars(checked))
-    path = as_path(store)
     if checked.kind == "predictions":
         _take_out(PredictionStore.open(path), checked.damaged)
         raise StoreError(
@@ -145,13 +145,13 @@ class _Repair(Job[VerifyReport]):
         return VerifyReport(**vars(again), repaired=repaired)
 
 
-def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
+def _checked(store: PurePath, progress: Progress) -> inspection.VerifyReport:
     try:
         there = inspection.status(store)
     except StoreError as error:
         if kind_of(store, missing_ok=True) != "model":
             raise
-        return inspection.VerifyReport(as_path(store), 1, {0: [str(error)]}, kind="model")
+        return inspection.VerifyReport(store, 1, {0: [str(error)]}, kind="model")
     if isinstance(there, inspection.FolderStatus):
         raise InputError(
             f"{store} is a folder; name one of its outputs, which `daskrf status {store}` lists."

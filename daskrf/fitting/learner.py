@@ -25,7 +25,7 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import check_feature_map
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, as_path
 from daskrf.jobs import memory
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
@@ -84,7 +84,7 @@ def fit_map(
     if feature_map.is_fitted():
         return feature_map
     if not isinstance(store, FingerprintStore):
-        store = FingerprintStore.open(store)
+        store = FingerprintStore.open(as_path(store))
         store.require_complete()
     return _fitted(Run(store.path, client=client, progress=progress or Progress()), feature_map, store)
 

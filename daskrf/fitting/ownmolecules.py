@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -11,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from daskrf.errors import InputError
-from daskrf.files.backend import as_path, backend
+from daskrf.files.backend import backend
 from daskrf.fitting.costs import need_of_labels
 from daskrf.fitting.training import FitRequest, Molecules, TrainingRows, checkable
 from daskrf.gp import gp_for
@@ -19,6 +18,7 @@ from daskrf.jobs.job import Need, Run
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.sources.sources import open_source
+from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables.columns import smiles_column
@@ -40,13 +40,13 @@ class OwnMolecules(Molecules):
         The command that makes them.
     """
 
-    labels: str | os.PathLike[str]
+    labels: PurePath
     spec: FingerprintSpec | None
     fingerprint: Callable[..., Any]
 
     def open(self, run: Run, request: FitRequest) -> TrainingRows:
         """Fingerprint the molecules in the folder of unfinished work."""
-        path, column = as_path(self.labels), request.reading.key_column
+        path, column = self.labels, request.reading.key_column
         head = label_table(path, request.reading.key)
         names = head.names
         position = None if column is None else position_of(path, column, names, len(names))
@@ -71,7 +71,7 @@ class OwnMolecules(Molecules):
                 raise InputError(f"{path}: {unusable}; name the column of the SMILES with --key-column")
             note = f"{unusable}, and their labels are left out"
         feature_map, raw = checkable(request.feature_map), request.exact is not None
-        features = open_source(folder, feature_map, raw=raw, fold=request.fold)
+        features = open_source(stored_library(folder), feature_map, raw=raw, fold=request.fold)
         if request.exact is None:
             gp_for(features.feature_map, **request.options)
         return TrainingRows(features, reading, id_column, note)

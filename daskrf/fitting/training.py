@@ -186,7 +186,7 @@ class Training:
     """
 
     request: FitRequest
-    labels: Paths
+    labels: PurePath
     molecules: Molecules
     features: FeatureSource | FingerprintSource = field(init=False)
     reading: Reading = field(init=False)
@@ -278,7 +278,7 @@ class Training:
 
     def gathering(self) -> Tree:
         """Return the tree that gathers the fingerprints of all labels, whatever the process."""
-        raw = self.features if self.features.raw else open_source(self.features.path, raw=True)
+        raw = self.features if self.features.raw else open_source(self.features.store, raw=True)
         return ExactSolve(raw, self.files, self.spec, cast(ExactGP, self.exact), None).tree("double")
 
     def _join(self, run: Run) -> LabelFiles:
@@ -330,7 +330,7 @@ class Training:
             self.feature_map = default_map().set_params(random_state=seed)
         else:
             self.feature_map = map_of(self.kernel, _FEATURES, seed)
-        self.features, self.exact = open_source(self.features.path, checkable(self.feature_map)), None
+        self.features, self.exact = open_source(self.features.store, checkable(self.feature_map)), None
         gp_for(self.features.feature_map, **self.options)
 
     def _find_map(self, run: Run, requested: FeatureMap | AutoMap) -> None:
@@ -345,7 +345,7 @@ class Training:
         feature_map, self.choice, self.search = found_map(
             run, requested, store=store, joined=self.joined, options=self.options, used=used, earlier=earlier
         )
-        self.features = open_source(self.features.path, feature_map, fold=self.request.fold)
+        self.features = open_source(self.features.store, feature_map, fold=self.request.fold)
 
     def need(self, sums: Sequence[FeatureSums | ExactSolve] = ()) -> Need:
         """Return what a fit takes; `sums` are those that it leaves on the disk."""

@@ -15,7 +15,7 @@ from distributed import Client
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import StoreError, WorkerError
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import crc32c_of
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.quantities import amount
@@ -77,7 +77,7 @@ def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
 
 @functools.lru_cache(maxsize=8)
 def _opened(kind: Any, path: str, spec_hash: str) -> Any:
-    store = kind.open(path)
+    store = kind.open(as_path(path))
     if store.spec_hash != spec_hash:
         raise StoreError(f"{path} was replaced during the run; run the same command again.")
     return store
@@ -145,7 +145,7 @@ class Partitions:
 
 def _make_group(maker: Maker, partitions: tuple[int, ...]) -> str:
     """Make some partitions; return the CRC32C of their concatenated commit records."""
-    store, records = Store.open(maker.path), []
+    store, records = Store.open(as_path(maker.path)), []
     with ONE_BLAS_THREAD:
         for partition in partitions:
             check_stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -70,7 +69,7 @@ def check_conventions(
     directions: Mapping[str, str],
     scales: Sequence[Scale],
     y: npt.NDArray[np.float64],
-    source: str | os.PathLike[str],
+    source: PurePath,
     *,
     confirmed: bool,
 ) -> tuple[str, ...]:
@@ -98,7 +97,7 @@ def check_conventions(
         there = values[np.isfinite(values)]
         if direction is None or not len(there):
             continue
-        usual = convention_of(scale, float(np.median(there)), PurePath(source).name)
+        usual = convention_of(scale, float(np.median(there)), source.name)
         if usual is None or usual.direction == direction:
             continue
         name = printable(scale.name, 60)
@@ -117,7 +116,7 @@ def largest_best(
     directions: Mapping[str, str],
     scales: Sequence[Scale],
     y: npt.NDArray[np.float64],
-    source: str | os.PathLike[str],
+    source: PurePath,
 ) -> tuple[bool, ...]:
     """Return whether the best of a molecule's labels is the largest, for each target.
 
@@ -131,7 +130,7 @@ def largest_best(
     found = []
     for scale, values in zip(scales, y.T, strict=True):
         middle = float(np.median(values[np.isfinite(values)]))
-        usual = convention_of(scale, middle, PurePath(source).name)
+        usual = convention_of(scale, middle, source.name)
         way = directions.get(scale.name) or (usual.direction if usual is not None else None)
         if way is None:
             raise InputError(

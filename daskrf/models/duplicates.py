@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,7 +21,6 @@ _MOST_PARSED = 50_000  # labelled molecules with the same composition as a hit: 
 def duplicates(
     smiles: pa.ChunkedArray,
     model: Model,
-    path: str | os.PathLike[str],
     source: Source | None,
     *,
     labelled: bool,
@@ -36,8 +34,6 @@ def duplicates(
     smiles : pyarrow.ChunkedArray of strings
         Of the hits, best first. The first 100,000 are compared, and the sentence says so if there are more.
     model : Model
-    path : path
-        Of the model.
     source : Source or None
         The screened library; None for a space.
     labelled : bool
@@ -52,7 +48,7 @@ def duplicates(
         repeats = f"{which} are different molecules"
     what = "labelled molecules or copies of them" if labelled else "copies of labelled molecules"
     try:
-        n_copies, reason = _count(hits, model, path, source)
+        n_copies, reason = _count(hits, model, source)
     except StoreError as error:  # damage elsewhere must not cost the hits
         n_copies, reason = 0, str(error)
     if reason:
@@ -61,16 +57,14 @@ def duplicates(
     return f"{repeats}, {copies}"
 
 
-def _count(
-    hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source | None
-) -> tuple[int, str]:
+def _count(hits: Molecules, model: Model, source: Source | None) -> tuple[int, str]:
     """Return how many hits are labelled molecules, or why they were not counted."""
-    store, n_labels = library_of_model(model, path, source), int(model.metadata["labels"]["matched"])
+    store, n_labels = library_of_model(model, source), int(model.metadata["labels"]["matched"])
     if n_labels > _MOST_ROWS:
         return 0, f"the model has {n_labels:,} labels"
     batches: Iterable[list[str]]
     if SMILES in model.saved.entries:
-        known, unknown = labelled_smiles(model, path)
+        known, unknown = labelled_smiles(model)
         if unknown:
             return 0, unknown
         batches = [known]

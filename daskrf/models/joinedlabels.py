@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.files.backend import as_path, backend, is_file
+from daskrf.files.backend import backend, is_file
 from daskrf.models.directions import directions_of, largest_best
 from daskrf.models.labelled import labelled_tables
 from daskrf.molecules.structures import others
@@ -81,7 +80,7 @@ class LabelFiles:
 
 
 def labels_of(
-    path: str | os.PathLike[str],
+    path: PurePath,
     store: RowStore,
     directory: PurePath,
     reading: Reading,
@@ -92,7 +91,7 @@ def labels_of(
     Nothing is written. `check` gets the number of labels and the bytes per key, and may raise to refuse them;
     it is called before they are read, without keys, and again before the join.
     """
-    _, digest, n_rows, _ = survey(as_path(path), label_table(path, reading.key).table)
+    _, digest, n_rows, _ = survey(path, label_table(path, reading.key).table)
     identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = is_file(folder / _RECORD)
@@ -116,7 +115,7 @@ def labels_of(
 
 
 def other_molecules(
-    path: str | os.PathLike[str],
+    path: PurePath,
     reading: Reading,
     joined: JoinedLabels,
     store: RowStore,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -45,27 +44,23 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
     return [found[i] for i in index.tolist()]
 
 
-def labelled_smiles(
-    model: Model, path: str | os.PathLike[str], source: Source | None = None
-) -> tuple[list[str], str]:
-    """Return the SMILES of each label of the model at `path`, empty or none if unknown, and the reason why.
+def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[str], str]:
+    """Return the SMILES of each label of the model, empty or none if unknown, and the reason why.
 
     Parameters
     ----------
     model : Model
-    path : path
-        Of the model.
     source : Source, optional
         A library that may be the one that the model was fitted to.
     """
     if SMILES in model.saved.entries:
         (stored,) = model.arrays(SMILES)
-        with believed(as_path(path), "restore it from a copy, or fit again"):
+        with believed(model.path, "restore it from a copy, or fit again"):
             found = stored.tobytes().decode().split("\n")
         unknown = found.count("")
         return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
     try:
-        store = library_of_model(model, path, source)
+        store = library_of_model(model, source)
         if store is None:
             return [], "the library that the model was fitted to is not where it was"
         (rows,) = model.arrays("labelled_rows")
@@ -75,17 +70,15 @@ def labelled_smiles(
     return ([], "they are spread over too much of the library") if texts is None else (texts, "")
 
 
-def labelled_structures(
-    model: Model, path: str | os.PathLike[str], level: Level = "structure"
-) -> KnownStructures:
-    """Return the labelled molecules of the model at `path`, to be known again at a level.
+def labelled_structures(model: Model, level: Level = "structure") -> KnownStructures:
+    """Return the labelled molecules of the model, to be known again at a level.
 
     Raises
     ------
     InputError
         If they are not known.
     """
-    found, reason = labelled_smiles(model, path)
+    found, reason = labelled_smiles(model)
     if not found or reason:
         raise InputError(
             f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
@@ -94,15 +87,13 @@ def labelled_structures(
     return KnownStructures.of(dict.fromkeys(found), level)
 
 
-def library_of_model(
-    model: Model, model_path: str | os.PathLike[str], source: Source | None = None
-) -> RowStore | None:
+def library_of_model(model: Model, source: Source | None = None) -> RowStore | None:
     """Return the store the model was fitted on: the screened one, or the one at its recorded path."""
     library = model.metadata["library"]
     if isinstance(source, StoreSource) and source.store.library_hash == library:
         return source.store
     path = model.metadata.get("library_path")
-    if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
+    if not isinstance(path, str) or ("://" in path and "://" not in str(model.path)):
         return None  # a model file may come from anybody, so it must not trigger network requests
     try:
         store = FingerprintStore.open(as_path(path))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, StoreError
+from daskrf.files.backend import as_path
 from daskrf.gp import model_from_state
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import PER_TARGET
@@ -65,7 +66,7 @@ class Model:
 
     gp: Process | SeparateGP
     metadata: dict[str, Any]
-    path: str | os.PathLike[str] = field(repr=False)
+    path: PurePath = field(repr=False)
     saved: Saved = field(repr=False, compare=False)
 
     def arrays(self, *names: str) -> list[np.ndarray]:
@@ -98,7 +99,7 @@ class Model:
         return dict(self.metadata.get("directions", {}))
 
 
-def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:
+def read_model(path: PurePath, *, statistics: bool = True) -> Model:
     """Read a model written by `fit`; without `statistics` it is small and predicts means only.
 
     Raises
@@ -118,7 +119,7 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
 
 
 @contextmanager
-def _of_model(path: str | os.PathLike[str], advice: str) -> Iterator[None]:
+def _of_model(path: PurePath, advice: str) -> Iterator[None]:
     """Name the model in errors of what is read from it."""
     try:
         yield
@@ -156,7 +157,7 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
 
 
 def _checked(path: str, spec_hash: str, *, statistics: bool) -> Model:
-    model = read_model(path, statistics=statistics)
+    model = read_model(as_path(path), statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
         raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
     return model

@@ -6,7 +6,6 @@ import functools
 from dataclasses import replace
 
 from daskrf.errors import InputError
-from daskrf.files.backend import as_list, as_path
 from daskrf.jobs.job import Run
 from daskrf.models.models import Model, feature_map_of
 from daskrf.models.toolkits import check_toolkit
@@ -14,7 +13,7 @@ from daskrf.sources.inputs import Input, library_of
 from daskrf.sources.smiles import SmilesSource, planned_library
 from daskrf.sources.sources import Source, open_source
 from daskrf.storage.differences import differences
-from daskrf.storage.kinds import kind_of
+from daskrf.storage.kinds import find_library, kind_of
 from daskrf.tables import TableFormat
 from daskrf.tables.formats import EVERY
 
@@ -45,11 +44,11 @@ def source_for(
     InputError
         If a store was made with a different fingerprint or map than the model.
     """
-    inputs, format = as_list(input.source), input.format
-    path = as_path(inputs[0]) if len(inputs) == 1 else None
-    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):
+    inputs, format = input.paths, input.format
+    library = find_library(inputs[0]) if len(inputs) == 1 else None
+    if len(inputs) > 1 and any(kind_of(path, missing_ok=True) for path in inputs):
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
-    if path is None or kind_of(path, missing_ok=True) is None:
+    if library is None:
         planned = functools.partial(planned_library, run.work)
         check_toolkit(model, note=run.progress.note)
         if keep_columns and not (format or TableFormat()).extra:
@@ -64,7 +63,7 @@ def source_for(
             model.gp.one_bit_,
         )
     bits, feature_map = None if model.gp.one_bit_ else False, feature_map_of(model)
-    source = open_source(path, feature_map, bits, predicts=True, raw=feature_map is None)
+    source = open_source(library, feature_map, bits, predicts=True, raw=feature_map is None)
     store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         own, found = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))

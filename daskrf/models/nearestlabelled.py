@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +17,7 @@ _MOST_HITS = 10_000
 _MOST_COMPARED = 200_000
 
 
-def nearest_labelled(
-    smiles: Sequence[str], model: Model, path: str | os.PathLike[str], target: Target
-) -> tuple[dict[str, Any], str]:
+def nearest_labelled(smiles: Sequence[str], model: Model, target: Target) -> tuple[dict[str, Any], str]:
     """Return columns on the labelled molecule that is nearest to each hit, and a sentence on them.
 
     Parameters
@@ -28,8 +25,6 @@ def nearest_labelled(
     smiles : sequence of str
         Of the hits.
     model : Model
-    path : path
-        Of the model.
     target : int or WeightedSum
         Molecules without a label of this target do not count.
 
@@ -42,7 +37,7 @@ def nearest_labelled(
     """
     if len(smiles) > _MOST_HITS:
         return {}, f"more than {_MOST_HITS:,} hits are not compared with the labelled molecules"
-    labels = measured_of(model, path, target)
+    labels = measured_of(model, target)
     known, reason = labels.smiles, labels.reason
     if not known:
         return {}, f"the hits were not compared with the labelled molecules: {reason}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -182,9 +181,7 @@ class Measured:
         return [text for text, is_there in zip(self.smiles, there, strict=False) if text and is_there]
 
 
-def measured_of(
-    model: Model, path: str | os.PathLike[str], target: Target, source: Source | None = None
-) -> Measured:
+def measured_of(model: Model, target: Target, source: Source | None = None) -> Measured:
     """Return the labels of a target, or of a sum for each molecule that has labels of all its targets.
 
     The targets of a molecule may have been measured one after the other, so that labels of a sum are put
@@ -193,13 +190,11 @@ def measured_of(
     Parameters
     ----------
     model : Model
-    path : path
-        Of the model.
     target : int or WeightedSum
     source : Source, optional
         A library that may be the one that the model was fitted to.
     """
-    smiles, reason = labelled_smiles(model, path, source)
+    smiles, reason = labelled_smiles(model, source)
     (y,) = model.arrays("labels")
     if isinstance(target, WeightedSum) and len(smiles) == len(y) <= _MOST_MERGED:
         smiles, y = _by_molecule(smiles, y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
 from daskrf.errors import InputError, RejectWarning, StoreError, printable
-from daskrf.files.backend import absolute, backend, readable
+from daskrf.files.backend import absolute, as_path, backend, readable
 from daskrf.jobs.pieces import opened
 from daskrf.models.countarray import CountArray
 from daskrf.models.models import Model, feature_map_of, read_model
@@ -133,16 +133,9 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     ...     library.fingerprints.shape, library.rows.to_table()["id"].to_pylist()
     ((2, 12884901888), ['ethanol', 'propane'])
     """
-    store = FingerprintStore.open(path)
+    store = FingerprintStore.open(as_path(path))
     kept = store.kept_rows()
-    array = da.map_blocks(
-        _fingerprints,
-        absolute(store.path),
-        store.spec_hash,
-        chunks=(tuple(kept), (store.n_columns,)),
-        dtype=np.uint16,
-        meta=sparse.csr_matrix((0, 0), dtype=np.uint16),
-    )
+    array = _array(store, _fingerprints, kept, store.n_columns, sparse.csr_matrix((0, 0), dtype=np.uint16))
     return OpenLibrary(CountArray.of(array), _rows(store), store.spec)
 
 
@@ -175,19 +168,26 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
     ...     daskrf.open_features(f"{folder}/a.phi").bits.compute(scheduler="synchronous").shape
     (2, 8)
     """
-    store = FeatureStore.open(path)
+    store = FeatureStore.open(as_path(path))
     store.require_complete()
     n, rows = store.shape[0], store.chunk_rows
-    chunks = tuple(min(rows, n - start) for start in range(0, n, rows)) or (0,)
-    array = da.map_blocks(
-        _features,
+    chunks = [min(rows, n - start) for start in range(0, n, rows)] or [0]
+    array = _array(store, _features, chunks, store.n_stored_columns, np.zeros((0, 0), store.dtype))
+    return OpenFeatures(array, _rows(store), store.spec)
+
+
+def _array(
+    store: RowStore, read: Callable[..., Any], rows: list[int], n_columns: int, empty: Any
+) -> da.Array:
+    """Return the Dask array whose blocks `read` reads from a store, `rows` rows each."""
+    return da.map_blocks(
+        read,
         absolute(store.path),
         store.spec_hash,
-        chunks=(chunks, (store.n_stored_columns,)),
-        dtype=store.dtype,
-        meta=np.zeros((0, 0), store.dtype),
+        chunks=(tuple(rows), (n_columns,)),
+        dtype=empty.dtype,
+        meta=empty,
     )
-    return OpenFeatures(array, _rows(store), store.spec)
 
 
 def _fingerprints(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> sparse.csr_matrix:
@@ -330,7 +330,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     >>> bool(mean[0] < mean[1]), std.shape
     (True, (2,))
     """
-    found = read_model(path)
+    found = read_model(as_path(path))
     return Predictor(**vars(found))
 
 

@@ -73,7 +73,7 @@ def write_hits_page(
     labelled = Reference()
     sections: dict[str, Any] = {"Assumptions and exclusions": notes}
     if model is not None:
-        labelled, left_out = labelled_of(model, model_path, targets)
+        labelled, left_out = labelled_of(model, targets)
         notes += [left_out] if left_out else []
         sections["The model"] = [f"{Path(model_path).name}", *words_of_model(model.metadata)]
     picture, caption = (b"", "") if model is None else _goodness(model, target)
@@ -145,16 +145,12 @@ def _of_page(model: Model, target: str) -> Target:
         return 0
 
 
-def labelled_of(
-    model: Model, path: str | os.PathLike[str], target: str | Sequence[str]
-) -> tuple[Reference, str]:
+def labelled_of(model: Model, target: str | Sequence[str]) -> tuple[Reference, str]:
     """Return the labelled molecules of a model with their labels, and a note if some are left out.
 
     Parameters
     ----------
     model : Model
-    path : path
-        Path of the model.
     target : str, or sequence of str
         Molecules that lack a label of this target, or of any of these targets, are left out.
     """
@@ -164,7 +160,7 @@ def labelled_of(
     else:
         shown = [model.targets.index(name) for name in target]
         whole = WeightedSum(tuple(map(model.targets.index, target)), (1.0,) * len(target))
-    measured = measured_of(model, path, whole)
+    measured = measured_of(model, whole)
     smiles, reason, y = measured.smiles, measured.reason, measured.values
     labels = np.column_stack([values_of(measured.parts, each) for each in shown])
     if not smiles:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePath
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,8 +52,6 @@ class Aim:
 
     Attributes
     ----------
-    path : Path
-        Of the model.
     model : Model
     target : int or WeightedSum
     rule : Acquisition
@@ -67,7 +64,6 @@ class Aim:
         What was assumed.
     """
 
-    path: PurePath
     model: Model
     target: Target
     rule: Acquisition
@@ -89,10 +85,10 @@ class Aim:
         notes = (*notes, *model.scales_of(names_in(model, target)))
         measured = None
         if isinstance(target, WeightedSum):
-            measured = measured_of(model, request.model, target)
+            measured = measured_of(model, target)
             notes = (*notes, *words_of_sum(model, target, measured))
         rule = best_of(model, target, measured, replace(request.rule, maximize=up))
-        return cls(path=request.model, model=model, target=target, rule=rule, measured=measured, notes=notes)
+        return cls(model=model, target=target, rule=rule, measured=measured, notes=notes)
 
     def with_requirements(self, texts: Sequence[str]) -> Self:
         """Return the aim with what is required of other targets, as `--require` says it."""

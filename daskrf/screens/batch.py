@@ -145,7 +145,7 @@ class SuggestJob(Job[Any]):
             "made": f"batch of {amount(self.n, 'molecules')} from {n_rows:,} by {aim.rule_name}",
             "chosen": f"Chosen from {amount(n_rows, 'molecules')} of {source} by {aim.rule_name}, {way}.",
             "model": aim.model.metadata["spec_hash"],
-            "model_name": aim.path.name,
+            "model_name": aim.model.path.name,
             "library": library,
             "source": source,
             "target": aim.improved,
@@ -157,7 +157,7 @@ class SuggestJob(Job[Any]):
     def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
         """Write the batch as its ending says."""
         title = f"{amount(self.n, 'molecules')} to measure next"
-        page = self.page(self.output, about, self.aim.model, self.aim.path, title)
+        page = self.page(self.output, about, self.aim.model, self.aim.model.path, title)
         before = guarded(self.output, run.work, overwrite=self.request.overwrite)
         write_hits(table, self.output, about, page, kind="batch", before=before)
 

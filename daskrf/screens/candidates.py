@@ -132,7 +132,7 @@ class LibraryCandidates(CandidateSource):
         features = source_for(run, aim.model, request.input, keep_columns=True)
         request.demands.check(columns_of(features))
         filters = request.demands.filters.of_library(features)
-        measured = measured_of(aim.model, aim.path, aim.target, features)
+        measured = measured_of(aim.model, aim.target, features)
         by_rows = is_library_of(aim.model, features)
         excluded = batch_exclusions(run, request, measured, by_rows=by_rows)
         self.notes = excluded.notes
@@ -232,7 +232,7 @@ class LibraryCandidates(CandidateSource):
 
     @property
     def chosen_from(self) -> tuple[str, str]:
-        return source_words(self.request.input.source), self.features.spec_hash
+        return source_words(self.request.input.paths), self.features.spec_hash
 
     @property
     def inputs(self) -> tuple[str, ...]:

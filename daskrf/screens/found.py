@@ -115,7 +115,7 @@ class LibraryPopulation(Population):
         features = source_for(run, aim.model, job.request.input)
         job.check_k(sum(features.partition_rows))
         by_rows = is_library_of(aim.model, features)
-        self.measured = measured_of(aim.model, aim.path, aim.target, features)
+        self.measured = measured_of(aim.model, aim.target, features)
         labelled = labelled_of(run, self.measured, job.exclude_by, by_rows=by_rows)
         self.notes = labelled.notes
         passing = Passing(features, excluded=labelled.molecules)

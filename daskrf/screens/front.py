@@ -67,7 +67,7 @@ class FrontAim(Aim):
         target = WeightedSum(places, signs)  # only for labels and columns of each
         names = names_in(model, target)
         notes = (*(note for _, notes in ways for note in notes), *model.scales_of(names))
-        measured = measured_of(model, request.model, target)
+        measured = measured_of(model, target)
         values = measured.parts[:, list(places)] * signs
         front = values[np.isfinite(values).all(axis=1)]
         floor = reference_point(front) if len(front) else np.nanmedian(values, axis=0)
@@ -81,7 +81,6 @@ class FrontAim(Aim):
             for name, value, sign in zip(names, floor * signs, signs, strict=True)
         )
         return cls(
-            path=request.model,
             model=model,
             target=target,
             rule=acquisition_for("greedy", maximize=True),

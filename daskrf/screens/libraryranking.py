@@ -160,7 +160,7 @@ class LibraryRanking:
             draw = leave_draws(self.model, aim.target, self.seed, run.work, self.n_draws)
         shortlists = aim.shortlists(self.std)
         fields: dict[str, Any] = {
-            "model": absolute(aim.path),
+            "model": absolute(self.model.path),
             "model_hash": self.model.metadata["spec_hash"],
             "rule": acquisition_for("greedy", maximize=aim.rule.maximize) if shortlists else aim.rule,
             "k": self.k,

@@ -79,7 +79,7 @@ class ScreenJob(Job[Any]):
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
         request = self.request
-        name = source_words(request.input.source)
+        name = source_words(request.input.paths)
         earlier = earlier_output(self.output, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
         self.before = earlier
@@ -124,7 +124,7 @@ class ScreenJob(Job[Any]):
     def _labelled(self, run: Run, features: Source) -> Exclusions:
         """Return the labelled molecules, to be left out."""
         aim = self.aim
-        measured = measured_of(aim.model, aim.path, aim.target, features)
+        measured = measured_of(aim.model, aim.target, features)
         by_rows = is_library_of(aim.model, features)
         if not measured.known and not by_rows:
             raise InputError(
@@ -187,7 +187,7 @@ class ScreenJob(Job[Any]):
         features = ranking.features
         table = table_of_rows(features, self._columns(top))
         labelled = not request.exclude_labelled
-        copies = duplicates(table["smiles"], self.aim.model, self.aim.path, features, labelled=labelled)
+        copies = duplicates(table["smiles"], self.aim.model, features, labelled=labelled)
         shortlists = self.aim.shortlists(request.std)
         how = (_SHORTLIST_NOTE.format(self.n_kept),) if shortlists else ()
         noted = (*self.notes, *ranking.notes, *features.note_on_groups())
@@ -196,13 +196,15 @@ class ScreenJob(Job[Any]):
         about = {
             **self.spec,
             "direction": self.aim.direction,
-            "model_name": self.aim.path.name,
-            "source": source_words(request.input.source),
+            "model_name": self.aim.model.path.name,
+            "source": source_words(request.input.paths),
             "rows": result.n_scored,
             "rejected": rejected,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about, self.page(self.output, about, self.aim.model, self.aim.path))
+        write_hits(
+            table, self.output, about, self.page(self.output, about, self.aim.model, self.aim.model.path)
+        )
         return self._report(table, about, rejects, notes, run.seconds)
 
     def _passed(self, run: Run, hits: PassingHits) -> PassingHits:

@@ -25,7 +25,6 @@ from daskrf.errors import DaskrfError, InputError, printable
 from daskrf.files.backend import (
     absent_parents,
     absolute,
-    as_list,
     as_path,
     backend,
     exists,
@@ -268,9 +267,9 @@ def _is_stdin(source: Any) -> bool:
     return any(isinstance(each, str) and each == STDIN for each in items)
 
 
-def is_given(source: Any) -> bool:
+def is_given(paths: Sequence[PurePath]) -> bool:
     """Return whether files were written for data in memory, and not for standard input."""
-    return all(given_words(path) not in ("", "standard input") for path in as_list(source))
+    return all(given_words(path) not in ("", "standard input") for path in paths)
 
 
 def _check_outputs(given: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,11 @@ class Input:
     format: TableFormat | None = None
     fragments: Fragments | None = None
     accept_rejects: bool = False
+
+    @functools.cached_property
+    def paths(self) -> tuple[PurePath, ...]:
+        """The store, space, files or patterns."""
+        return tuple(map(as_path, as_list(self.source)))
 
 
 def scan_inputs(
@@ -155,8 +161,7 @@ def inputs_of(source: Source) -> tuple[str, ...]:
     return tables_of(source.library) if isinstance(source, SmilesSource) else ()
 
 
-def source_words(inputs: Paths | Sequence[Paths]) -> str:
+def source_words(paths: Sequence[PurePath]) -> str:
     """Return the first input's name and how many more there are; no folder, so moved files read the same."""
-    paths = as_list(inputs)
-    first = given_words(paths[0]) or as_path(paths[0]).name
+    first = given_words(paths[0]) or paths[0].name
     return f"{first}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"

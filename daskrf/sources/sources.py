@@ -38,7 +38,7 @@ from daskrf.quantities import amount
 from daskrf.sources.mapreference import MapReference, agrees, rebuild
 from daskrf.storage.descriptions import map_words
 from daskrf.storage.integrity import believed
-from daskrf.storage.kinds import kind_of
+from daskrf.storage.kinds import find_library
 from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import REJECT_SCHEMA, RowStore
@@ -607,8 +607,8 @@ def check_map_for(
     InputError
         As :func:`check_map`.
     """
-    if kind_of(source, missing_ok=True) == "fingerprints":
-        store = FingerprintStore.open(source)
+    store = find_library(as_path(source))
+    if isinstance(store, FingerprintStore):
         check_map(map_for(feature_map or default_map(), _spec_of(store), fold), store.n_columns)
 
 
@@ -618,7 +618,7 @@ def _spec_of(store: FingerprintStore) -> FingerprintSpec:
 
 
 def open_source(
-    path: str | os.PathLike[str],
+    store: FeatureStore | FingerprintStore,
     feature_map: FeatureMap | None = None,
     bits: bool | None = None,
     *,
@@ -642,32 +642,29 @@ def open_source(
     """
     if feature_map is not None:
         check_feature_map(feature_map)
-    path = as_path(path)
-    kind = kind_of(path)
-    if kind == "features" and raw:
-        raise InputError(
-            f"{path} holds features, and an exact process takes fingerprints; give the fingerprint store."
-        )
-    if kind == "features":
-        store = FeatureStore.open(path)
+    if isinstance(store, FeatureStore):
+        if raw:
+            raise InputError(
+                f"{store.path} holds features, and an exact process takes fingerprints; give the fingerprint "
+                "store."
+            )
         if fold is not None:
-            raise OptionError(f"--fold is for fingerprints, and {path} holds features; leave it out.")
+            raise OptionError(f"--fold is for fingerprints, and {store.path} holds features; leave it out.")
         if feature_map is not None and not agrees(_as_stored(feature_map, store), store.spec["map"]):
             raise InputError(
-                f"{path} holds {map_words(store.spec['map'])}, and another map is needed here, "
+                f"{store.path} holds {map_words(store.spec['map'])}, and another map is needed here, "
                 f"{map_words(feature_map.state())}; give the fingerprint store in its place."
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)
         features.feature_map.check_dtype(store.spec["dtype"])
         return features
-    fingerprints = FingerprintStore.open(path)
-    fingerprints.require_complete()
+    store.require_complete()
     if raw:
-        return FingerprintSource.of(fingerprints, None)
-    feature_map = map_for(feature_map or default_map(), _spec_of(fingerprints), fold)
-    check_map(feature_map, fingerprints.n_columns)
-    return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)
+        return FingerprintSource.of(store, None)
+    feature_map = map_for(feature_map or default_map(), _spec_of(store), fold)
+    check_map(feature_map, store.n_columns)
+    return FingerprintSource.of(store, feature_map, bits, predicts=predicts)
 
 
 def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:

@@ -27,9 +27,9 @@ def space_among(source: Any) -> PurePath | None:
         If there are several paths, and one of them is a space.
     """
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
-    spaces = [
-        as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
-    ]
+    named = (path for path in paths if isinstance(path, (str, os.PathLike)))
+    places = [path if isinstance(path, PurePath) else as_path(path) for path in named]
+    spaces = [place for place in places if _holds_space(place)]
     if spaces and len(paths) > 1:
         raise InputError(f"{spaces[0]} is a space; screen one space at a time, without other inputs.")
     return spaces[0] if spaces else None
@@ -37,7 +37,10 @@ def space_among(source: Any) -> PurePath | None:
 
 def is_space(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path holds a space: a folder of tables or of reagents, or a table of synthons."""
-    place = as_path(path)
+    return _holds_space(as_path(path))
+
+
+def _holds_space(place: PurePath) -> bool:
     try:
         if (size := backend(place).size(place)) is None:
             names = backend(place).names(place)

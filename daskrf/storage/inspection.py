@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError, printable
-from daskrf.files.backend import as_path, backend, is_file
+from daskrf.files.backend import backend, is_file
 from daskrf.files.disk import file_errors, work_folder
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.descriptions import fingerprint_words, kinds_of, map_words, words_of_model
@@ -250,7 +249,7 @@ def remedy(kind: str, path: PurePath) -> str:
     return _REMEDIES.get(kind, _REMEDY).format(path)
 
 
-def status(path: str | os.PathLike[str]) -> StoreStatus | FolderStatus:
+def status(path: PurePath) -> StoreStatus | FolderStatus:
     """Return the status of an output, finished or not, or of a folder of outputs.
 
     It is read from records, sizes and run logs.
@@ -271,7 +270,6 @@ def status(path: str | os.PathLike[str]) -> StoreStatus | FolderStatus:
     StoreError
         Nothing is there, or it is of an unknown format version.
     """
-    path = as_path(path)
     return _folder_status(path) if _is_plain_folder(path) else _status(path)
 
 
@@ -448,7 +446,7 @@ def _model_status(path: PurePath) -> StoreStatus:
 
 
 def verify(
-    path: str | os.PathLike[str],
+    path: PurePath,
     partitions: Iterable[int] | None = None,
     on_partition: Callable[[int], None] | None = None,
 ) -> VerifyReport:
@@ -473,7 +471,6 @@ def verify(
     StoreError
         Nothing is there, or it is of an unknown format version.
     """
-    path = as_path(path)
     looked_at = on_partition or (lambda p: None)
     if (hits := _hits_at(path)) is not None:
         problems = hits.problems()

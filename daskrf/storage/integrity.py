@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import io
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,7 +85,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 @contextmanager
 def believed(
-    path: str | os.PathLike[str], advice: str = "restore it from a copy, or make it again"
+    path: str | PurePath, advice: str = "restore it from a copy, or make it again"
 ) -> Iterator[None]:
     """Turn errors that a block raises on values of the wrong type or shape into one `StoreError` sentence.
 

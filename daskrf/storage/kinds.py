@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import PurePath
 
 from daskrf.errors import StoreError
-from daskrf.files.backend import as_path, backend, is_file
+from daskrf.files.backend import backend, is_file
 from daskrf.files.disk import file_errors
 from daskrf.storage.keptrounds import kept_rounds
 from daskrf.storage.model import is_group
+from daskrf.storage.stores.featurestore import FeatureStore
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import (
     ARRAYS_FILE,
     KIND_NAMES,
@@ -18,7 +19,7 @@ from daskrf.storage.stores.store import (
 )
 
 
-def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
+def kind_of(path: PurePath, missing_ok: bool = False) -> str | None:
     """Return the kind of the store or model at a path.
 
     Parameters
@@ -37,13 +38,40 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     StoreError
         Nothing is there, the plan is damaged, or the format version is unknown.
     """
-    path = as_path(path)
     with file_errors("read", path):
         if is_file(path / ARRAYS_FILE):
             return "model"
         if missing_ok and not has_plan(path):
             return None
     return str(read_plan(path)["kind"])
+
+
+def stored_library(path: PurePath) -> FeatureStore | FingerprintStore:
+    """Open the store of features or of fingerprints at a path; its plan is read once.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it is damaged, or of an unknown format version.
+    """
+    plan = read_plan(path)
+    if plan["kind"] == FeatureStore.needed_kind:
+        return FeatureStore.of_plan(path, plan)
+    return FingerprintStore.of_plan(path, plan)
+
+
+def find_library(path: PurePath) -> FeatureStore | FingerprintStore | None:
+    """Open the store of features or of fingerprints at a path; return None if no command has written there.
+
+    Raises
+    ------
+    StoreError
+        As `stored_library`.
+    """
+    with file_errors("read", path):
+        if not is_file(path / ARRAYS_FILE) and not has_plan(path):
+            return None
+    return stored_library(path)
 
 
 def check_output(path: PurePath, kind: str) -> None:

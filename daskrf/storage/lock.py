@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
-from daskrf.files.backend import Held, as_path, backend, exists
+from daskrf.files.backend import Held, backend, exists
 from daskrf.files.disk import TEMPORARY, file_errors, is_gone, temporary_name
 from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 
@@ -70,9 +70,9 @@ class StoreLock:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with StoreLock(folder, what="daskrf fingerprint"):
+    ...     with StoreLock(pathlib.Path(folder), what="daskrf fingerprint"):
     ...         sorted(os.listdir(folder))
     ...     os.listdir(folder)
     ['.lock']
@@ -81,12 +81,12 @@ class StoreLock:
 
     def __init__(
         self,
-        directory: str | os.PathLike[str],
+        directory: PurePath,
         what: str = "daskrf",
         part: str | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.path = as_path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
+        self.path = directory / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
         self._part = part
         self._tell = tell
         self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # the lock's time, ours

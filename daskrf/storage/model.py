@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -88,9 +87,7 @@ def is_group(name: str) -> bool:
     return _GROUP.fullmatch(name) is not None
 
 
-def save_model(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
-) -> PurePath:
+def save_model(path: PurePath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> PurePath:
     """Write a model, atomically replacing an existing one.
 
     Parameters
@@ -113,7 +110,6 @@ def save_model(
     StoreError
         `path` holds a store of another kind, a value cannot be stored, or writing fails.
     """
-    path = as_path(path)
     with file_errors("create", path):
         if is_file(path / PLAN_FILE):
             check_kind(read_plan(path)["kind"], "model", path)
@@ -126,7 +122,7 @@ def save_model(
     return path / ARRAYS_FILE
 
 
-def load_model(path: str | os.PathLike[str], names: Collection[str] | None = None) -> Saved:
+def load_model(path: PurePath, names: Collection[str] | None = None) -> Saved:
     """Read a model, checking the digest of every file read.
 
     Parameters
@@ -145,7 +141,6 @@ def load_model(path: str | os.PathLike[str], names: Collection[str] | None = Non
     StoreError
         There is no model, or another kind of store, or it is damaged or of an unknown format version.
     """
-    path = as_path(path)
     with file_errors("read", path):
         if not is_file(path / ARRAYS_FILE):
             if is_file(path / PLAN_FILE):
@@ -171,7 +166,7 @@ def check_numbers(state: Mapping[str, Any]) -> None:
         check_numbers(part)
 
 
-def more_arrays(path: str | os.PathLike[str], found: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
+def more_arrays(path: PurePath, found: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
     """Read further arrays of a model whose record was read before: those that this record names.
 
     So everything that a command knows of a model is of one model, though another may take its place.
@@ -181,7 +176,6 @@ def more_arrays(path: str | os.PathLike[str], found: Saved, names: Collection[st
     StoreError
         They are damaged, or the model was replaced since.
     """
-    path = as_path(path)
     try:
         with file_errors("read", path):
             return {name: _read_array(path, found, name) for name in names}
@@ -192,7 +186,7 @@ def more_arrays(path: str | os.PathLike[str], found: Saved, names: Collection[st
 
 
 def write_checkpoint(
-    path: str | os.PathLike[str],
+    path: PurePath,
     arrays: Mapping[str, np.ndarray],
     meta: Mapping[str, Any],
     spec_hash: str,
@@ -218,13 +212,12 @@ def write_checkpoint(
     StoreError
         Writing fails.
     """
-    path = as_path(path)
     if is_file(path):  # a checkpoint of daskrf 0.1.0
         remove_quietly(path)
     _write(path, "checkpoint", arrays, {"spec_hash": spec_hash, "meta": dict(meta)}, {}, keep)
 
 
-def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
+def find_checkpoint(path: PurePath, spec_hash: str) -> Saved | None:
     """Return a partial result, without its arrays, if all its files exist in full size.
 
     This is cheap whatever its size. Digests are not checked; `read_checkpoint` does that.
@@ -241,7 +234,6 @@ def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | Non
     Saved or None
         None if it is absent, truncated, or belongs to other work.
     """
-    path = as_path(path)
     try:
         found = read_arrays(path, "checkpoint", ())
         with file_errors("read", path):
@@ -252,7 +244,7 @@ def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | Non
     return _own(found, spec_hash)
 
 
-def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
+def read_checkpoint(path: PurePath, spec_hash: str) -> Saved | None:
     """Read a partial result; its ``metadata`` are the `meta` passed to `write_checkpoint`.
 
     Parameters
@@ -268,21 +260,28 @@ def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | Non
         None if it is absent, damaged, or belongs to other work; it is then computed again.
     """
     try:
-        found = read_arrays(as_path(path), "checkpoint")
+        found = read_arrays(path, "checkpoint")
     except StoreError:
         return None
     return _own(found, spec_hash)
 
 
-def needed_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved:
+def needed_checkpoint(path: str | PurePath, spec_hash: str) -> Saved:
     """Read a partial result that the same command has written before; see `read_checkpoint`.
+
+    Parameters
+    ----------
+    path : str or path
+        Directory, also as text, as tasks carry it.
+    spec_hash : str
+        Spec hash of the work that needs it.
 
     Raises
     ------
     StoreError
         It is absent, damaged, or belongs to other work.
     """
-    found = read_checkpoint(path, spec_hash)
+    found = read_checkpoint(as_path(path), spec_hash)
     if found is None:
         raise StoreError(
             f"{path} is missing or damaged, or this worker cannot see it; run the same command again, which "
@@ -292,7 +291,7 @@ def needed_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved:
 
 
 def made_once(
-    path: str | os.PathLike[str],
+    path: PurePath,
     spec_hash: str,
     make: Callable[[], tuple[Mapping[str, np.ndarray], Mapping[str, Any]]],
 ) -> Saved:
@@ -317,7 +316,6 @@ def made_once(
     StoreError
         Writing fails, or what was written cannot be read.
     """
-    path = as_path(path)
     if (found := read_checkpoint(path, spec_hash)) is not None:
         return found
     arrays, meta = make()

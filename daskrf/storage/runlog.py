@@ -32,11 +32,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from daskrf.errors import printable
-from daskrf.files.backend import as_path, backend
+from daskrf.files.backend import backend
 from daskrf.files.disk import is_gone
 from daskrf.quantities import amount, duration
 from daskrf.storage.integrity import parsed
@@ -64,21 +64,21 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 }
 
 
-def log_directory(output: str | os.PathLike[str]) -> Path:
+def log_directory(output: PurePath) -> Path:
     """Return the directory of the run logs of an output, which is beside the output.
 
     Object storage has no files that can grow, so logs for objects go into the working directory.
 
     Examples
     --------
-    >>> log_directory("screens/hits.parquet").as_posix()
+    >>> log_directory(Path("screens/hits.parquet")).as_posix()
     'screens/hits.parquet.log'
-    >>> log_directory("s3://bucket/screens/hits.parquet").as_posix()
+    >>> from daskrf.files.backend import as_path
+    >>> log_directory(as_path("s3://bucket/screens/hits.parquet")).as_posix()
     'hits.parquet.log'
     """
-    path = as_path(output)
-    name = f"{path.name}.log"
-    return Path(path.parent / name if backend(path).is_local else name)
+    name = f"{output.name}.log"
+    return Path(output.parent / name if backend(output).is_local else name)
 
 
 class RunLog:
@@ -111,7 +111,7 @@ class RunLog:
 
     def __init__(
         self,
-        output: str | os.PathLike[str],
+        output: PurePath,
         command: str,
         *,
         shard: str | None = None,
@@ -120,7 +120,7 @@ class RunLog:
     ) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        self.beside = backend(as_path(output)).is_local
+        self.beside = backend(output).is_local
         self.covered = 0  # rows of the stage that are recorded as done
         self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}
@@ -215,7 +215,7 @@ class RunLog:
                 os.utime(self._file)
 
 
-def seconds_of(output: str | os.PathLike[str]) -> float | None:
+def seconds_of(output: PurePath) -> float | None:
     """Return the seconds that all finished tasks of all runs on an output took; None if there are no logs."""
     try:
         files = [path for path in log_directory(output).iterdir() if path.suffix == ".jsonl"]
@@ -239,20 +239,20 @@ def first_sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {line.partition('. ')[0]}"[:_SENTENCE]
 
 
-def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+def read_first(path: PurePath) -> dict[str, Any] | None:
     """Return the first record of a log; None if there is none, or the log cannot be read."""
     try:
-        with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
+        with backend(path).open(path.parent, path.name) as file:
             record = parsed(file.readline())
     except (OSError, ValueError):
         return None
     return record if _is_record(record) else None
 
 
-def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_log(path: PurePath) -> list[dict[str, Any]]:
     """Return the records of a log, skipping invalid lines, such as one truncated when the writer died."""
     try:
-        with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
+        with backend(path).open(path.parent, path.name) as file:
             lines = [line for line in file.read().split(b"\n") if line]
     except (OSError, ValueError):
         return []
@@ -370,7 +370,7 @@ class JobStatus:
         return [printable(line) for line in lines]
 
 
-def job_of(output: str | os.PathLike[str]) -> JobStatus | None:
+def job_of(output: PurePath) -> JobStatus | None:
     """Return the status of the runs on an output, from their logs; None if there are no logs."""
     directory = log_directory(output)
     try:

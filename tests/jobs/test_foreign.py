@@ -18,6 +18,7 @@ from daskrf.models.models import read_model
 from daskrf.sources.smiles import planned_library
 from daskrf.sources.sources import Block, open_source
 from daskrf.storage.integrity import sealed, unsealed
+from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import ARRAYS_FILE, plan_hash
 from daskrf.tables.measurements import Reading
@@ -66,7 +67,7 @@ def test_models_of_wrong_types(job: Path, tmp_path: Path, model: str, value: Any
     record = unsealed(path.read_bytes())
     metadata = record["metadata"]
     exact = metadata["map"] is None
-    source = open_source(job / "fp", raw=True) if exact else open_source(job / "phi")
+    source = open_source(stored_library(job / ("fp" if exact else "phi")), raw=exact)
     block = next(iter(source.blocks(0)))
     used(path.parent, block)
     gp = metadata["gp"]
@@ -103,11 +104,11 @@ def test_stores_of_wrong_types(
             del body["crc32c"]
             record.write_bytes(sealed(json.dumps(body).encode()))
         sentence(lambda: str(verify(path)))
-        sentence(lambda: list(open_source(path, FEATURES).blocks(0)))
+        sentence(lambda: list(open_source(stored_library(path), FEATURES).blocks(0)))
         if kind == "fp":
             sentence(lambda: fingerprint(job / "library.smi", path, rows_per_partition=30, shard="0/2"))
         else:
-            sentence(lambda: open_source(path).feature_map)
+            sentence(lambda: open_source(stored_library(path)).feature_map)
             sentence(lambda: featurize(job / "fp", FEATURES, path))
 
 

@@ -27,6 +27,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.models.models import read_model
 from daskrf.screens import libraryscreen as screening
 from daskrf.sources.sources import open_source
+from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.storage.stores.store import read_plan
@@ -407,7 +408,7 @@ def test_hyperparameters_can_be_changed_without_a_pass(
 
 
 def test_source_of_a_store_knows_its_rows(done: Path) -> None:
-    source = open_source(done / "fp", FEATURES)
+    source = open_source(stored_library(done / "fp"), FEATURES)
     wanted = np.array([0, 3, 5, 6, 40, 300])  # row 3 was rejected, row 300 is elsewhere
     rows = np.concatenate([block.rows for block in source.blocks(0, wanted)])
     assert rows.tolist() == [0, 5, 6, 40]

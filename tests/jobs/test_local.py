@@ -16,6 +16,7 @@ from daskrf import featurize, fingerprint, fit, gram, predict, screen, status
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.sources.sources import open_source
+from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.predictions import PredictionStore
 
 LOCAL = LocalGaussianFeatures(75, length_scale=6.0, n_centroids=3, random_state=3)
@@ -60,7 +61,8 @@ def test_predictions_make_the_features_of_the_nearest_centroid_alone(
 
 
 def test_tasks_that_predict_are_sized_by_the_block_of_a_centroid(made: Path) -> None:
-    whole, own = (open_source(made / "fp", LOCAL, predicts=predicts) for predicts in (False, True))
+    library = stored_library(made / "fp")
+    whole, own = (open_source(library, LOCAL, predicts=predicts) for predicts in (False, True))
     assert own.seconds_per_row == pytest.approx(whole.seconds_per_row / 3)
 
 

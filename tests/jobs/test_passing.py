@@ -12,6 +12,7 @@ from daskrf.errors import InputError
 from daskrf.molecules.filters import Filters, Limit
 from daskrf.screens.passing import PASSED, Passing, check_columns
 from daskrf.sources.sources import open_source
+from daskrf.storage.kinds import stored_library
 
 
 def passing(folder: Path, cells: list[str], limit: Limit, step: int | None = None) -> Passing:
@@ -19,7 +20,7 @@ def passing(folder: Path, cells: list[str], limit: Limit, step: int | None = Non
     (folder / "a.tsv").write_text("smiles\tid\tprice\n" + "".join(rows))
     made = folder / "fp"
     fingerprint(folder / "a.tsv", made, format=TableFormat(extra=("price",)), rows_per_partition=step)
-    return Passing(open_source(made, None, raw=True), Filters((limit,)))
+    return Passing(open_source(stored_library(made), None, raw=True), Filters((limit,)))
 
 
 @pytest.mark.parametrize(

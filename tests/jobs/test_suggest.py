@@ -30,6 +30,7 @@ from daskrf.screens.passing import Passing
 from daskrf.sources import smiles as reading
 from daskrf.storage.hits import record_of
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES
 from tests.naive import suggest as naive
@@ -556,7 +557,7 @@ def test_one_process_and_two_workers_choose_the_same(made: Path, client: Any, tm
 def test_filters_say_which_demand_is_not_met(made: Path) -> None:
     from daskrf.sources.sources import open_source
 
-    source = open_source(made / "fp", None, raw=True)
+    source = open_source(stored_library(made / "fp"), None, raw=True)
     filters = Filters.of("price < 40 and logp < 3", "c", (), (), columns=("price",))
     passing = Passing(source, filters)
     table = pd.read_csv(made / "library.csv")

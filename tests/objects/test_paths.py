@@ -200,7 +200,7 @@ def test_data_in_memory_go_beside_the_output(bucket, tmp_path, monkeypatch):
     for _ in range(2):  # the second time the store is complete
         report = daskrf.fingerprint(data, f"{bucket}/memory.fingerprints")
         assert (report.kept, report.partitions) == (3, 1)
-    store = FingerprintStore.open(f"{bucket}/memory.fingerprints")
+    store = FingerprintStore.open(as_path(f"{bucket}/memory.fingerprints"))
     assert store.read_rows(0, ["id"])["id"].to_pylist() == ["a", "b", "c"]
     place = as_path(str(bucket))
     assert not [name for name in module.backend(place).names(place) if "given" in name]

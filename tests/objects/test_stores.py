@@ -40,7 +40,7 @@ def test_a_store_of_objects_has_the_bytes_of_a_local_one(bucket, tmp_path):
     local, remote = full_store(tmp_path / "s"), full_store(bucket / "runs" / "s")
     assert contents(remote.path) == contents(local.path)
     assert remote.spec_hash == local.spec_hash
-    opened = FingerprintStore.open(str(remote.path))
+    opened = FingerprintStore.open(remote.path)
     for p in range(3):
         assert (opened.read_fingerprints(p) != local.read_fingerprints(p)).nnz == 0
         assert opened.read_rows(p).equals(local.read_rows(p))
@@ -194,8 +194,8 @@ def test_a_plan_that_came_first_stands(bucket):
 def test_models_and_checkpoints(bucket, tmp_path):
     rng = np.random.default_rng(0)
     arrays = {"gram": rng.standard_normal((40, 40)), "weights": rng.standard_normal(40)}
-    save_model(str(bucket / "m"), arrays, {"targets": ["y"]})
-    found = load_model(str(bucket / "m"))
+    save_model(bucket / "m", arrays, {"targets": ["y"]})
+    found = load_model(bucket / "m")
     assert {name: a.tobytes() for name, a in found.arrays.items()} == {
         name: a.tobytes() for name, a in arrays.items()
     }
@@ -203,8 +203,8 @@ def test_models_and_checkpoints(bucket, tmp_path):
     write_checkpoint(bucket / "c", arrays, {}, "hash")
     write_checkpoint(tmp_path / "c", arrays, {}, "hash")
     assert contents(bucket / "c") == contents(tmp_path / "c")
-    assert read_checkpoint(str(bucket / "c"), "other") is None
-    assert read_checkpoint(str(bucket / "absent"), "hash") is None
+    assert read_checkpoint(bucket / "c", "other") is None
+    assert read_checkpoint(bucket / "absent", "hash") is None
     (chunk,) = (path for path in (bucket / "c").rglob("c.*") if "gram" in str(path))
     chunk.write_bytes(chunk.read_bytes()[:-100])
     assert find_checkpoint(bucket / "c", "hash") is None

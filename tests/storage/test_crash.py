@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from tests.storage.strategies import fill
-store = FingerprintStore.open(sys.argv[1])
+store = FingerprintStore.open(Path(sys.argv[1]))
 while True:
     for p in range(store.n_partitions):
         store.discard(p)

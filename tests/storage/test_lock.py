@@ -28,8 +28,9 @@ from tests.storage.strategies import full_store, new_store
 DEAD = 2**22 + 12345  # no process has such a number
 HOLDER = """
 import sys, time
+from pathlib import Path
 from daskrf.storage.lock import StoreLock
-with StoreLock(sys.argv[1], what="daskrf fit"):
+with StoreLock(Path(sys.argv[1]), what="daskrf fit"):
     print("held", flush=True)
     time.sleep(600)
 """

@@ -46,9 +46,10 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 def test_arrays_round_trip(arrays: dict[str, np.ndarray], small: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "SMALL_BYTES", small)
-        save_model(folder, arrays, {})
-        write_checkpoint(f"{folder}/part", arrays, {}, "h")
-        for found in (load_model(folder), read_checkpoint(f"{folder}/part", "h")):
+        path = Path(folder)
+        save_model(path, arrays, {})
+        write_checkpoint(path / "part", arrays, {}, "h")
+        for found in (load_model(path), read_checkpoint(path / "part", "h")):
             assert found is not None
             assert list(found.arrays) == list(arrays)
             assert all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
@@ -68,8 +69,8 @@ def test_arrays_of_several_chunks_round_trip(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(zarrays, "BLOCK_BYTES", block_bytes)
         patch.setattr(model, "SMALL_BYTES", 0)
-        save_model(folder, {"gram": full, "other": np.asfortranarray(full)}, {})
-        found = load_model(folder).arrays
+        save_model(Path(folder), {"gram": full, "other": np.asfortranarray(full)}, {})
+        found = load_model(Path(folder)).arrays
         (group,) = Path(folder).glob("arrays-*")
         plain = zarr.open_group(group, mode="r")["gram"]
         assert same_bits(plain[...], full)

@@ -80,7 +80,7 @@ class SpaceCandidates(CandidateSource):
         self.ranking = ranking = ProductRanking(below, self.source, aim_below, self.first, n_draws)
         request.demands.check(ranking.columns)
         request.demands.filters.of(ranking.columns)
-        self.aim = replace(aim, measured=measured_of(aim.model, aim.path, aim.target))
+        self.aim = replace(aim, measured=measured_of(aim.model, aim.target))
         assert self.aim.measured is not None
         excluded = batch_exclusions(run, request, self.aim.measured, by_rows=False)
         self.excluded = excluded.molecules

@@ -81,7 +81,7 @@ class SpacePopulation(Population):
             below = replace(below, rule=acquisition_for("greedy"))
             k = DEEPEST * first_shortlist(None, k) // MORE
         products = ProductRanking(below, self.source, Aim.of(below, aim.model), k)
-        measured = measured_of(aim.model, aim.path, aim.target)
+        measured = measured_of(aim.model, aim.target)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
         self.measured, limited = _within(measured, products)
         structures = (each.structures for each in labelled.molecules)

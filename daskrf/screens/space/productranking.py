@@ -345,7 +345,7 @@ class ProductRanking:
         if rule.needs_sample:
             draw = leave_draws(self.model, self.aim.target, self.request.seed, run.work, 1)
         scores = ProductScores(
-            model=absolute(self.aim.path),
+            model=absolute(self.model.path),
             model_hash=self.model.metadata["spec_hash"],
             rule=rule,
             target=self.aim.target,

@@ -84,7 +84,7 @@ class SpaceScreenJob(Job[Any]):
             return
         excluded = None
         if request.exclude_labelled:
-            excluded = labelled_structures(model, request.model, request.exclude_by)
+            excluded = labelled_structures(model, request.exclude_by)
             self.notes += (f"labelled molecules are left out by {LEVEL_WORDS[request.exclude_by]}",)
         self.ranking.prepare(run, excluded)
 
@@ -106,22 +106,22 @@ class SpaceScreenJob(Job[Any]):
         if request.std != "none" and "std" not in hits.columns:
             predicted = ranking.predicted(run, decoded(ranking.cut, hits.row.tolist()), std=True)
         table = hits.table(predicted)
-        near, similarity = nearest_labelled(hits.smiles, aim.model, aim.path, aim.target)
+        near, similarity = nearest_labelled(hits.smiles, aim.model, aim.target)
         for name, values in near.items():
             table = table.append_column(name, values)
         labelled = not request.exclude_labelled
-        copies = duplicates(table["smiles"], aim.model, aim.path, None, labelled=labelled)
+        copies = duplicates(table["smiles"], aim.model, None, labelled=labelled)
         notes = (*self.notes, *ranking.notes, *notes, *ranking.counted(best, whole), copies, similarity)
         about = {
             **ranking.spec,
             "direction": aim.direction,
-            "model_name": aim.path.name,
+            "model_name": aim.model.path.name,
             "source": self.source.name,
             "rows": ranking.n_distinct,
             "rejected": 0,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about, self.page(self.output, about, aim.model, aim.path))
+        write_hits(table, self.output, about, self.page(self.output, about, aim.model, aim.model.path))
         return self._report(table, about, notes, run.seconds)
 
     def _report(self, table: pa.Table, about: dict[str, Any], notes: Sequence[str], seconds: float) -> Any:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -25,11 +24,11 @@ import pyarrow as pa
 
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import believed
-from daskrf.storage.stores.fingerprintstore import ROW_FIELDS, FingerprintStore
-from daskrf.storage.stores.rowstore import RowStore, typed, write_parquet
+from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore, write_rows
 from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
 from daskrf.storage.stores.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
@@ -79,7 +78,7 @@ class FeatureStore(RowStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         source: FingerprintStore,
         feature_map: dict[str, Any],
         n_components: int,
@@ -193,7 +192,7 @@ class FeatureStore(RowStore):
         problem = "it is not known where it was"
         if self.library_path:
             try:
-                store = FingerprintStore.open(self.library_path)
+                store = FingerprintStore.open(as_path(self.library_path))
             except StoreError as error:
                 if error.errno is not None:
                     raise
@@ -207,7 +206,7 @@ class FeatureStore(RowStore):
         )
 
     def object_paths(self, p: int) -> list[PurePath]:
-        names = [f"rows/{self.partition_name(p)}.parquet", *(ARRAY_METADATA if p == 0 else ())]
+        names = [self.table_name(p, "rows"), *(ARRAY_METADATA if p == 0 else ())]
         arrays = {"phi": "phi/c.{}.0", **({"diagonal": "diagonal/c.{}"} if self.spec["diagonal"] else {})}
         for chunk in range(self.first_row(p), self.first_row(p) + self.partition_rows(p), self.chunk_rows):
             names += [pattern.format(chunk // self.chunk_rows) for pattern in arrays.values()]
@@ -230,7 +229,7 @@ class FeatureStore(RowStore):
         features : ndarray of shape (n, n_stored_columns), or an iterable of such blocks
             Values of type `dtype`; blocks may have any number of rows, so a partition need not fit in memory.
         rows : pyarrow.Table, n rows
-            Columns of `ROW_FIELDS`, and others.
+            Columns of `ROW_SCHEMA`, and others.
         diagonal : sequence of ndarray
             k(x, x) of the rows, if the store holds it; the sequence may grow while blocks are consumed.
         counts : dict, optional
@@ -265,9 +264,7 @@ class FeatureStore(RowStore):
                 for i in range(0, n_rows, self.chunk_rows):
                     self._write_chunk(directory, "diagonal", start + i, held[i : i + self.chunk_rows])
             (directory / "rows").mkdir()
-            write_parquet(
-                typed(rows, pa.schema(ROW_FIELDS)), directory / f"rows/{self.partition_name(p)}.parquet"
-            )
+            write_rows(rows, directory / self.table_name(p, "rows"))
             if p == 0:
                 self._write_metadata(directory)
             staged = {

@@ -8,7 +8,6 @@ less than two bytes per non-zero, because molecules of a library share fragments
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -19,24 +18,11 @@ from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.files.backend import absolute
-from daskrf.storage.stores.rowstore import (
-    SOURCE_TYPE,
-    RejectingStore,
-    RowStore,
-    typed,
-    write_parquet,
-)
+from daskrf.storage.stores.rowstore import RejectingStore, RowStore, write_rows
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.storage.stores.zarrays import create_group, read_array, read_errors, write_array
 
 LEVEL = 3
-ROW_FIELDS = (
-    pa.field("row", pa.int64()),
-    pa.field("id", pa.string()),
-    pa.field("smiles", pa.string()),
-    pa.field("source", SOURCE_TYPE),
-    pa.field("line", pa.int64()),
-)
 
 
 def smallest_unsigned(maximum: int) -> np.dtype:
@@ -74,7 +60,7 @@ class FingerprintStore(RejectingStore, RowStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         *,
         library: dict[str, Any],
         fingerprint: dict[str, Any],
@@ -164,7 +150,7 @@ class FingerprintStore(RejectingStore, RowStore):
         fingerprints : csr_matrix, shape (n, n_columns)
             Sorted unique indices, integer counts from 1 to 65535.
         rows : pyarrow.Table, n rows
-            Columns of `ROW_FIELDS` and the extra columns.
+            Columns of `ROW_SCHEMA` and the extra columns.
         rejects : pyarrow.Table, optional
             Columns of `REJECT_SCHEMA`.
         counts : dict, optional
@@ -190,7 +176,7 @@ class FingerprintStore(RejectingStore, RowStore):
 
         def stage(directory: Path) -> dict[PurePath, Path]:
             self._write_arrays(directory / "data", fingerprints)
-            write_parquet(typed(rows, pa.schema(ROW_FIELDS)), directory / "rows")
+            write_rows(rows, directory / "rows")
             return {self.partition_path(p): directory / "data", self.rows_path(p): directory / "rows"}
 
         return self._write(p, {"kept": n, "nonzeros": fingerprints.nnz}, rejects, counts, stage)
@@ -248,7 +234,3 @@ class FingerprintStore(RejectingStore, RowStore):
         fingerprints.has_sorted_indices = True
         fingerprints.has_canonical_format = True
         return fingerprints
-
-    def no_rows(self) -> pa.Table:
-        """Return an empty table of rows."""
-        return pa.schema(ROW_FIELDS).empty_table()

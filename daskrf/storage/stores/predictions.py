@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
@@ -31,7 +30,7 @@ class PredictionStore(RejectingStore):
     @classmethod
     def new(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         *,
         source: str,
         model: str,
@@ -75,7 +74,7 @@ class PredictionStore(RejectingStore):
 
     def table_path(self, p: int) -> PurePath:
         """Return the path of the Parquet file of partition `p`."""
-        return self.path / f"{self.partition_name(p)}.parquet"
+        return self.path / self.table_name(p, "")
 
     def write_partition(
         self,

@@ -20,6 +20,15 @@ from daskrf.storage.stores.zarrays import read_errors
 
 LEVEL = 3  # Zstandard compression level
 SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
+ROW_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("id", pa.string()),
+        pa.field("smiles", pa.string()),
+        pa.field("source", SOURCE_TYPE),
+        pa.field("line", pa.int64()),
+    ]
+)
 REJECT_SCHEMA = pa.schema(
     [
         pa.field("row", pa.int64()),
@@ -34,6 +43,11 @@ REJECT_SCHEMA = pa.schema(
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table as Zstandard Parquet with page checksums; the bytes do not depend on time or host."""
     pq.write_table(table, path, compression="zstd", compression_level=LEVEL, write_page_checksum=True)
+
+
+def write_rows(rows: pa.Table, path: Path) -> None:
+    """Write the rows of a partition: the columns of `ROW_SCHEMA`, then the others."""
+    write_parquet(typed(rows, ROW_SCHEMA), path)
 
 
 def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -78,9 +92,13 @@ def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 class TableStore(Store):
     """A store with a Parquet file for each partition."""
 
+    def table_name(self, p: int, folder: str) -> str:
+        """Return the name of partition `p`'s Parquet file in a folder of the store ("": the store itself)."""
+        return f"{folder}/{self.partition_name(p)}.parquet".lstrip("/")
+
     def _read_table(self, p: int, folder: str, columns: Sequence[str] | None, counted: str) -> pa.Table:
         """Read a partition's Parquet file in a folder, and check its rows against the record's count."""
-        record, name = self.record(p), f"{folder}/{self.partition_name(p)}.parquet".lstrip("/")
+        record, name = self.record(p), self.table_name(p, folder)
         with read_errors(self.path, p):
             table = parse_parquet(record.read(self.path, name), f"{self.path}/{name}", columns)
             if table.num_rows != record.counts[counted]:
@@ -107,7 +125,7 @@ class RowStore(TableStore):
 
     def rows_path(self, p: int) -> PurePath:
         """Return the path of the Parquet file with the rows of partition `p`."""
-        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+        return self.path / self.table_name(p, "rows")
 
     def read_rows(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the rows of one partition: row, id, smiles, source, line and the extra columns.
@@ -131,13 +149,17 @@ class RowStore(TableStore):
         """
         return self._read_table(p, "rows", columns, "kept")
 
+    def no_rows(self) -> pa.Table:
+        """Return an empty table of rows."""
+        return ROW_SCHEMA.empty_table()
+
 
 class RejectingStore(TableStore):
     """A store whose partitions read more rows than they keep: read = kept + rejected."""
 
     def rejects_path(self, p: int) -> PurePath:
         """Return the path of the rejects of partition `p`; the file exists only if rows were rejected."""
-        return self.path / REJECTS / f"{self.partition_name(p)}.parquet"
+        return self.path / self.table_name(p, REJECTS)
 
     def read_rejects(self, p: int) -> pa.Table:
         """Read the rejects of one partition: row, source, line, text and reason.

@@ -25,7 +25,6 @@ import builtins
 import errno
 import hashlib
 import json
-import os
 import platform
 import re
 import socket
@@ -42,7 +41,6 @@ from typing import Any, ClassVar, Self
 from daskrf import __version__
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import (
-    as_path,
     atomic_write,
     backend,
     exists,
@@ -471,7 +469,7 @@ class Store:
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
+        path: PurePath,
         kind: str,
         spec: dict[str, Any],
         partitions: list[dict[str, Any]] | int,
@@ -498,7 +496,6 @@ class Store:
             Something else is there, or a store made from other input or with other options; the message
             names each difference with both values.
         """
-        path = as_path(path)
         check_kind(kind, cls.needed_kind, path)
         plan = make_plan(kind, spec, partitions, provenance)
         with file_errors("read", path):
@@ -518,7 +515,7 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], kind: str | None = None) -> Self:
+    def open(cls, path: PurePath, kind: str | None = None) -> Self:
         """Open a store for reading or for resuming; nothing is written.
 
         Parameters
@@ -537,8 +534,11 @@ class Store:
         StoreError
             There is no store, or it is of another kind or an unknown format version, or its plan is damaged.
         """
-        path = as_path(path)
-        plan = read_plan(path)
+        return cls.of_plan(path, read_plan(path), kind)
+
+    @classmethod
+    def of_plan(cls, path: PurePath, plan: dict[str, Any], kind: str | None = None) -> Self:
+        """Open a store whose plan has been read; see `open`."""
         check_kind(plan["kind"], kind or cls.needed_kind, path)
         _refuse_links(path)
         return cls(path, plan)
