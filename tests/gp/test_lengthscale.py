@@ -72,7 +72,7 @@ def test_bad_input() -> None:
     feature_map = FastfoodFeatures(n_components=8)
     with pytest.raises(InputError, match="TanimotoMinMaxFeatures has no kernel with a length scale"):
         with_length_scale(TanimotoMinMaxFeatures(), 1.0)
-    with pytest.raises(InputError, match="one number a row"):
+    with pytest.raises(InputError, match="one label, or one row of labels"):
         choose_length_scale(feature_map, X, y[:-1])
     with pytest.raises(InputError, match="0 < low < high"):
         choose_length_scale(feature_map, X, y, bounds=(2.0, 1.0))

@@ -21,8 +21,8 @@ from scipy.optimize import minimize
 
 from daskrf import seeds
 from daskrf.errors import InputError
+from daskrf.gp.choice.choice import clearly_better, first_of_the_best
 from daskrf.gp.choice.choicetime import Meter, Work
-from daskrf.gp.choice.clearlybetter import clearly_better, first_of_the_best
 from daskrf.gp.choice.metricchoice import choose_metric
 from daskrf.gp.processes.kerneltrials import KernelChoice, Trial
 from daskrf.gp.solve.conjugategradients import solve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from daskrf import kernels, seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import undecided
+from daskrf.gp.choice.choice import Choice, Row, labels_by_target
 from daskrf.gp.processes.processes import gp_for
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.kernel import decided
@@ -27,7 +28,7 @@ _CLOSE = 0.3  # of the logarithm: the evidence is flat about its maximum
 
 
 @dataclass(frozen=True)
-class LengthScaleSearch:
+class LengthScaleSearch(Choice):
     """The result of :func:`choose_length_scale`.
 
     Attributes
@@ -41,20 +42,23 @@ class LengthScaleSearch:
         Rows that they were tried on.
     """
 
+    _headers = ("log evidence a label",)
+
     feature_map: FeatureMap
     length_scale: float
     length_scales: tuple[float, ...] = ()
     log_evidences: tuple[float, ...] = ()
     n_rows: int = 0
 
-    def __str__(self) -> str:
-        if not self.length_scales:
-            return f"too few labels to find a length scale: took {self.length_scale:g}, which is usual"
-        lines = [f"length scales tried on {self.n_rows:,} labels  log evidence a label"]
+    def _title(self) -> str:
+        return f"length scales tried on {self.n_rows:,} labels"
+
+    def _rows(self) -> Iterator[Row]:
         for length, evidence in zip(self.length_scales, self.log_evidences, strict=True):
-            taken = "  taken" if length == self.length_scale else ""
-            lines.append(f"  {length:<32g}  {evidence / self.n_rows:21.4f}{taken}")
-        return "\n".join(lines)
+            yield Row(f"{length:g}", (f"{evidence / self.n_rows:.4f}",), length == self.length_scale)
+
+    def _too_few(self) -> str:
+        return f"too few labels to find a length scale: took {self.length_scale:g}, which is usual"
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description; it does not hold the map."""
@@ -168,14 +172,13 @@ def choose_length_scale(
     >>> 0.4 < found.length_scale < 2.0
     True
     """
-    rows, targets = check_rows(X, feature_map), np.asarray(y, dtype=np.float64)
-    if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
-        raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
+    rows = check_rows(X, feature_map)
+    targets = labels_by_target(y, rows.shape[0])
     if not min(rows.shape[0], n_rows) > 0:
         raise InputError("there are no rows to choose a length scale from: pass some, and n_rows above 0.")
     order = seeds.generator(random_state, "length-scale").permutation(rows.shape[0])
     chosen = np.sort(order[:n_rows])
-    rows, targets = rows[chosen], targets[chosen].reshape(len(chosen), -1)
+    rows, targets = rows[chosen], targets[chosen]
     low, high = _bounds(rows, random_state) if bounds is None else bounds
     if not 0.0 < low < high < math.inf:
         raise InputError(f"bounds must be two finite numbers, 0 < low < high, not {bounds!r}.")

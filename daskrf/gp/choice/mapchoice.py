@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from daskrf.features.featuremap import check_count, feature_bytes, resized, unde
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
-from daskrf.gp.choice.clearlybetter import first_of_the_best
+from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.choice.lengthscale import (
     choose_length_scale,
     typical_distance,
@@ -110,7 +110,7 @@ class MapTrial:
 
 
 @dataclass(frozen=True)
-class MapChoice:
+class MapChoice(ChoiceByLabelsLeftOut):
     """The map that was chosen, and what was tried.
 
     Attributes
@@ -123,28 +123,23 @@ class MapChoice:
         Labels that were used, and how many of them were left out.
     """
 
+    _headers = (*ChoiceByLabelsLeftOut._headers, "bytes a molecule")
+    _candidate: ClassVar[str] = "map"
+
     feature_map: FeatureMap
     trials: tuple[MapTrial, ...] = ()
     n_rows: int = 0
     n_left_out: int = 0
 
-    def __str__(self) -> str:
-        if not self.trials:
-            return f"too few labels to compare maps: took {self.feature_map.words()}"
-        title = f"maps tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
-        width = max(len(title) - 2, *(len(trial.name) for trial in self.trials))
-        lines = [f"{title:<{width + 2}}      R2  log probability  bytes a molecule"]
-        taken = self.feature_map.state()
-        for trial in self.trials:
-            mark = "  taken" if trial.feature_map.state() == taken else ""
-            one = trial.feature_map
-            size = feature_bytes(one.n_components, "bits" if one.one_bit else "float32")
-            figures = f"{trial.r2:6.3f}  {trial.log_probability:15.3f}  {size:16,}"
-            lines.append(f"  {trial.name:<{width}}  {figures}{mark}")
-        best = max(self.trials, key=lambda trial: trial.log_probability)
-        if best.feature_map.state() != taken:
-            lines.append("  A map further down is taken if it is clearly better: 0.01 and a standard error.")
-        return "\n".join(lines)
+    def _too_few(self) -> str:
+        return f"too few labels to compare maps: took {self.feature_map.words()}"
+
+    def _more_figures(self, trial: MapTrial) -> tuple[str, ...]:
+        one = trial.feature_map
+        return (f"{feature_bytes(one.n_components, 'bits' if one.one_bit else 'float32'):,}",)
+
+    def _is_taken(self, trial: MapTrial) -> bool:
+        return trial.feature_map.state() == self.feature_map.state()
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
@@ -212,13 +207,8 @@ def choose_map(
     """
     if not candidates:
         raise InputError("candidates is empty: pass at least one feature map.")
-    X, targets = check_rows(X, candidates[0]), np.asarray(y, dtype=np.float64)
-    if targets.ndim not in (1, 2) or len(targets) != X.shape[0]:
-        raise InputError(
-            f"X has {X.shape[0]} rows but y has the shape {targets.shape}: give one label, or one row of "
-            "labels, for each row of X."
-        )
-    targets = targets.reshape(len(targets), -1)
+    X = check_rows(X, candidates[0])
+    targets = labels_by_target(y, X.shape[0])
     n, told = len(targets), on_trial or (lambda words: None)
     if n < _FEWEST or typical_distance(X, random_state) == 0.0:
         first = candidates[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.choice.clearlybetter import first_of_the_best
+from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
@@ -48,9 +48,14 @@ class MetricTrial(NamedTuple):
     log_probability: float
     r2: float
 
+    @property
+    def name(self) -> str:
+        """The rounds in words."""
+        return f"learned in {_rounds(self.rounds)}" if self.rounds else "usual distances"
+
 
 @dataclass(frozen=True)
-class MetricChoice:
+class MetricChoice(ChoiceByLabelsLeftOut):
     """The metric that was learned, and what was tried.
 
     Attributes
@@ -68,6 +73,8 @@ class MetricChoice:
         that a metric was learned from look less noisy than they are. Empty if none was.
     """
 
+    _candidate: ClassVar[str] = "metric"
+
     kernel: MetricGaussian
     rounds: int = 0
     trials: tuple[MetricTrial, ...] = ()
@@ -75,20 +82,18 @@ class MetricChoice:
     n_left_out: int = 0
     noise: tuple[float, ...] = ()
 
-    def __str__(self) -> str:
-        if not self.trials:
-            return f"the labels are too few or too alike to learn a metric: took the {self.kernel.words()}"
-        title = f"metrics tried, {self.n_left_out:,} of {self.n_rows:,} labels left out"
-        lines = [f"{title}      R2  log probability"]
-        for rounds, log_probability, r2 in self.trials:
-            name = f"learned in {rounds} round{'s' * (rounds > 1)}" if rounds else "usual distances"
-            taken = "  taken" if rounds == self.rounds else ""
-            lines.append(f"  {name:<{len(title) - 2}}  {r2:6.3f}  {log_probability:15.3f}{taken}")
-        lines.append(f"  took the {self.kernel.words()}")
+    def _too_few(self) -> str:
+        return f"the labels are too few or too alike to learn a metric: took the {self.kernel.words()}"
+
+    def _is_taken(self, trial: MetricTrial) -> bool:
+        return trial.rounds == self.rounds
+
+    def _notes(self) -> list[str]:
+        notes = [*super()._notes(), f"took the {self.kernel.words()}"]
         if self.noise:
             shares = ", ".join(f"{100.0 * share:.2g} %" for share in self.noise)
-            lines.append(f"  noise by the labels left out: {shares} of the variance of the labels")
-        return "\n".join(lines)
+            notes.append(f"noise by the labels left out: {shares} of the variance of the labels")
+        return notes
 
     def noise_variances(self, labels: Iterable[Double]) -> list[float] | None:
         """Return the noise variance of each target, from its labels; None if the evidence has to find it."""
@@ -170,16 +175,11 @@ def choose_metric(
     >>> found.rounds > 0, found.kernel.learned.columns.size
     (True, 12)
     """
-    rows, targets = check_finite(as_csr(X)), np.asarray(y, dtype=np.float64)
-    if targets.ndim not in (1, 2) or len(targets) != rows.shape[0]:
-        raise InputError(
-            f"X has {rows.shape[0]} rows, but y has the shape {targets.shape}; give one label, or one row of "
-            "labels, for each row."
-        )
+    rows = check_finite(as_csr(X))
+    targets = labels_by_target(y, rows.shape[0])
     if np.isinf(targets).any():
         raise InputError("y has values that are infinite: leave these rows out.")
     told = on_trial or (lambda words: None)
-    targets = targets[:, None] if targets.ndim == 1 else targets
     told_of = [t for t, each in enumerate(targets.T) if _tells(each)]
     standard = _standardized(targets[:, told_of])
     known = np.flatnonzero(np.isfinite(standard if told_of else targets).any(axis=1))
@@ -275,7 +275,7 @@ class _Learner:
         rest, B = 1.0, np.empty((self.X.shape[1], 0))
         usual = _squares(self.X, self.X)
         for i in range(n + 1):
-            told(f"a metric learned in {i} round{'s' * (i > 1)}" if i else "usual distances")
+            told(f"a metric learned in {_rounds(i)}" if i else "usual distances")
             Z = self.X @ B
             K = _squares(Z, Z)
             K += rest * usual
@@ -381,6 +381,10 @@ class _Learner:
         """Yield each target, and the rows that have a value of it."""
         for t in range(self.y.shape[1]):
             yield t, np.flatnonzero(np.isfinite(self.y[:, t]))
+
+
+def _rounds(n: int) -> str:
+    return f"{n} round{'s' * (n > 1)}"
 
 
 def _usual(learner: _Learner | None) -> float:

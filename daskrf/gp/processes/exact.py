@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg import blas
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns, row_slice
@@ -30,6 +28,7 @@ from daskrf.gp.processes.pathwise import (
 from daskrf.gp.processes.posterior import standard_normal
 from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_map, map_of, prior_draws
 from daskrf.gp.processes.process import check_version, seen_no
+from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.gp.solve.variancemodel import VarianceModel
@@ -63,7 +62,7 @@ Array = npt.NDArray[np.float64]
 Given = tuple[float | None, float | None, float | None]
 
 
-class ExactGP(RegressorMixin, BaseEstimator):
+class ExactGP(Regressor):
     """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
 
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: the model that
@@ -168,6 +167,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
     )
     """Parameters that the `fit` command has for every process, or chooses itself."""
 
+    _weights_name = "alpha_"
     one_bit_ = False
     kernel_choice_: KernelChoice | None = None
     _factor: ShiftedCholesky | None
@@ -430,13 +430,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         std : float64 array, shape (m,), if `return_std`; two, of f and of y, for "both"
         cov : float64 array, shape (m, m), if `return_cov`
         """
-        self._check_fitted()
-        check_of(of, *(["both"] if return_std else []))
-        if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not both.")
+        self._check_request(X, of, return_std=return_std, return_cov=return_cov)
         if target not in (None, 0):
             raise InputError(f"there is no target {target}: this model has one.")
-        check_columns_of(self, X)
         X = check_rows(X, self.kernel)
         noise_variance = float(self.noise_variance_[0])
         if return_std or return_cov:
@@ -449,7 +445,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             return self._means(X)
         mean, variance = self._variances(X)
         std_f, std_y = np.sqrt(variance), np.sqrt(variance + noise_variance)
-        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+        return mean_and_std(mean, std_f, std_y, of)
 
     def _means(self, X: Any) -> Array:
         if self.solver_ == "cg":
@@ -639,11 +635,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError(
                 "the log marginal likelihood is not available with solver='cg': fit with solver='cholesky'."
             )
-        given = [mean, signal_variance, noise_variance]
-        fitted = [self.mean_[0], self.signal_variance_[0], self.noise_variance_[0]]
-        m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
-        check_positive("signal_variance", a)
-        check_positive("noise_variance", s)
+        m, a, s = self._hyperparameters(mean, signal_variance, noise_variance)
         if self._solver is None:
             self._solver = KernelSolver(self._kernel_matrix(self.X_train_), self.y_train_)
         m -= float(self._solver.moments.shift[0])
@@ -890,10 +882,6 @@ class ExactGP(RegressorMixin, BaseEstimator):
                 ratio = float(self.noise_variance_[0] / self.signal_variance_[0])
                 self._factor = _factorize(ShiftedCholesky(matrix), ratio)
             return self._factor
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "alpha_"):
-            raise NotFittedError("this ExactGP is not fitted yet: call fit first.")
 
 
 def _few_more(before: Array, y: Array) -> bool:

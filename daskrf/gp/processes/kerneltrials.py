@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut
 from daskrf.kernels.kernel import Kernel, from_state
 
 
@@ -31,7 +32,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class KernelChoice:
+class KernelChoice(ChoiceByLabelsLeftOut):
     """The kernel that was chosen, and what was tried.
 
     Attributes
@@ -52,6 +53,8 @@ class KernelChoice:
         evidence of all labels finds them.
     """
 
+    _candidate: ClassVar[str] = "kernel"
+
     kernel: Kernel
     trials: tuple[Trial, ...] = ()
     n_rows: int = 0
@@ -60,32 +63,25 @@ class KernelChoice:
     n_learned: int = 0
     variances: dict[str, float] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        if not self.trials:
-            return f"too few labels to compare kernels: took {self.kernel.words()}"
-        how = (
-            f"each of {self.n_rows:,} labels left out in turn"
-            if self.n_rows == self.n_left_out
-            else f"{self.n_left_out:,} of {self.n_rows:,} labels left out"
+    def _too_few(self) -> str:
+        return f"too few labels to compare kernels: took {self.kernel.words()}"
+
+    def _name(self, number: int, trial: Trial) -> str:
+        return f"{number:2}  {trial.name}"
+
+    def _is_taken(self, trial: Trial) -> bool:
+        return trial.kernel == self.kernel
+
+    def _comparable(self) -> Sequence[Trial]:
+        """Return the trials by the same labels: a learned metric has those that it was not learned from."""
+        return () if self.variances else self.trials[: len(self.trials) - bool(self.n_learned)]
+
+    def _notes(self) -> list[str]:
+        learned = (
+            f"The metric was learned from {self.n_learned:,} of the labels; its figures are of others, left "
+            "out then."
         )
-        names = [f"{number:2}  {trial.name}" for number, trial in enumerate(self.trials, 1)]
-        header = f"kernels tried, {how}"
-        width = max(len(header) - 2, *map(len, names))
-        lines = [f"{header:<{width + 2}}    R2  log probability"]
-        for name, trial in zip(names, self.trials, strict=True):
-            taken = "  taken" if trial.kernel == self.kernel else ""
-            lines.append(f"  {name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
-        if self.n_learned:
-            lines.append(
-                f"  The metric was learned from {self.n_learned:,} of the labels; its figures are of others, "
-                "left out then."
-            )
-        best = max(self.trials[: len(self.trials) - bool(self.n_learned)], key=lambda t: t.log_probability)
-        if not self.variances and best.kernel != self.kernel:
-            lines.append(
-                "  A kernel further down is taken if it is clearly better: by 0.01 and a standard error."
-            )
-        return "\n".join(lines)
+        return [learned] * bool(self.n_learned) + super()._notes()
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 
 from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.engine import engine
@@ -23,7 +22,6 @@ from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.processes.evidence import (
     Hyperparameters,
     check_given,
-    check_positive,
     find_hyperparameters,
     log_likelihood,
     solved_weights,
@@ -35,6 +33,7 @@ from daskrf.gp.processes.posterior import (
     posterior_factor,
     standard_normal,
 )
+from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.processes.residual import Residual, ResidualDraws
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver, few_rows, with_deficit
@@ -65,7 +64,7 @@ _FACTOR_LOCK = threading.Lock()
 Array = npt.NDArray[np.float64]
 
 
-class FeatureSpaceGP(RegressorMixin, BaseEstimator):
+class FeatureSpaceGP(Regressor):
     """Base class of regression from sums over rows of features: see `RandomFeatureGP` and `SparseGP`."""
 
     common: ClassVar[tuple[str, ...]] = (
@@ -77,6 +76,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         "n_components",
     )
     """Parameters shared by several kinds of process."""
+
+    _weights_name = "weights_"
 
     # The parameters and fitted attributes that belong to a state, besides those of every process.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
@@ -244,11 +245,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         std : float64 array of the same shape, if `return_std`; two, of f and of y, for "both"
         cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
         """
-        self._check_fitted()
-        check_columns_of(self, X)
-        check_of(of, *(["both"] if return_std else []))
-        if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not both.")
+        self._check_request(X, of, return_std=return_std, return_cov=return_cov)
         if return_cov and target is not None:
             raise InputError("return_cov covers all targets: leave target out.")
         if return_cov:
@@ -263,7 +260,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if not return_std:
             return mean
         std_f, std_y = (self._squeeze(values) for values in np.sqrt(np.concatenate(squares, axis=1)))
-        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+        return mean_and_std(mean, std_f, std_y, of)
 
     def cautions(self, target: int = 0) -> list[str]:
         """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
@@ -661,11 +658,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         deficit: float,
     ) -> Any:
         statistics = self._kept_statistics()
-        given = [mean, signal_variance, noise_variance]
-        fitted = [self.mean_[target], self.signal_variance_[target], self.noise_variance_[target]]
-        m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
-        check_positive("signal_variance", a)
-        check_positive("noise_variance", s)
+        m, a, s = self._hyperparameters(mean, signal_variance, noise_variance, target)
         solver = self._eigen or self._solver(statistics)
         if solver.loses_digits(s / a):
             solver = EigenSolver(self._moments(statistics))
@@ -824,10 +817,6 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                 f"the model has {len(self.weights_)} {kind} features, which does not fit rows of {phi.dtype} "
                 f"with {phi.shape[1]} columns: use the map it was fitted with."
             )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "weights_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
 
     def _squeeze(self, values: Array) -> Array:
         return values[:, 0] if values.shape[1] == 1 else values

@@ -121,7 +121,7 @@ class SeparateGP:
         mean, std : float64 arrays, shape (n, n_targets), or (n,) for one target
             Two standard deviations, of f and of y, for ``of="both"``.
         """
-        options: dict[str, Any] = {"of": of} | ({} if diagonal is None else {"diagonal": diagonal})
+        options: dict[str, Any] = {"of": of, "diagonal": diagonal}
         if target is not None:
             part, own = self.process_of(target)
             return part.predict(X, return_std, **options, target=own)

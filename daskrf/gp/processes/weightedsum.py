@@ -80,7 +80,7 @@ def joint_prediction(
     process: Any,
     own: int,
     X: Any,
-    diagonal: npt.NDArray[np.float64] | None = None,
+    diagonal: npt.ArrayLike | None = None,
     rows: Any = None,
     *,
     of: str = "f",
@@ -192,7 +192,7 @@ class SummedProcess:
 
         `target` may be 0 or None: there is only the sum.
         """
-        options: dict[str, Any] = {} if diagonal is None else {"diagonal": np.asarray(diagonal)}
+        options: dict[str, Any] = {"diagonal": diagonal}
         w = np.array(self.weights)
         if return_cov:
             joint = [joint_prediction(gp, own, X, rows=rows, of=of, **options) for gp, own in self.parts]

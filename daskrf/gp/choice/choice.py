@@ -1,0 +1,179 @@
+"""What the choices of a kernel, a feature map, a length scale and a metric have in common.
+
+Each tries candidates on some labels, takes one of them, and reports a table of the trials. Three of them
+leave labels out, and take a later candidate only if it predicts these labels clearly better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+
+Double = npt.NDArray[np.float64]
+
+WORTH = 0.01
+"""Nats that a label has to gain for a later candidate: errors smaller by a hundredth."""
+
+
+def clearly_better(log_probability: Double, before: Double) -> bool:
+    """Return whether log probabilities of left-out labels are larger by `WORTH` and by a standard error.
+
+    Examples
+    --------
+    >>> before = np.array([-1.0, -0.5, -0.7])
+    >>> clearly_better(before + 0.02, before), clearly_better(before + [0.3, -0.2, -0.01], before)
+    (True, False)
+    """
+    gain = log_probability - before
+    mean = float(gain.mean())
+    return math.isfinite(mean) and mean > max(WORTH, float(gain.std()) / math.sqrt(len(gain)))
+
+
+def first_of_the_best(scores: Sequence[Double]) -> int:
+    """Return which model to take: the first, or a later one that is clearly better than that, and so on.
+
+    Parameters
+    ----------
+    scores : sequence of float64 arrays, shape (n,)
+        Log probabilities of the labels left out, by each model.
+
+    Examples
+    --------
+    >>> first = np.array([-1.0, -0.5, -0.7])
+    >>> first_of_the_best([first, first + 0.2, first + 0.205])
+    1
+    """
+    taken = 0
+    for i, score in enumerate(scores):
+        if clearly_better(score, scores[taken]):
+            taken = i
+    return taken
+
+
+def labels_by_target(y: npt.ArrayLike, n_rows: int) -> Double:
+    """Return labels as an array of shape (n, n_targets).
+
+    Raises
+    ------
+    InputError
+        If there is not one label, or one row of labels, for each of `n_rows` rows.
+
+    Examples
+    --------
+    >>> labels_by_target([1.0, 2.0], 2).shape
+    (2, 1)
+    """
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim not in (1, 2) or len(labels) != n_rows:
+        raise InputError(
+            f"X has {n_rows} rows, but y has the shape {labels.shape}; give one label, or one row of labels, "
+            "for each row."
+        )
+    return labels[:, None] if labels.ndim == 1 else labels
+
+
+class Row(NamedTuple):
+    """A line of a table of trials."""
+
+    name: str
+    figures: tuple[str, ...]
+    taken: bool
+
+
+class Choice:
+    """What was tried, and what was taken, which prints as a table.
+
+    Subclasses are frozen dataclasses with these methods.
+    """
+
+    _headers: ClassVar[tuple[str, ...]]
+
+    def __str__(self) -> str:
+        rows = list(self._rows())
+        if not rows:
+            return self._too_few()
+        title = self._title()
+        width = max(len(title) - 2, *(len(row.name) for row in rows))
+        columns = zip(self._headers, *(row.figures for row in rows), strict=True)
+        widths = [max(map(len, column)) for column in columns]
+
+        def line(name: str, figures: Sequence[str]) -> str:
+            return "  ".join([name, *(f"{each:>{size}}" for each, size in zip(figures, widths, strict=True))])
+
+        header = line(f"{title:<{width + 2}}", self._headers)
+        lines = (line(f"  {row.name:<{width}}", row.figures) + "  taken" * row.taken for row in rows)
+        return "\n".join([header, *lines, *(f"  {note}" for note in self._notes())])
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _rows(self) -> Iterator[Row]:
+        raise NotImplementedError
+
+    def _too_few(self) -> str:
+        """Return the sentence to print if nothing was tried."""
+        raise NotImplementedError
+
+    def _notes(self) -> list[str]:
+        """Return the sentences below the table."""
+        return []
+
+
+class ChoiceByLabelsLeftOut(Choice):
+    """Candidates judged by labels that were left out; a later one is taken if it is clearly better.
+
+    Attributes
+    ----------
+    trials : tuple
+        Each with a `name`, `log_probability` and `r2`.
+    n_rows, n_left_out : int
+        Labels that were used, and how many of them were left out; both are the same if one was left out at a
+        time.
+    """
+
+    _headers = ("R2", "log probability")
+    _candidate: ClassVar[str]
+    trials: tuple[Any, ...]
+    n_rows: int
+    n_left_out: int
+
+    def _title(self) -> str:
+        left_out = (
+            f"each of {self.n_rows:,} labels left out in turn"
+            if self.n_rows == self.n_left_out
+            else f"{self.n_left_out:,} of {self.n_rows:,} labels left out"
+        )
+        return f"{self._candidate}s tried, {left_out}"
+
+    def _rows(self) -> Iterator[Row]:
+        for number, trial in enumerate(self.trials, 1):
+            figures = (f"{trial.r2:6.3f}", f"{trial.log_probability:.3f}", *self._more_figures(trial))
+            yield Row(self._name(number, trial), figures, self._is_taken(trial))
+
+    def _notes(self) -> list[str]:
+        trials = self._comparable()
+        if not trials or self._is_taken(max(trials, key=lambda trial: trial.log_probability)):
+            return []
+        return [
+            f"A {self._candidate} further down is taken if it is clearly better: by {WORTH:g} and a standard "
+            "error."
+        ]
+
+    def _name(self, number: int, trial: Any) -> str:
+        return str(trial.name)
+
+    def _more_figures(self, trial: Any) -> tuple[str, ...]:
+        return ()
+
+    def _is_taken(self, trial: Any) -> bool:
+        raise NotImplementedError
+
+    def _comparable(self) -> Sequence[Any]:
+        """Return the trials that were judged by the same labels; none if the rule was another one."""
+        return self.trials

@@ -1,0 +1,54 @@
+"""What Gaussian process regressors of features and of exact kernels check, and return, in the same way."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from daskrf.arrays import check_columns_of
+from daskrf.errors import InputError
+from daskrf.gp.processes.evidence import check_positive
+from daskrf.gp.sums.chunks import check_of
+
+Array = npt.NDArray[np.float64]
+
+
+class Regressor(RegressorMixin, BaseEstimator):
+    """Base class of regressors whose targets each have a mean, a signal and a noise variance."""
+
+    _weights_name: ClassVar[str]  # of the attribute that a fit sets last
+    mean_: Array
+    signal_variance_: Array
+    noise_variance_: Array
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, self._weights_name):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+
+    def _check_request(self, X: Any, of: str, *, return_std: bool, return_cov: bool) -> None:
+        """Raise InputError if `predict` cannot return what it is asked for."""
+        self._check_fitted()
+        check_columns_of(self, X)
+        check_of(of, *(["both"] if return_std else []))
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not both.")
+
+    def _hyperparameters(
+        self, mean: float | None, signal_variance: float | None, noise_variance: float | None, target: int = 0
+    ) -> tuple[float, float, float]:
+        """Return the hyperparameters of one target: checked values, or the fitted ones in place of None."""
+        values = [mean, signal_variance, noise_variance]
+        fitted = [self.mean_[target], self.signal_variance_[target], self.noise_variance_[target]]
+        m, a, s = (float(f if v is None else v) for v, f in zip(values, fitted, strict=True))
+        check_positive("signal_variance", a)
+        check_positive("noise_variance", s)
+        return m, a, s
+
+
+def mean_and_std(mean: Array, std_f: Array, std_y: Array, of: str) -> tuple[Array, ...]:
+    """Return the mean with the standard deviation of f, of y, or both."""
+    return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
