@@ -79,6 +79,7 @@ def distinct(folder: Path, model: str, kappa: float = 0.0) -> tuple[list[Made], 
     return list(first.values()), mean + kappa * std
 
 
+@functools.cache
 def labelled(folder: Path) -> list[str]:
     return pd.read_csv(folder / "y.csv")["smiles"].tolist()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
@@ -12,12 +13,23 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 _MORGAN = rdFingerprintGenerator.GetMorganGenerator(radius=2)
 
 
+@cache
+def _bits(smiles: str) -> frozenset[int]:
+    return frozenset(_MORGAN.GetSparseFingerprint(Chem.MolFromSmiles(smiles)).GetOnBits())
+
+
 def similarity(a: str, b: str) -> float:
     """Return the Tanimoto similarity of Morgan fingerprints of radius 2, presence only, not folded."""
-    x, y = (set(_MORGAN.GetSparseFingerprint(Chem.MolFromSmiles(t)).GetOnBits()) for t in (a, b))
+    x, y = _bits(a), _bits(b)
     return len(x & y) / len(x | y) if x | y else 0.0
 
 
+@cache
+def _canonical(smiles: str) -> str:
+    return str(Chem.CanonSmiles(smiles))
+
+
+@cache
 def scaffold(smiles: str) -> str:
     """Return the Murcko scaffold without stereochemistry."""
     molecule = Chem.MolFromSmiles(smiles)
@@ -36,12 +48,14 @@ def batch(
     caps: Sequence[tuple[Sequence[object], int]] = (),
 ) -> list[int]:
     """Return the positions of the picks: the best that may be taken, one after the other."""
-    unwanted = {Chem.CanonSmiles(text) for text in excluded}
+    unwanted = {_canonical(text) for text in excluded}
     picks: list[int] = []
     times: Counter[str] = Counter()
     for i in sorted(range(len(smiles)), key=lambda i: (-scores[i], i)):
-        name = Chem.CanonSmiles(smiles[i])
-        if len(picks) == n or name in unwanted or not passes(smiles[i]):
+        if len(picks) == n:
+            break
+        name = _canonical(smiles[i])
+        if name in unwanted or not passes(smiles[i]):
             continue
         if any(similarity(smiles[i], smiles[pick]) > max_similarity for pick in picks):
             continue
