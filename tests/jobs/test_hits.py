@@ -15,7 +15,7 @@ from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.errors import InputError, StoreError
 from daskrf.models import duplicates, labelled
 from daskrf.models.models import read_model
-from daskrf.screens import libraryscreen as screening
+from daskrf.screens import libraryranking as screening
 from tests.jobs.job import FEATURES, data_digests
 
 
