@@ -15,7 +15,7 @@ from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.errors import InputError, StoreError
 from daskrf.models import duplicates, labelled
 from daskrf.models.models import read_model
-from daskrf.screens import libraryranking as screening
+from daskrf.screens import libraryranking, libraryscreen
 from tests.jobs.job import FEATURES, data_digests
 
 
@@ -60,7 +60,7 @@ def test_the_same_search_says_that_its_hits_are_there(
         first = screen(made / "model", source, path, k=9, acquisition="ucb")
         before = data_digests(tmp_path)
         with monkeypatch.context() as patch:
-            patch.setattr(screening.Tree, "make", None)
+            patch.setattr(libraryranking.Tree, "make", None)
             for overwrite in (False, True):
                 again = screen(made / "model", source, path, k=9, acquisition="ucb", overwrite=overwrite)
                 assert again.notes == (*first.notes, f"{path} already holds exactly these hits")
@@ -106,7 +106,7 @@ def test_hits_of_another_search_are_kept(
     screen(made / "model", made / "fp", path, k=9)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(screening, "source_for", None)  # nothing is read
+        patch.setattr(libraryscreen, "source_for", None)  # nothing is read
         for shard in (None, "0/2"):
             with pytest.raises(
                 StoreError, match=f"{path} holds the hits of another search: .*{message}"

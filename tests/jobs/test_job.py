@@ -25,7 +25,7 @@ from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, 
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import InputError, StoreError
 from daskrf.models.models import read_model
-from daskrf.screens import libraryscreen as screening
+from daskrf.screens import libraryranking as screening
 from daskrf.sources.sources import open_source
 from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
