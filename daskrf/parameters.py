@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
 REQUIRED: Final = object()
-"""Stands in for a default where the user must give a value."""
+"""In place of a default: the user must give a value."""
 
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
 _SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
