@@ -145,8 +145,8 @@ def parameters_of(
     """Return the parameters of a function or of a class constructor, except those in `without`.
 
     A class may have `option_defaults`: values that replace its constructor's defaults on the command line,
-    where rows are counts of molecules; `REQUIRED` if none would make sense. Parameters such as ``**options`` are
-    not included.
+    where rows are counts of molecules; `REQUIRED` if none would make sense. Parameters such as ``**options``
+    are not included.
 
     Examples
     --------
