@@ -130,9 +130,9 @@ def check_columns_of(estimator: Any, X: Any) -> None:
         what = [
             f"{verb} {_listed(group)}" for group, verb in ((missing, "without"), (added, "with")) if group
         ]
-        raise InputError(f"The columns are not those of fit: {' and '.join(what)}; give {shown}.")
+        raise InputError(f"The columns differ from those at fit: {' and '.join(what)}; give {shown}.")
     if len(names) != len(fitted):
-        raise InputError(f"The columns repeat: there are {len(names)}, and fit saw {shown}.")
+        raise InputError(f"The column names repeat: there are {len(names)}, but fit saw {shown}.")
     place = int(np.argmax(fitted != names))
     raise InputError(
         f"The columns come in another order than at fit: {names[place]!r} is where {fitted[place]!r} was."
@@ -153,7 +153,7 @@ def _column_names(X: Any) -> npt.NDArray[np.object_] | None:
     names = np.array(list(columns), dtype=object)
     are_text = [isinstance(name, str) for name in names]
     if any(are_text) and not all(are_text):
-        raise InputError("The names of the columns must all be text, or none of them: rename some.")
+        raise InputError("Either all column names must be text, or none: rename some.")
     return names if len(names) and all(are_text) else None
 
 
@@ -184,15 +184,15 @@ def _finite_dense(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def as_matrix(X: Any) -> Any:
-    """Return a table or a list of fingerprints of RDKit as an array or matrix, and anything else unchanged.
+    """Return a table or a list of RDKit fingerprints as an array or matrix, and anything else unchanged.
 
-    Columns of a DataFrame may have types of pandas that NumPy lacks, such as Int64, boolean or
-    int64[pyarrow]: they become the usual ones, and NaN where a value is missing.
+    Columns of a DataFrame may have pandas types that NumPy lacks, such as Int64, boolean or int64[pyarrow]:
+    they become NumPy types, with NaN where a value is missing.
 
     Parameters
     ----------
     X : object
-        Anything that functions here take. Fingerprints of RDKit are its vectors of bits or of counts.
+        Anything that functions here take. RDKit fingerprints are its vectors of bits or of counts.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def as_matrix(X: Any) -> Any:
             return _of_fingerprints(list(X))
         if any(map(_is_fingerprint, X)):
             other = next(type(each).__name__ for each in X if not _is_fingerprint(each))
-            raise InputError(f"A list of fingerprints of RDKit holds a {other}, too; leave it out.")
+            raise InputError(f"A list of RDKit fingerprints contains a {other}; leave it out.")
     return X
 
 
@@ -247,14 +247,15 @@ def _of_fingerprints(vectors: list[Any]) -> sp.csr_matrix:
     lengths = {each.GetLength() if hasattr(each, "GetLength") else each.GetNumBits() for each in vectors}
     if len(lengths) > 1:
         raise InputError(
-            f"The fingerprints have {min(lengths):,} and {max(lengths):,} columns; make all in the same way."
+            f"The fingerprints have {min(lengths):,} and {max(lengths):,} columns; make them all in the same "
+            "way."
         )
     (length,) = lengths
     largest = np.iinfo(np.int64).max
     columns = [column for row in pairs for column, _ in row]
     if max(columns, default=0) >= largest:
         raise InputError(
-            f"The fingerprints have {length:,} columns, more than can be numbered; fold them, such as to "
+            f"The fingerprints have {length:,} columns, more than can be numbered; fold them, say to "
             "2,048 columns with RDKit's GetCountFingerprint."
         )
     counts = np.array([count for row in pairs for _, count in row], dtype=np.int64)
@@ -276,7 +277,7 @@ def _to_csr(X: Any) -> sp.csr_matrix:
         X = _usual(np.asarray(X))
         _check_dtype(X.dtype)
     if getattr(X, "ndim", 2) != 2:
-        raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
+        raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row per molecule.")
     if getattr(X, "fill_value", 0) != 0:
         raise InputError(
             f"Fingerprints must have the fill value 0, not {X.fill_value}; make them dense first."
@@ -375,7 +376,7 @@ def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
                 csr,
                 data != np.floor(data),
                 'is not an integer count; round it, or use a feature map with hashing="cws" (consistent '
-                "weighted sampling), which serves real weights",
+                "weighted sampling), which takes real weights",
             )
         _refuse(csr, data < 0, "is negative; counts start at 0")
         _refuse(csr, data > MAX_COUNT, f"is above the largest count of {MAX_COUNT:,}; clip the counts")
@@ -417,8 +418,8 @@ def narrowed(
         place = int(np.argmin(np.isfinite(values).all(axis=1)))
         row = place if rows is None else rows[place]
         raise InputError(
-            f"The features of row {row:,} do not fit in {dtype}, which ends "
-            f"at {np.finfo(dtype).max:,.0f}; store them as float32, or use a map with smaller features."
+            f"The features of row {row:,} do not fit in {dtype}, whose largest "
+            f"value is {np.finfo(dtype).max:,.0f}; store them as float32, or use a map with smaller features."
         )
     return values
 

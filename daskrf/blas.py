@@ -1,4 +1,4 @@
-"""One BLAS thread where more would wait: for each other, or for processors that others use."""
+"""One BLAS thread where more threads would only wait for each other or for busy processors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALONE = 2048  # rows
 
 
 class _OneBlasThread:
-    """Reusable context manager; the limit is per process, so it is lifted when the last task leaves.
+    """Reusable context manager; the limit holds for the whole program until the last task leaves.
 
     Multi-threaded workers run tasks concurrently, and a plain `threadpool_limits` would restore the threads
     at the end of one task in the middle of another.
@@ -49,7 +49,7 @@ class _OneBlasThread:
                 self._restore = None
 
     def _loaded(self) -> ThreadpoolController:
-        """Return the libraries of this process; looking for them takes 20 ms, and imports alone add some."""
+        """Return the libraries that are loaded; looking for them takes 20 ms, and imports alone add some."""
         if self._controller is None or len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             self._controller = ThreadpoolController()
@@ -60,7 +60,7 @@ ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return how many processors this program may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

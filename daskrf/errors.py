@@ -129,7 +129,7 @@ class CalibrationWarning(UserWarning):
 
 
 class RejectWarning(UserWarning):
-    """Molecules given in memory cannot be read, so that they have no prediction; the message says which."""
+    """Molecules given in memory cannot be read and have no prediction; the message says which."""
 
 
 class WorkerError(DaskrfError, RuntimeError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
 REQUIRED: Final = object()
-"""Stands in for a default where the user must give a value."""
+"""In place of a default: the user must give a value."""
 
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
 _SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
@@ -97,7 +97,7 @@ class Parameter:
     optional : bool
         Whether None is allowed, too.
     default : object
-        `GIVEN` if there is none.
+        `REQUIRED` if there is none.
     help : str
         Its description in the docstring.
     positional : bool
@@ -145,8 +145,8 @@ def parameters_of(
     """Return the parameters of a function or of a class constructor, except those in `without`.
 
     A class may have `option_defaults`: values that replace its constructor's defaults on the command line,
-    where rows are counts of molecules; `GIVEN` if none would make sense. Parameters such as ``**options`` are
-    not included.
+    where rows are counts of molecules; `REQUIRED` if none would make sense. Parameters such as ``**options``
+    are not included.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def parameters_of(
     ...     '''
     ...     def __init__(self, degree: int, kind: Literal["even", "odd"] | None = None): ...
     >>> degree, kind = parameters_of(Series)
-    >>> degree.kind, degree.default is GIVEN, degree.help
+    >>> degree.kind, degree.default is REQUIRED, degree.help
     (<class 'int'>, True, 'Of the last term.')
     >>> kind.choices, kind.optional, kind.default
     (('even', 'odd'), True, None)

@@ -74,9 +74,9 @@ def features_words(filled: int, requested: int) -> str:
     Examples
     --------
     >>> features_words(1024, 1024), features_words(2990, 5000)
-    ('1,024 features', '2,990 features (5,000 were asked for)')
+    ('1,024 features', '2,990 features (5,000 requested)')
     """
-    return amount(filled, "features") + (f" ({requested:,} were asked for)" if filled < requested else "")
+    return amount(filled, "features") + (f" ({requested:,} requested)" if filled < requested else "")
 
 
 def either(flag: str, names: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ class TopK:
         rows = np.asarray(row, dtype=np.int64)
         lengths = {"score": len(scores), "row": len(rows), **{n: len(c) for n, c in columns.items()}}
         if len(set(lengths.values())) != 1:
-            raise InputError(f"the columns of a chunk must have one length, not {lengths}.")
+            raise InputError(f"the columns of a chunk must have the same length, not {lengths}.")
         if np.isnan(scores).any():
             bad = int(rows[np.isnan(scores)].min())
             raise InputError(f"the score of row {bad} is NaN: check its prediction before screening.")

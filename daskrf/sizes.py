@@ -1,6 +1,6 @@
 """Tell Dask how large sparse blocks are; otherwise spilling and scheduling would ignore their size.
 
-Dask loads `register` through the entry point ``dask.sizeof`` in every process where daskrf is installed.
+Dask loads `register` through the entry point ``dask.sizeof`` wherever daskrf is installed.
 """
 
 from __future__ import annotations

@@ -87,9 +87,9 @@ def test_bounded_memory_and_ties_over_many_rows():
 def test_refusals():
     with pytest.raises(InputError, match="row 7 is NaN"):
         TopK(2).from_chunk([1.0, np.nan], [3, 7])
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="the same length"):
         TopK(2).from_chunk([1.0, 2.0], [3])
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="the same length"):
         TopK(2).from_chunk([1.0], [3], id=["a", "b"])
     with pytest.raises(InputError, match="repeats"):
         TopK(2).from_chunk([1.0, 2.0], [3, 3])

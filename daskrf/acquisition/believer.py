@@ -1,9 +1,10 @@
 """A batch chosen one by one, where each pick counts as if it had been measured, at its predicted mean.
 
-The means then stay as they are, and the standard deviations of the others shrink, those of molecules like the
-pick most. With an upper confidence bound this is batch UCB with hallucinated observations (Desautels, Krause
-& Burdick 2014, Parallelizing exploration-exploitation tradeoffs in Gaussian process bandit optimization, JMLR
-15, GP-BUCB); with expected improvement it is the kriging believer (Ginsbourger, Le Riche & Carraro 2010).
+The means then stay as they are. The standard deviations of the other candidates shrink, most for molecules
+similar to the pick. With an upper confidence bound this is batch UCB with hallucinated observations
+(Desautels, Krause & Burdick 2014, Parallelizing exploration-exploitation tradeoffs in Gaussian process bandit
+optimization, JMLR 15, GP-BUCB); with expected improvement it is the kriging believer (Ginsbourger, Le Riche &
+Carraro 2010).
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from daskrf.errors import OptionError
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceBound(Acquisition):
-    """The mean and some standard deviations more; where small y is good, minus the lower bound.
+    """The mean plus some standard deviations; where small y is good, minus the lower bound.
 
     Source: Srinivas et al. 2010, Gaussian process optimization in the bandit setting (ICML).
 
     Parameters
     ----------
     kappa : float
-        Standard deviations that are added, 0 or more.
+        Weight of the standard deviation in the score, 0 or more.
     maximize : bool
         See `Acquisition`.
 
@@ -37,8 +37,8 @@ class ConfidenceBound(Acquisition):
         super().__post_init__()
         if self.kappa < 0:
             raise OptionError(
-                f"kappa must not be negative, but is {self.kappa:g}: it counts standard deviations in favour "
-                "of a molecule."
+                f"kappa must not be negative, but is {self.kappa:g}: it is the weight of the standard "
+                "deviation in favour of a molecule."
             )
 
     def score(self, gain: Array, std: Array | None) -> Array:

@@ -2,10 +2,10 @@
 
 A point dominates another if it is at least as good in every target. The hypervolume of some points is the
 volume of what they dominate above a reference point. A batch is chosen one by one, each pick the one that
-adds most, averaged over joint draws of the targets at all candidates (Emmerich, Giannakoglou & Naujoks 2006;
-for batches by draws Daulton, Balandat & Bakshy 2020, Differentiable expected hypervolume improvement). The
-hypervolume is submodular: what a candidate adds never grows with further picks, so that only candidates
-whose last known gain is among the largest are looked at again, and the choice is yet that of looking at all.
+adds most, averaged over joint posterior samples of the targets at all candidates (Emmerich, Giannakoglou &
+Naujoks 2006; for batches by samples Daulton, Balandat & Bakshy 2020, Differentiable expected hypervolume
+improvement). The hypervolume is submodular: the gain of a candidate never grows with further picks. So only
+the candidates whose last computed gain is among the largest are evaluated again, without changing the choice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.acquisition.rule import Array
 
-_CHUNK = 64  # candidates that are looked at again together
+_CHUNK = 64  # candidates that are evaluated again together
 _ENTRIES = 4_000_000  # numbers of candidates times boxes at a time
 _BELOW = 0.1  # of the extent of the front that the reference point lies below it
 
@@ -81,12 +81,12 @@ class HypervolumeGain:
     Parameters
     ----------
     draws : float array, shape (n_draws, m, d)
-        Joint draws of the targets at the candidates; larger is better.
+        Joint posterior samples of the targets at the candidates; larger is better.
     measured : float array, shape (n, d)
         Values that have been measured.
     reference : float array, shape (d,)
     weights : float array, shape (m,), optional
-        Probabilities that multiply what each adds.
+        Probabilities that multiply the gain of each candidate.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class HypervolumeGain:
         self._fresh = np.ones(len(self.gains), bool)
 
     def forget(self) -> None:
-        """Begin again with what has been measured: the next picks are best of those that are left."""
+        """Forget all picks and keep the measured points."""
         self._left = [copy.copy(self._measured) for _ in self.draws]
         self.gains = self._first.copy()
         self._fresh[:] = True
@@ -134,7 +134,7 @@ class HypervolumeGain:
             self._fresh[stale] = True
 
     def take(self, pick: int) -> None:
-        """Count a pick as measured, in each draw at its value there."""
+        """Count a pick as measured, at its value in each posterior sample."""
         for left, sample in zip(self._left, self.draws, strict=True):
             left.add(sample[pick])
         self._fresh[:] = False
@@ -159,10 +159,11 @@ def on_front(points: npt.ArrayLike, others: npt.ArrayLike | None = None) -> npt.
 
 
 def reference_point(measured: Array) -> Array:
-    """Return a point below which nothing counts: the worst values on the front of what is measured, less.
+    """Return a reference point a little below the worst values on the measured front.
 
-    Less by a tenth of the extent of the front, or of that of all points where the front has none, so that its
-    ends count, too (Ishibuchi et al. 2018, How to specify a reference point in hypervolume calculation).
+    It lies below by a tenth of the extent of the front (or that of all points where the front has none), so
+    that the ends of the front count, too (Ishibuchi et al. 2018, How to specify a reference point in
+    hypervolume calculation).
 
     Examples
     --------
@@ -193,8 +194,8 @@ def directions(n: int, d: int) -> Array:
 def scalarized(values: Array, ways: Array) -> Array:
     """Return how far each point reaches in each direction: the smallest of its values over the direction's.
 
-    The mean over all directions of the d-th power is the hypervolume, up to a factor, so that the points
-    that reach farthest in many directions are those that it needs (Golovin & Zhang 2020, Random hypervolume
+    The mean over all directions of the d-th power is the hypervolume, up to a factor: it depends most on the
+    points that reach farthest in many directions (Golovin & Zhang 2020, Random hypervolume
     scalarizations for provable multi-objective black box optimization, ICML).
 
     Parameters

@@ -33,7 +33,7 @@ class _Improvement(Acquisition):
 
     def score(self, gain: Array, std: Array | None) -> Array:
         if self.best is None:
-            raise InputError(f"acquisition {self.name!r} needs the best y known so far: pass best.")
+            raise InputError(f"acquisition {self.name!r} needs the best label so far: pass best.")
         return type(self).logarithm(gain - self.sign * self.best - self.margin, std)
 
 
@@ -53,7 +53,7 @@ def log_expected_improvement(gain: npt.ArrayLike, std: npt.ArrayLike) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         certain = np.log(np.maximum(d, 0.0))
         spread = np.log(s) + _log_h(np.where(s > 0, d / s, 0.0))
-    # Where the gain is 10^8 deviations it is certain, and the quotient might overflow.
+    # A gain of 10^8 standard deviations is certain, and the quotient might overflow.
     return np.where((s > 0) & (d < 1e8 * s), spread, certain)
 
 
@@ -99,9 +99,9 @@ class ExpectedImprovement(_Improvement):
     Parameters
     ----------
     best : float, optional
-        What to improve on; default: the best label of the model.
+        Label to improve on. Default: the best label of the model.
     margin : float
-        Improvement over `best` that counts.
+        Margin by which a molecule must improve on `best`.
     maximize : bool
         See `Acquisition`.
 
@@ -124,9 +124,9 @@ class ProbabilityOfImprovement(_Improvement):
     Parameters
     ----------
     best : float, optional
-        What to improve on; default: the best label of the model.
+        Label to improve on. Default: the best label of the model.
     margin : float
-        Improvement over `best` that counts.
+        Margin by which a molecule must improve on `best`.
     maximize : bool
         See `Acquisition`.
 

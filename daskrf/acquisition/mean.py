@@ -1,4 +1,4 @@
-"""Rank by the posterior mean, or by one posterior draw in its place."""
+"""Rank by the posterior mean, or by one posterior sample in its place."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Greedy(Acquisition):
 
 @dataclass(frozen=True, kw_only=True)
 class Thompson(Greedy):
-    """One draw of the whole function from the posterior.
+    """One posterior sample of the whole function.
 
-    Source: Thompson 1933; for batches, one draw each: Hernandez-Lobato et al. 2017, Parallel and distributed
-    Thompson sampling for large-scale accelerated exploration of chemical space (ICML).
+    Source: Thompson 1933; for batches, one sample per pick: Hernandez-Lobato et al. 2017, Parallel and
+    distributed Thompson sampling for large-scale accelerated exploration of chemical space (ICML).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Demands on other targets: the probability that a molecule meets them weighs its score.
+"""Requirements on other targets: scores are weighted by the probability that a molecule meets them.
 
 With expected improvement this is constrained Bayesian optimization (Gardner et al. 2014, ICML): the
 probability multiplies what a molecule is expected to gain.
@@ -61,12 +61,12 @@ def weighed(rule: Acquisition, scores: Array, log_probability: Array, usual: flo
     Parameters
     ----------
     rule : Acquisition
-        Logarithms are added. Other scores have no zero of their own: what counts is how far they are above
-        that of a usual molecule.
+        Logarithms are added. Other scores have no natural zero: they are measured from the score of a usual
+        molecule.
     scores : float64 array, shape (n,) or (n, n_draws)
     log_probability : float64 array, shape (n,)
     usual : float
-        Score of the mean of the process.
+        Score of the prior mean.
 
     Examples
     --------

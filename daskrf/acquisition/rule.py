@@ -29,7 +29,7 @@ class Acquisition(ABC):
     Parameters
     ----------
     maximize : bool
-        Whether large y is good; the default is that small y is (docking scores).
+        Whether large y is good. By default small y is, as for docking scores.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class Acquisition(ABC):
     needs_std: ClassVar[bool] = False
     """Whether it uses standard deviations (of f)."""
     needs_sample: ClassVar[bool] = False
-    """Whether it ranks by a posterior draw of f in place of its mean."""
+    """Whether it ranks by a posterior sample of f in place of its mean."""
     logarithmic: ClassVar[bool] = False
     """Whether its scores are logarithms."""
 
@@ -74,7 +74,7 @@ class Acquisition(ABC):
         Parameters
         ----------
         gain : float64 array, shape (n,)
-            Posterior mean (or draw) of f if large y is good, else its negative.
+            Posterior mean (or sample) of f if large y is good, else its negative.
         std : float64 array, shape (n,), or None
             Posterior standard deviation of f; not None if the rule needs it.
         """
@@ -85,7 +85,7 @@ class Acquisition(ABC):
         Parameters
         ----------
         mean : float array, shape (n,)
-            Posterior mean of f, or the values of one posterior draw if `needs_sample`.
+            Posterior mean of f, or the values of one posterior sample if `needs_sample`.
         std : float array, shape (n,), optional
             Posterior standard deviation of f, zero allowed; required if `needs_std`.
 
@@ -129,7 +129,7 @@ def parameters_of_rules() -> list[Parameter]:
     Examples
     --------
     >>> {parameter.name: parameter.help for parameter in parameters_of_rules()}["kappa"]
-    'Standard deviations that are added, 0 or more (ucb).'
+    'Weight of the standard deviation in the score, 0 or more (ucb).'
     """
     parameters: dict[str, Parameter] = {}
     names: dict[str, list[str]] = {}
@@ -164,6 +164,6 @@ def acquisition_for(rule: str, **settings: Any) -> Acquisition:
         if rule not in having:
             raise OptionError(
                 f"--{name} goes with {either('--acquisition', having)}, not with {rule}; leave it out, or "
-                "take such a rule."
+                "use such a rule."
             )
     return rules()[rule](**settings)

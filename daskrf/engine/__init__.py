@@ -2,7 +2,7 @@
 
 Everything that the rest of the package computes in compiled code is a method of :class:`Engine`; a folder
 here with functions of these names and arguments is an engine. :func:`engine` imports the chosen one on first
-use, once per process: DASKRF_ENGINE names the folder, "cpu" by default.
+use, once per program: DASKRF_ENGINE names the folder, "cpu" by default.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ summed in the order of the terms, so that the quotient of equal rows is exactly 
 
 @cache
 def engine() -> Engine:
-    """Return the engine of this process.
+    """Return the engine of this program.
 
     Raises
     ------

@@ -30,7 +30,7 @@ def expected_product_error(
 
     0 <= E[k(x, y) - phi(x).phi(y)] <= the bound, with probability at least (1 - delta)^2.
 
-    Assumptions: x, y and the l landmarks are independent draws from one distribution (landmarks drawn at
+    Assumptions: x, y and the l landmarks are independent samples of one distribution (landmarks drawn at
     random from the library; `selection="random"` leaves out equal rows); k is positive semidefinite, its
     values are exact, and k(x, x) < R^2 everywhere.
 
@@ -73,7 +73,7 @@ def expected_product_error(
         or diagonal.shape != (l,)
         or not (np.isfinite(values).all() and np.isfinite(diagonal).all())
     ):
-        raise InputError("eigenvalues and self_products must be as many finite numbers, one a landmark.")
+        raise InputError("eigenvalues and self_products must be finite numbers, one per landmark each.")
     _check(n_components, l, None, delta)
     r2 = float(diagonal.max()) if largest is None else _positive("largest", largest)
     tails = values.sum() - np.cumsum(values)

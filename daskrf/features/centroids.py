@@ -41,7 +41,7 @@ def choose_centroids(
     n : int
         If there are fewer distinct candidates, there are fewer centroids.
     selection : a key of `CENTROIDS`
-        farthest: the mean, then again and again the row farthest from all centroids so far (Gonzalez 1985),
+        farthest: the mean, then repeatedly the row farthest from all centroids so far (Gonzalez 1985),
         the first of equals. kmeans: means of clusters (Lloyd), starting from random rows. random: random
         rows.
     threshold : float

@@ -49,8 +49,8 @@ class CompositionFeatures(FeatureMap):
     outer : DotProductKernel, default Polynomial(2, c=0)
         The series f: `Polynomial`, `Exponential`, `Ratio` or `DotProduct`, without `normalize`.
     inner : FeatureMap, optional
-        Any map of random features that learns nothing or learns from a summary; its number of components and
-        its seed do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
+        Any map of random features that is not fitted to a sample; its own number of features and seed are
+        ignored. In Python ``TanimotoMinMaxFeatures()`` by default.
     n_components : int, default 4096
         Number M of features.
     random_state : int, default 0
@@ -93,9 +93,9 @@ class CompositionFeatures(FeatureMap):
         learns="what the inner map learns",
         reference="Kar & Karnick 2012, supplement, algorithm 1",
         use=(
-            "for a similarity that falls off faster than that of another map; over minmax, as bits, it beat "
-            "T on none of the docking scores tried; over dot-product it is some 50 times as slow as that "
-            "map itself"
+            "for a similarity that falls off faster than another map's; over minmax (one-bit) it never beat "
+            "plain Tanimoto in our docking tests; over dot-product it is about 50 times slower than that map "
+            "alone"
         ),
         example="--outer exponential --gamma 2 --inner minmax",
     )
@@ -267,8 +267,8 @@ class CompositionFeatures(FeatureMap):
             except InputError as error:
                 reason = str(error).partition(";")[0].rstrip(".")
                 raise InputError(
-                    f"Factors come from inner maps of {size:,} features each, but this map cannot have so "
-                    f"few ({reason}); change its parameters."
+                    f"Factors come from inner maps of {size:,} features each, but the inner map cannot have "
+                    f"so few ({reason}); change its parameters."
                 ) from None
             if n_columns is not None:
                 feature_map.check_columns(n_columns)
@@ -308,8 +308,8 @@ class CompositionFeatures(FeatureMap):
             raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {self.outer!r}.")
         if self.outer.normalize:
             raise InputError(
-                f"outer is a power series of the inner map's kernel and sees no rows, so that normalize=True "
-                f"means nothing in {self.outer!r}; leave it out."
+                f"outer is a power series of the inner map's kernel, not of rows: normalize=True means "
+                f"nothing in {self.outer!r}; leave it out."
             )
         if not isinstance(self._inner, FeatureMap):
             raise InputError(f"inner must be a feature map of daskrf.features, not {self.inner!r}.")

@@ -26,7 +26,7 @@ LEAST = 64
 SCRATCH = 64
 """Bytes for each entry of a block while it is projected: eight rows at a time, before and after."""
 
-_NUMBERS = 2**16  # that SciPy transforms at a time, and that stay in the cache
+_NUMBERS = 2**16  # numbers that SciPy transforms at a time, few enough to stay in the cache
 
 LARGEST_WIDTH = 2**20
 """Most columns of the input: every row is transformed with all of them."""
@@ -54,9 +54,8 @@ class FastfoodFeatures(FourierFeatures):
         How a block V of directions is made.
 
         - "hadamard": the paper's S H G Pi H B. B are random signs, H is the Walsh-Hadamard matrix, Pi a
-          random
-          permutation, G normal numbers, S the lengths that the kernel asks for. Each single direction is
-          exactly uniform, so that the features are unbiased. Directions of a block are not independent: for
+          random permutation, G normal numbers, S the lengths that the kernel asks for. Each single direction
+          is exactly uniform, so the features are unbiased. Directions of a block are not independent: for
           rows closer than two length scales, the variance is up to 2.3 times that of independent directions.
         - "orthogonal": S H C H B H A with random signs A, B and C. Directions are orthogonal in d dimensions,
           d at least 64. For rows closer than a length scale the variance is a tenth to a fiftieth of that of
@@ -102,8 +101,8 @@ class FastfoodFeatures(FourierFeatures):
         holds="8 M + 32 d",
         learns="nothing",
         reference="Le, Sarlos & Smola 2013, section 4",
-        use="folded counts, descriptors, embeddings, at any length scale: no other random features were "
-        "more accurate on docking scores at M = 4096; several hundred columns or more",
+        use="for folded counts, descriptors or embeddings of several hundred columns or more, at any length "
+        "scale; no other random features were more accurate on docking scores at M = 4096",
         example="--length-scale 25",
     )
 
@@ -121,17 +120,17 @@ class FastfoodFeatures(FourierFeatures):
         super()._check_parameters()
         if isinstance(self.kernel, MetricGaussian):
             raise InputError(
-                "Fast transforms know no learned metric; take RandomFourierFeatures (--map fourier) for "
-                "MetricGaussian (--kernel metric)."
+                "Fast transforms do not support a learned metric; use RandomFourierFeatures (--map fourier) "
+                "for MetricGaussian (--kernel metric)."
             )
         if self.projection == "orthogonal" and not self.kernel.any_columns:
             raise InputError(
-                f"{self.kernel!r} depends on the number of columns, which orthogonal directions pad; use "
-                'projection="hadamard".'
+                f"{self.kernel!r} depends on the number of columns, which padding for orthogonal directions "
+                'changes; use projection="hadamard".'
             )
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if the transforms cannot serve rows of `n_columns` columns."""
+        """Raise InputError if rows of `n_columns` columns are too wide for the transforms."""
         super().check_columns(n_columns)
         check_width(n_columns)
 
@@ -208,11 +207,11 @@ def _padded(rows: Rows | npt.NDArray[np.float32], chunk: slice, length: int) -> 
 
 
 def check_width(n_columns: int) -> None:
-    """Raise InputError if rows have more columns than the transforms can serve."""
+    """Raise InputError if rows have more columns than the transforms can take."""
     if n_columns > LARGEST_WIDTH:
         raise InputError(
-            f"The rows have {n_columns:,} columns, but transforms serve {LARGEST_WIDTH:,} at most; "
-            "fold the fingerprints (--size 1024, say), or use a map that serves any columns: fourier or "
+            f"The rows have {n_columns:,} columns, but fast transforms take {LARGEST_WIDTH:,} at most; "
+            "fold the fingerprints (--size 1024, say), or use a map without this limit: fourier or "
             "maclaurin."
         )
 

@@ -34,8 +34,8 @@ _LONG = 256  # characters of a text before its digest stands for it
 SYMBOLS = (
     "M features, d columns, z nonzeros of a row, N factors of a feature (the degree, or its mean), K "
     "landmarks,\nC centroids, L length scale. Bits take M/8 bytes a row, floats 4 M. Cost: operations a "
-    "row, up to a constant.\nHolds: bytes that a process needs for the map, besides the rows at work. "
-    "Learns: what the map stores of the\nlibrary. cos: x.y of rows scaled to length 1. inner: the cost of "
+    "row, up to a constant.\nHolds: bytes that a worker needs for the map, besides the rows in progress. "
+    "Learns: what the map stores\nof the library. cos: x.y of rows scaled to length 1. inner: the cost of "
     "the map that the composition is made of."
 )
 
@@ -57,7 +57,7 @@ class MapFacts:
     cost : str
         Operations to make the features of a row, as an order of growth. See `SYMBOLS`.
     holds : str
-        Bytes that a process keeps for the map.
+        Bytes that a worker keeps for the map.
     learns : str
         What `fit` learns from the library and stores in the state of the map, or "nothing".
     reference : str
@@ -98,11 +98,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """A deterministic, row-wise map whose inner product approximates :attr:`kernel_`.
 
     The constructor only stores parameters; `fit` fixes what depends on the input; `transform` gives the same
-    bytes for the same row whatever the chunking, process or machine.
+    bytes for the same row whatever the chunking, worker or machine.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Wrap methods that take rows, so that input no map can serve is refused before their own code."""
+        """Wrap methods that take rows: input that no map can take is refused before their own code."""
         super().__init_subclass__(**options)
         for name in ("fit", "transform", "transform_bits", "transform_nearest"):
             if name in cls.__dict__:
@@ -153,7 +153,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     `daskrf.parameters`."""
 
     process: ClassVar[str] = "features"
-    """Which Gaussian process is for these features: "features", of dense ones; "sparse", of landmarks; or
+    """The Gaussian process that takes these features: "features", of dense ones; "sparse", of landmarks; or
     "local", of blocks about centroids. It makes their sums, and its parameters become options of `fit`."""
 
     @property
@@ -178,9 +178,9 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def check_dtype(self, dtype: str) -> None:
         """Raise InputError if features cannot be stored as `dtype`: "bits", "float32" or "float16"."""
         if dtype not in DTYPES:
-            raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
+            raise InputError(f"The dtype of features must be one of {', '.join(DTYPES)}, not {dtype!r}.")
         if dtype == "bits" and not self.one_bit:
-            raise InputError(f"{type(self).__name__} has no one-bit features; take float32 or float16.")
+            raise InputError(f"{type(self).__name__} has no one-bit features; use float32 or float16.")
 
     @property
     def seconds_per_component(self) -> float:
@@ -188,7 +188,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return 6e-9
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the most bytes of tables that a process makes and keeps for rows of `n_columns` columns.
+        """Return the most bytes of tables that a worker makes and keeps for rows of `n_columns` columns.
 
         Zero or negligible for most maps. Memory is predicted from it.
         """
@@ -203,7 +203,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @property
     def smaller(self) -> tuple[str, int, Callable[[int], Self]] | None:
-        """What to have fewer of if memory is too short for `fit`; None for most maps.
+        """What to reduce if memory is too small for `fit`; None for most maps.
 
         A tuple: what it is called, how many there are, and a function that returns the map with another
         number.
@@ -353,11 +353,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return self.n_components
 
     def cautions(self) -> list[str]:
-        """Return, one sentence each, what the fitted map lacks of what was asked for; mostly nothing."""
+        """Return one sentence for each way in which the fitted map falls short of its parameters."""
         return []
 
     def words(self) -> str:
-        """Return a one-line description of the map for people."""
+        """Return a one-line description of the map for a reader."""
         return parameter_words(type(self).__name__, self.get_params(deep=False))
 
     @property
@@ -509,7 +509,7 @@ def _shape(X: Any) -> tuple[int, int]:
     """Return the shape of rows, without computing a lazy array."""
     shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
     if len(shape) != 2:
-        raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row a molecule.")
+        raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row per molecule.")
     return shape
 
 
@@ -610,7 +610,7 @@ def feature_bytes(n_components: int, dtype: str) -> int:
 
 
 def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> FeatureMap:
-    """Return a map of another size and seed that knows the same about the rows as `feature_map`.
+    """Return a copy of `feature_map`, fit included, with another size and seed.
 
     Examples
     --------
@@ -642,7 +642,7 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
 def map_key(state: dict[str, Any]) -> str:
     """Return the text that identifies a feature map in statistics, which refuse to mix maps.
 
-    It leaves out the columns that the map has seen: they are not known everywhere, and that map would refuse
+    The columns that the map was fitted to are left out: they are not known everywhere, and the map refuses
     any others. Long texts are replaced by digests.
 
     Examples

@@ -22,22 +22,22 @@ from daskrf.kernels.kernel import Kernel
 class FoldedFeatures(FeatureMap):
     """Features by another map of fingerprints that are folded first; see `daskrf.kernels.Folded`.
 
-    Some maps serve some thousand columns, and unfolded fingerprints have 2**32 for each kind. `featurize` and
-    `fit` make this map where it is needed. A model and a feature store hold it in place of the map itself, so
-    that what they predict from is folded in the same way.
+    Some maps take only some thousand columns; unfolded fingerprints have 2**32 for each kind. `featurize` and
+    `fit` make this map where it is needed. Models and feature stores keep it in place of the map itself, and
+    fold the molecules to be predicted in the same way.
 
     Parameters
     ----------
     inner : FeatureMap, optional
-        The map. Its number of components and its seed do not matter. It may not be one with a Gaussian
-        process of its own, such as `LandmarkFeatures`: those serve unfolded fingerprints. In Python
+        The map. Its own number of features and seed are ignored. It may not be one with a Gaussian process
+        of its own, such as `LandmarkFeatures`: those take unfolded fingerprints. In Python
         ``TanimotoMinMaxFeatures()`` by default.
     size : int, default 2048
         Number of columns that each kind of fingerprint is folded to.
     hashed : sequence of int, default ()
         Positions of kinds that are hashed before they are folded, from 0: LINGOs and atom pairs.
     binary : bool, default False
-        Whether fingerprints say only if a feature is there, before and after.
+        Whether fingerprints are binary (0 or 1), before and after folding.
     n_components : int, default 4096
         Number M of features.
     random_state : int, default 0
@@ -202,7 +202,7 @@ class FoldedFeatures(FeatureMap):
 
     @property
     def _sized(self) -> FeatureMap:
-        """The map that was given, with the number of features and the seed of this one."""
+        """The parameter `inner` with the number of features and the seed of this map."""
         inner = TanimotoMinMaxFeatures() if self.inner is None else self.inner
         size = int(self.n_components), int(self.random_state)
         if (inner.n_components, inner.random_state) == size:
@@ -215,7 +215,7 @@ class FoldedFeatures(FeatureMap):
 
     @property
     def _current(self) -> FeatureMap:
-        """The fitted inner map, or the one that was given if it is not fitted or has been changed."""
+        """The fitted inner map, or the parameter if it is not fitted or has been changed."""
         inner, fitted = self._sized, getattr(self, "inner_", None)
         if fitted is None or type(fitted) is not type(inner):
             return inner
@@ -239,7 +239,7 @@ class FoldedFeatures(FeatureMap):
             raise InputError(f"inner must be a feature map that does not fold by itself, not {self.inner!r}.")
         if self.inner.process != FeatureMap.process:
             raise InputError(
-                f"{type(self.inner).__name__} is not a map for folded fingerprints: it serves unfolded ones "
+                f"{type(self.inner).__name__} is not a map for folded fingerprints: it takes unfolded ones "
                 "as they are; leave out the fold."
             )
         self._sized._check_parameters()

@@ -33,7 +33,7 @@ LARGEST_TABLE = 4 * 2**30
 """Bytes of directions that `RandomFourierFeatures` may hold."""
 
 LARGEST_KEPT = 2**30
-"""Bytes up to which a process keeps the directions of two maps; else only those that were used last."""
+"""Bytes up to which a worker caches the directions of two maps; else only those that were used last."""
 
 LARGEST_WORK = 2**44
 """Multiplications that make directions orthogonal, at most: about an hour of one core."""
@@ -51,7 +51,7 @@ Array = npt.NDArray[Any]
 
 
 class Projection(Protocol):
-    """What turns rows into phases: built once per process for a map and a number of columns."""
+    """What turns rows into phases: built once per worker for a map and a number of columns."""
 
     n_phases: int
     """Columns of the phases."""
@@ -86,10 +86,7 @@ class FourierFeatures(FeatureMap):
 
     @abstractmethod
     def _projection(self, n_columns: int) -> Projection:
-        """Return the projection of rows of `n_columns` columns, kept within this process.
-
-        Raises InputError if there are too many columns.
-        """
+        """Return the projection of rows of `n_columns` columns, cached in this worker."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -118,9 +115,9 @@ class FourierFeatures(FeatureMap):
         return out
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of `n_columns` columns cannot be served."""
+        """Raise InputError if there are no columns."""
         if n_columns < 1:
-            raise InputError("The rows have no columns; a map of distances needs at least one.")
+            raise InputError("The rows have no columns; a distance kernel needs at least one.")
 
     def _check_lengths(self, rows: Any) -> None:
         """Raise InputError for the first row that is too long for its phases to have digits."""
@@ -145,8 +142,8 @@ class FourierFeatures(FeatureMap):
             row = int(np.argmax(norms > 1.0))
             raise InputError(
                 f"Row {row} is {LARGEST_NORM * math.sqrt(norms[row]):.3g} length scales long, but phases "
-                f"keep their digits only up to {LARGEST_NORM:,.0f}; scale the columns, or take a longer "
-                "length scale."
+                f"are accurate only up to {LARGEST_NORM:,.0f}; scale the columns, or use a longer length "
+                "scale."
             )
 
 
@@ -174,8 +171,8 @@ class RandomFourierFeatures(FourierFeatures):
         the same seed (up to their scale).
     orthogonal : bool, default False
         Make the directions orthogonal, d at a time. This takes d p min(d, p) multiplications in double
-        precision in each process, and is refused if it would take hours. For thousands of columns,
-        `FastfoodFeatures` has orthogonal directions at no such cost.
+        precision in each worker, and is refused if it would take hours. For thousands of columns,
+        `FastfoodFeatures` has orthogonal directions without this cost.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -208,8 +205,8 @@ class RandomFourierFeatures(FourierFeatures):
         learns="nothing",
         reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
         use=(
-            "for the same as fastfood, where rows have few columns or few nonzeros, and for unfolded "
-            "fingerprints; orthogonal directions have a smaller error"
+            "same uses as fastfood, for rows with few columns or few nonzeros and for unfolded "
+            "fingerprints; orthogonal directions reduce the error"
         ),
         example="--kernel matern --nu 2.5 --length-scale 25",
     )
@@ -232,7 +229,7 @@ class RandomFourierFeatures(FourierFeatures):
         if self.orthogonal and isinstance(self.kernel, MetricGaussian):
             raise InputError(
                 "Directions in a learned metric are not orthogonal; leave out orthogonal (--orthogonal), or "
-                "take the Gaussian kernel."
+                "use the Gaussian kernel."
             )
 
     def check_columns(self, n_columns: int) -> None:
@@ -242,10 +239,10 @@ class RandomFourierFeatures(FourierFeatures):
         if self.orthogonal and (size > LARGEST_TABLE or work > LARGEST_WORK):
             hours, size = work / LARGEST_WORK, self.table_bytes(n_columns)
             raise InputError(
-                f"Orthogonal directions of {self.n_components:,} features of {n_columns:,} columns take each "
-                f"process about {hours:,.0f} hours and {format_bytes(size)} to make; use independent ones, "
-                "or FastfoodFeatures (--map fastfood), which has orthogonal ones by fast transforms, or "
-                "fold the fingerprints (--size 1024, say)."
+                f"Orthogonal directions for {self.n_components:,} features of {n_columns:,} columns would "
+                f"take each worker about {hours:,.0f} hours and {format_bytes(size)} to make; use "
+                "independent directions, or FastfoodFeatures (--map fastfood), which makes orthogonal ones "
+                "by fast transforms, or fold the fingerprints (--size 1024, say)."
             )
 
     def table_bytes(self, n_columns: int) -> int:
@@ -375,7 +372,7 @@ _KEEPING = Lock()  # a worker's threads look up, make and drop directions one af
 
 
 def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
-    """Return `_directions` for these arguments, made only once while the process keeps them."""
+    """Return `_directions` for these arguments, made only once while they are cached."""
     key = kernel, d, n_pairs, orthogonal, seed
     with _KEEPING:
         if key not in _CACHE:

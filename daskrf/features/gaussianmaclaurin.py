@@ -59,13 +59,13 @@ class GaussianMaclaurinFeatures(SampleMap):
     n_components : int, default 4096
         Number M of features: 1 + D_1 + ... + D_p.
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
         The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
-        Let low degrees use all monomials of the columns instead of a sketch where there are few enough: the
-        linear term if there are few columns, and all degrees if there is one.
+        Use all monomials of the columns instead of a sketch for low degrees that have few enough of them: the
+        linear term if there are few columns, all degrees if there is only one.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -105,9 +105,9 @@ class GaussianMaclaurinFeatures(SampleMap):
         holds="4 N M",
         learns="the mean of 2,000 rows",
         reference="Wacker & Filippone 2022, sections 2.2 and 2.3",
-        use="folded or not: a smaller error than fourier at equal M, for length scales of at least the "
-        "typical distance of a molecule from the mean of the counts; molecules far from it get next to "
-        "no features",
+        use="for folded or unfolded counts: more accurate than fourier at equal M if the length scale is at "
+        "least the typical distance of a molecule from the mean of the counts; features of molecules far "
+        "from the mean vanish",
         example="--length-scale 16",
     )
 
@@ -164,7 +164,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
     def _checked_rows(self, X: Any) -> sp.csr_matrix:
-        """Return the rows to learn from as float64; refuse rows that nothing can be learned from."""
+        """Return the rows to learn from as float64, after checking them."""
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
             raise InputError("There is no row to learn a centre from; fit to at least one row.")
@@ -291,8 +291,9 @@ class GaussianMaclaurinFeatures(SampleMap):
         distance = math.hypot(*centre.data) / self._length
         if distance > FARTHEST:
             raise InputError(
-                f"The centre is {distance:.3g} length scales away from 0, but differences from it keep their "
-                f"digits up to {FARTHEST:,.0f}; subtract the mean from all rows, or raise length_scale."
+                f"The centre is {distance:.3g} length scales away from 0, but differences from it are "
+                f"accurate only up to {FARTHEST:,.0f}; subtract the mean from all rows, or raise "
+                "length_scale."
             )
 
     def check_columns(self, n_columns: int) -> None:

@@ -20,7 +20,7 @@ from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degree
 from daskrf.features.projections import refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
-_PHASES = 2**16  # as many as stay in the cache
+_PHASES = 2**16  # few enough to stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
 _NOTHING = 2.0**-60  # shares of a kernel's value below this get no features
 
@@ -158,15 +158,15 @@ class FastfoodDotProductFeatures(DotProductMap):
     n_components : int, default 4096
         Number M of features.
     expansion : {"legendre", "monomials"}, default "legendre"
-        "monomials": f as a sum of means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a kernel
-        with `normalize` for which all coefficients are at least 0, and few are such: (x.y + 1)^2 is one, but
-        powers of t and exp(t) are not. Its variance is larger. For a row of zeros only the constant of that
-        sum remains, which is not a_0.
+        "monomials" writes f as a sum of means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a
+        kernel with `normalize` whose coefficients in this sum are all at least 0. Few kernels qualify: (x.y +
+        1)^2 does, powers of t and exp(t) do not. The variance is larger. For a row of zeros only the constant
+        of that sum remains, which is not a_0.
     projection : {"orthogonal", "hadamard"}, default "orthogonal"
         As for `FastfoodFeatures`: orthogonal directions, with a smaller variance and a bias of the order 1 /
         d^2 (d at least 64), or the paper's H G Pi H B, in which each direction is exactly uniform.
     radius : float, optional
-        R, the row length for which powers are drawn. Default: 1 for a kernel with `normalize`, else the
+        Row length R for which powers are sampled. Default: 1 for a kernel with `normalize`, else the
         length of the longest row in the fit.
     random_state : int, default 0
         Seed of every random number of the map.
@@ -185,7 +185,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     equation 18 lacks the factor sum_n lambda_n N(d, n); |x|^n |y|^n L_n (equation 16) is f(x.y) only for unit
     vectors, which is why power and degree are two numbers here; the last factor of equation 30 is (1 -
     x_1^2)^((d-3)/2). Degrees are drawn in proportion to their part of f(R^2), not to lambda_n N(d, n): as
-    N(d, n) is about d^n / n!, the paper's odds would nearly always draw the highest degrees. Rows are padded
+    N(d, n) is about d^n / n!, the paper's odds would nearly always pick the highest degrees. Rows are padded
     with zeros to d, a power of two of at least 64.
 
     Examples
@@ -205,8 +205,8 @@ class FastfoodDotProductFeatures(DotProductMap):
         holds="16 M + 32 d",
         learns="nothing, or the longest row",
         reference="Le, Sarlos & Smola 2013, sections 2.2, 4.5",
-        use="folded or dense rows with many values, degrees 1 and 2: beyond, its features have heavy tails, "
-        "and polynomial and maclaurin are far more accurate at equal M",
+        use="for degrees 1 and 2, on folded or dense rows with many values; at higher degrees its features "
+        "have heavy tails, and polynomial and maclaurin are far more accurate at equal M",
         example="--kernel polynomial --degree 2 --c 0",
     )
 
@@ -293,7 +293,7 @@ class FastfoodDotProductFeatures(DotProductMap):
             if coefficients.min() < -1e-12:
                 raise InputError(
                     f"{self.kernel!r} is not a sum of powers <x, v>^p with coefficients of at least 0 (that "
-                    f'of degree {int(coefficients.argmin())} is below); use expansion="legendre".'
+                    f'of degree {int(coefficients.argmin())} is negative); use expansion="legendre".'
                 )
             shares = np.diag(np.maximum(coefficients, 0.0))
         degree, power = np.nonzero(shares.T > _NOTHING)

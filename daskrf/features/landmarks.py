@@ -98,13 +98,11 @@ class LandmarkMap(SampleMap):
         return SELECTIONS[self.selection](csr[candidates], n_landmarks, self.kernel)
 
     def cautions(self) -> list[str]:
-        """Return whether there are fewer landmarks than asked for."""
+        """Return a warning if there are fewer landmarks than requested."""
         there, wanted = (self.landmarks_.shape[0] if self.is_fitted() else 0), self.landmarks_wanted()
         if not self.is_fitted() or there >= wanted:
             return []
-        return [
-            f"there are {there:,} landmarks, not {wanted:,}: there were no more distinct rows to choose from"
-        ]
+        return [f"there are {there:,} landmarks, not {wanted:,}: the sample has no more distinct rows"]
 
     @property
     def smaller(self) -> tuple[str, int, Callable[[int], Self]]:
@@ -176,8 +174,8 @@ class LandmarkFeatures(LandmarkMap):
         suit kernels of the distance (Zhang, Tsang & Kwok 2008). farthest: each landmark is the candidate
         farthest from those before it, in the metric of the kernel (Gonzalez 1985).
     n_candidates : int, optional
-        Most rows to choose from, for all selections but "random"; of more rows, a random sample is taken.
-        Default: the larger of 20,000 and 4 M.
+        Most rows to choose from, for all selections but "random"; from a larger library, a random sample is
+        taken. Default: the larger of 20,000 and 4 M.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -210,7 +208,7 @@ class LandmarkFeatures(LandmarkMap):
         holds="M rows",
         learns="M rows, the landmarks",
         reference="Williams & Seeger 2001; Seeger, Williams & Lawrence 2003",
-        use="the sparse Gaussian process: the means and error bars of nystrom, fitted in less time",
+        use="the sparse Gaussian process: the same means and error bars as nystrom, faster to fit",
         example="-M 2048 --selection random",
     )
 
@@ -243,8 +241,8 @@ class LandmarkFeatures(LandmarkMap):
         chosen = self._choose(X)
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
-                f"landmarks need a kernel with k(x, x) = 1, which {self.kernel!r} is not: take another one, "
-                "normalize it (--normalize), or take NystromFeatures (--map nystrom)."
+                f"landmarks need a kernel with k(x, x) = 1, unlike {self.kernel!r}: choose another, "
+                "normalize it (--normalize), or use NystromFeatures (--map nystrom)."
             )
         self._keep(compact(chosen))
 

@@ -47,19 +47,19 @@ class LocalGaussianFeatures(SampleMap):
     n_components : int, default 4096
         M, the number of features in all blocks together; columns beyond C D are 0.
     length_scale : float or "auto", default 1.0
-        l, above 0, in units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
     n_centroids : int, default 16
-        C. With a threshold, or if there are fewer distinct rows, there are fewer. 1 is the mean.
+        Number C of centroids; fewer with a threshold, or if there are fewer distinct rows. 1 is the mean.
     selection : {"farthest", "kmeans", "random"}, default "farthest"
-        farthest: the mean, then again and again the row farthest from all centroids so far. kmeans: means of
+        farthest: the mean, then repeatedly the row farthest from all centroids so far. kmeans: means of
         clusters. random: random rows.
     threshold : float, optional
         For "farthest": add no centroid closer than this many length scales to the others.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
         The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
-        Let low degrees use all monomials of the columns instead of a sketch where there are few enough.
+        Use all monomials of the columns instead of a sketch for low degrees that have few enough of them.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -169,7 +169,7 @@ class LocalGaussianFeatures(SampleMap):
         return sum(each.table_bytes(n_columns) for each in self.maps_) if self.is_fitted() else 0
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if a parameter is bad, or sketches cannot serve rows of `n_columns` columns."""
+        """Raise InputError if a parameter is bad, or sketches cannot take rows of `n_columns` columns."""
         self._check_parameters()
         self._block_map().check_columns(n_columns)
 
@@ -273,7 +273,9 @@ class LocalGaussianFeatures(SampleMap):
 
     def _rows(self, X: Any) -> sp.csr_matrix:
         if self.maps_[0].get_params() != self._block_map().get_params():
-            raise InputError("The parameters of LocalGaussianFeatures have changed since fit: call it again.")
+            raise InputError(
+                "The parameters of LocalGaussianFeatures have changed since fit: call fit again."
+            )
         return check_finite(as_csr(X))
 
     def _blocks(self) -> list[tuple[slice, GaussianMaclaurinFeatures]]:
@@ -316,8 +318,8 @@ def refuse_half(dtype: npt.DTypeLike) -> None:
     """Raise InputError if features about centroids have, or are to have, 16 bits."""
     if np.dtype(dtype) == np.float16:
         raise InputError(
-            "Features about centroids cannot be float16: from 6 length scales on, it rounds to 0 the "
-            "features that tell which centroid is nearest. Take float32."
+            "Features about centroids cannot be float16: beyond 6 length scales it rounds the features that "
+            "identify the nearest centroid to 0. Use float32."
         )
 
 

@@ -102,7 +102,7 @@ def degree_measure(
 def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
     """Return `size` degrees, descending, each of which has `odds`: systematic sampling with one word.
 
-    Degree n gets its expected number of features, rounded up or down at random. Unlike independent draws,
+    Degree n gets its expected number of features, rounded up or down at random. Unlike independent sampling,
     this adds next to no variance from the numbers of features.
 
     Examples
@@ -258,7 +258,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         holds="4 N M",
         learns="nothing, or the longest row",
         reference="Kar & Karnick 2012; supplement, section 9",
-        use="for kernels that no other map has",
+        use="for kernels that no other map approximates",
         example="--kernel exponential --gamma 2",
     )
 

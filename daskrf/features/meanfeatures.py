@@ -47,10 +47,10 @@ class MeanFeatures(FeatureMap):
     Parameters
     ----------
     weights : sequence of float, default (1, 1)
-        w_i, at least 0 and not all of them 0, in the order of the columns.
+        Weights w_i, at least 0 and not all of them 0, in the order of the columns.
     inner : FeatureMap or tuple of FeatureMap, optional
-        A map of random features for each term's kernel; a single map serves all terms. Their numbers of
-        components and their seeds do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
+        A map of random features for each term's kernel; a single map is used for all terms. Their own
+        numbers of features and seeds are ignored. In Python ``TanimotoMinMaxFeatures()`` by default.
     columns : int, tuple of (int, int), or None, default 2**32
         As in `Mean`: how many columns each kind of fingerprint has; 2**32 if unfolded.
     n_components : int, default 4096
@@ -82,8 +82,8 @@ class MeanFeatures(FeatureMap):
         holds="inner",
         learns="what the inner maps learn",
         reference="Tripp et al. 2023, section 3, for each kind",
-        use="for several kinds of fingerprints in one store, with a weight for each, in the order of "
-        "daskrf status",
+        use="for several kinds of fingerprints in one store, with a weight for each, in the order in which "
+        "daskrf status lists them",
         example="--weights 0.6,0.4",
     )
     option_defaults: ClassVar[dict[str, Any]] = {"weights": REQUIRED}
@@ -287,8 +287,8 @@ def map_on_first(feature_map: FeatureMap, n_columns: int) -> FeatureMap:
     if isinstance(kernel, Kernel) and not feature_map.is_fitted():
         return clone(feature_map).set_params(kernel=kernel_on_first(kernel, n_columns))
     raise InputError(
-        f"{type(feature_map).__name__} would take descriptors for counts of features, and it cannot leave "
-        "them out; fingerprint the library without --kind descriptors, or take another map."
+        f"{type(feature_map).__name__} would treat descriptors as counts of features and cannot leave them "
+        "out; fingerprint the library without --kind descriptors, or use another map."
     )
 
 

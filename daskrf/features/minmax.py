@@ -74,7 +74,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
         holds="12 M",
         learns="nothing",
         reference="Tripp et al. 2023, section 3",
-        use="try it first: the smallest, the fastest to sum, and the same in any order",
+        use="try it first: the most compact, the fastest to sum, and the same to the bit in any order",
         example="--hashing cws",
         is_default=True,
     )

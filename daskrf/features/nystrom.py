@@ -50,8 +50,8 @@ class NystromFeatures(LandmarkMap):
         Any kernel, whether k(x, x) = 1 or not. An indefinite kernel is replaced by the nearest positive
         semidefinite one on the landmarks. In Python `negative_` says how far that is.
     n_landmarks : int, optional
-        l, at least k. Default: k. More landmarks for the same number of features are more accurate; each
-        costs a kernel value and k multiplications.
+        Number l of landmarks, at least k. Default: k. More landmarks at the same number of features are more
+        accurate; each costs a kernel value and k multiplications per molecule.
     selection : {"random", "kmedoids", "kmeans", "farthest"}
         As for `LandmarkFeatures`. "kmeans" takes means of clusters by Euclidean distance, which are not rows
         of the library and suit kernels of the distance. "kmedoids" clusters by the kernel itself, has rows as
@@ -98,8 +98,8 @@ class NystromFeatures(LandmarkMap):
         learns="K rows, the landmarks",
         reference="Haque & Pande 2011; Williams & Seeger 2001",
         use=(
-            "the most accurate at equal M, in means and error bars, for any kernel, on sparse or dense "
-            "rows; it must read the library first"
+            "the most accurate at equal M, in both means and error bars, for any kernel, on sparse or dense "
+            "rows; has to read the library first"
         ),
         example="-M 2048 --kernel gaussian --length-scale 16",
     )

@@ -78,7 +78,7 @@ class PolynomialSketch(FeatureMap):
         holds="4 N M",
         learns="nothing",
         reference="Wacker & Filippone 2022, table 1; Pham & Pagh 2013",
-        use="where a polynomial is wanted; the method tensorsketch is the fastest",
+        use="for polynomial kernels; the method tensorsketch is the fastest",
         example="--degree 3 --c 0.5 --method tensorsketch",
     )
 

@@ -68,8 +68,7 @@ class Products:
     """M features weight_m prod_{j < N_m} s_j w_mj . (x - origin), with independent random vectors w_mj.
 
     The entries of the w_mj are random signs or normal numbers. They follow from the seed, the name, the tile
-    of 64 features, j and the column's identifier, so no array of M times the columns is ever stored.
-    of 64 features, j and the column's identifier: no array of M times the columns is ever held.
+    of 64 features, j and the column's identifier: no array of M times the columns is ever stored.
 
     Parameters
     ----------

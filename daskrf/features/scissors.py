@@ -17,7 +17,7 @@ _ASYMMETRY = 1e-6  # of the largest number: shape programs search twice for the 
 _FLOOR = 2.0**-40  # eigenvalues below this fraction of the largest are rounding errors
 _LOWEST = -1.0 / 3.0  # least Tanimoto coefficient of real vectors: that of x and -x
 _EXCESS = 1e-6  # by how much rounded Tanimotos may be out of range
-_SELF = 0.01  # by how much a program may find a molecule unlike itself
+_SELF = 0.01  # largest distance of a molecule from itself, by an approximate program
 
 Array = npt.NDArray[np.float64]
 
@@ -101,7 +101,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
     Source: Haque & Pande, J. Chem. Inf. Model. 50, 1075 (2010); Haque & Pande 2011, whose equation 3 prints
     D^(+1/2) for D^(-1/2). Without self products every molecule has the inner product 1 with itself, as in the
     papers. This distorts pairs of molecules of very different size; give self products for these. Vectors of
-    molecules outside the span of the basis are shorter than their self products say.
+    molecules outside the span of the basis are shorter than their self products.
 
     Examples
     --------
@@ -231,12 +231,12 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         except (TypeError, ValueError):
             matrix = np.empty(0)
         if matrix.ndim != 2:
-            raise InputError("Similarities must be a matrix of numbers, one row a molecule.")
+            raise InputError("Similarities must be a matrix of numbers, one row per molecule.")
         bad = ~np.isfinite(matrix)
         reason = "is not a finite number"
         if self.measure == "tanimoto" and not bad.any():
             bad = (matrix < _LOWEST - _EXCESS) | (matrix > 1.0 + _EXCESS)
-            reason = 'is not a Tanimoto coefficient; take measure="product" for inner products'
+            reason = 'is not a Tanimoto coefficient; use measure="product" for inner products'
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise InputError(f"The similarity {matrix[i, j]:g} in row {i}, column {j} {reason}.")
@@ -249,7 +249,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
             raise InputError('self_products are for measure="tanimoto": inner products hold them already.')
         products = np.asarray(self_products, dtype=np.float64)
         if products.shape != (n,) or not (np.isfinite(products).all() and (products > 0.0).all()):
-            raise InputError(f"self_products must be {n} finite numbers above 0, one a molecule.")
+            raise InputError(f"self_products must be {n} finite numbers above 0, one per molecule.")
         return products
 
 
@@ -261,8 +261,8 @@ def _check_symmetric(S: Array) -> None:
     n, m = S.shape
     if n != m or n == 0:
         raise InputError(
-            f"The similarities of the basis must be a square matrix, one row and one column a molecule, not "
-            f"{n} x {m}."
+            "The similarities of the basis must be a square matrix, one row and one column per molecule, "
+            f"not {n} x {m}."
         )
     difference = np.abs(S - S.T)
     i, j = np.unravel_index(int(np.argmax(difference)), S.shape)
@@ -280,5 +280,5 @@ def _check_diagonal(T: Array) -> None:
     if off[i] > _SELF:
         raise InputError(
             f"Molecule {i} of the basis has the similarity {T[i, i]:g} with itself, but a Tanimoto "
-            'coefficient would be 1: give 1 - distance, or take measure="product" for inner products.'
+            'coefficient would be 1: give 1 - distance, or use measure="product" for inner products.'
         )

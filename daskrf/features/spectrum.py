@@ -61,8 +61,8 @@ def decompose(W: Array, n_components: int, floor: float = FLOOR) -> Spectrum:
 
     Examples
     --------
-    >>> found = decompose(np.array([[1.0, 2.0], [2.0, 1.0]]), 2)
-    >>> found.eigenvalues.round(6).tolist(), found.rank, found.negative()[0]
+    >>> spectrum = decompose(np.array([[1.0, 2.0], [2.0, 1.0]]), 2)
+    >>> spectrum.eigenvalues.round(6).tolist(), spectrum.rank, spectrum.negative()[0]
     ([3.0, -1.0], 1, 1.0)
     """
     values, vectors = np.linalg.eigh(W)

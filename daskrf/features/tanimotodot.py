@@ -33,10 +33,10 @@ class TanimotoDotProductFeatures(FeatureMap):
     0) = 1, and T(0, x) is 0 in expectation.
 
     The map must know the range of the squared norms of a library (of rows that are not zero); it gets it from
-    `fit`, `fit_summaries` or `norm_range`. A row outside the range is served if the prefactor is exact to
+    `fit`, `fit_summaries` or `norm_range`. A row outside the range is accepted if the prefactor is exact to
     1e-4 there, too. With 64 prefactor features this holds from 1/500 of the largest squared norm (or 1/10 of
     the smallest) to ten times the largest, provided that these two differ by less than a factor of 200. The
-    range of a library of drugs therefore serves methane as well. Where the prefactor is not exact enough, an
+    range of a library of drugs therefore covers methane as well. Where the prefactor is not exact enough, an
     InputError names the row.
 
     Parameters
@@ -49,8 +49,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         Term r gets features in proportion to r^allocation, rounded down to a length for which Fourier
         transforms are fast. The first term gets the remainder.
     bias_correction : None, "normalize" or "residual", default None
-        What to do about the rest of the series, sum_{r > R} t^r, which is largest for x = y, at 2^-R. None:
-        nothing; the features are unbiased for the truncated series. "normalize": scale every row to length 1.
+        How to correct for the rest of the series, sum_{r > R} t^r, which is largest for x = y, at 2^-R. None:
+        not at all; the features are unbiased for the truncated series. "normalize": scale rows to length 1.
         "residual": append a sketch of t^(R + 1) (1 + k), with k the truncated series; it reuses the features
         of k, and takes the share of a term R + 1.
     n_prefactor : int, default 64
@@ -58,11 +58,11 @@ class TanimotoDotProductFeatures(FeatureMap):
     polynomial : "tensorsketch"
         The sketch of (x.y)^r.
     input_transform : "sqrt" or None, default "sqrt"
-        What to do to each value first. "sqrt" is for counts, which must not be negative (it does not change T
-        of binary vectors); None serves any real vectors.
+        Transform applied to each value first. "sqrt" is for counts, which must not be negative (it does not
+        change T of binary vectors); None is for any real vectors.
     norm_range : None or (float, float), default None
-        Smallest and largest squared norm, after `input_transform`. If given, no `fit` is needed, and none
-        changes it.
+        Smallest and largest squared norm, after `input_transform`. If given, no `fit` is needed, and `fit`
+        does not change it.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -101,7 +101,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         holds="64 MiB",
         learns="the range of norms",
         reference="Tripp et al. 2023, section 4",
-        use="more accurate than bits at equal M, in 32 times the space",
+        use="more accurate than one-bit features at equal M, at 32 times the storage",
         example="--n-terms 4 --bias-correction normalize",
     )
 
@@ -222,7 +222,7 @@ class TanimotoDotProductFeatures(FeatureMap):
             row = int(np.searchsorted(csr.indptr, position, side="right")) - 1
             raise InputError(
                 f"Value {csr.data[position]} in row {row}, column {int(csr.indices[position])} is negative "
-                "and has no square root; counts start at 0, and input_transform=None serves other vectors."
+                "and has no square root; counts start at 0, and other vectors need input_transform=None."
             )
         norms, values = unit_rows(csr.indptr, csr.data, root=root)
         bad = ~np.isfinite(norms) | ((norms < np.finfo(np.float64).tiny) & (np.diff(csr.indptr) > 0))

@@ -1,4 +1,4 @@
-"""Exact kernels: ground truth for tests, exact processes and sparse baselines.
+"""Exact kernels: ground truth for tests, exact Gaussian processes and sparse baselines.
 
 The names are listed in ``__init__.pyi``.
 """

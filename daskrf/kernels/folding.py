@@ -108,8 +108,8 @@ def folded_columns(n_columns: int, size: int) -> int:
     kinds, rest = divmod(n_columns, UNFOLDED)
     if rest or not kinds:
         raise InputError(
-            f"The rows have {n_columns:,} columns, and only unfolded fingerprints, with {UNFOLDED:,} columns "
-            "a kind, can be folded; give such fingerprints, or leave out the fold."
+            f"The rows have {n_columns:,} columns, but only unfolded fingerprints, with {UNFOLDED:,} columns "
+            "per kind, can be folded; use such fingerprints, or leave out the fold."
         )
     return kinds * size
 

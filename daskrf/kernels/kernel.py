@@ -24,19 +24,19 @@ _SHOWN = 80  # characters shown of a long value
 Array = npt.NDArray[np.float64]
 
 AUTO: Final = "auto"
-"""In place of a length scale: the one that labels determine. Only `fit` and `evaluate` can find it."""
+"""In place of a length scale: the one that the labels determine. Only `fit` and `evaluate` can choose it."""
 
 UNDECIDED: Final = (
-    "The length scale is not known yet: fit finds it by the labels, and anything else needs a number "
+    "The length scale is not known yet: fit chooses it from the labels; everything else needs a number "
     "(--length-scale), such as the one that fit printed."
 )
-"""What is said where a length scale is `AUTO` and there are no labels."""
+"""Message where a length scale is `AUTO` and there are no labels."""
 
 UNLEARNED: Final = (
-    "The metric is not known yet: fit learns it from the labels, for features of one such kernel (--map "
-    "fourier --kernel metric), and anything else needs one that was learned."
+    "The metric is not known yet: fit learns it from the labels (with --map fourier --kernel metric); "
+    "everything else needs a metric that has been learned."
 )
-"""What is said where a metric is `AUTO` and nothing learns it."""
+"""Message where a metric is `AUTO` and nothing learns it."""
 
 
 class Prepared(Protocol):

@@ -19,7 +19,7 @@ from daskrf.kernels.kernel import AUTO, UNLEARNED, Prepared, as_positive, short
 from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
 
 _MARK = ":"
-_CACHED = 8  # metrics that a process keeps beside their texts
+_CACHED = 8  # metrics cached by their texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Metric:
     Attributes
     ----------
     rest : float
-        What each column counts in any case, above 0.
+        Weight of every column besides the directions, above 0.
     columns : int64 array, shape (c,)
         Ascending.
     directions : float32 array, shape (c, r)
@@ -69,12 +69,12 @@ class Metric:
 
     @property
     def stretch(self) -> float:
-        """At least the length, by the metric, of a row whose usual length is 1."""
+        """At least the length, by the metric, of a row whose Euclidean length is 1."""
         return math.sqrt(self.rest + float(np.square(self.directions, dtype=np.float64).sum()))
 
     @classmethod
     def of_text(cls, text: str) -> Metric:
-        """Return the metric that `text` is of; an empty text is that of usual distances.
+        """Return the metric that `text` describes; an empty text means Euclidean distances.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Metric:
         return _of_text(text)
 
     def moved(self, rows: sp.csr_matrix) -> sp.csr_matrix:
-        """Return rows whose usual distances are those of the metric."""
+        """Return rows whose Euclidean distances are those of the metric."""
         if not self.directions.size:
             return rows * math.sqrt(self.rest)
         along = known_columns(rows, self.columns) @ self.directions.astype(np.float64)
@@ -131,7 +131,7 @@ def _of_text(text: str) -> Metric:
         metric = Metric(float(rest), indices, directions)
     except ValueError:
         raise InputError(
-            "The metric of the kernel is damaged, or not one: it is auto, or the text that fit has stored."
+            "The metric of the kernel is damaged or not a metric; give auto, or the text that fit has stored."
         ) from None
     indices.setflags(write=False)
     directions.setflags(write=False)
@@ -142,8 +142,8 @@ class MetricGaussian(RadialKernel):
     """k(x, y) = exp(-(x - y)^T A (x - y) / (2 l^2)): a Gaussian kernel of distances in a metric A.
 
     A is learned from labels (`daskrf.gp.choose_metric`): directions along which they change count more. It
-    suits labels that depend on a few sums over a molecule, such as its size or its lipophilicity, which few
-    labels then tell apart from the thousands of other directions. Frequencies are normal, N(0, A / l^2).
+    suits labels that depend on a few sums over a molecule, such as its size or its lipophilicity: few labels
+    suffice to tell these from thousands of other directions. Frequencies are normal, N(0, A / l^2).
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin 2024, Mechanism for feature learning in neural networks
     and backpropagation-free machine learning models (Science 383); here A is of low rank, but for a part of
@@ -152,11 +152,11 @@ class MetricGaussian(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, together with the metric,
-        and other commands need a number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels,
+        together with the metric; all other commands need a number.
     metric : str, default ""
-        The metric, as `Metric` writes it, such as one that was learned before; auto: `fit` learns it from the
-        labels. Empty: that of usual distances.
+        The metric as text, such as one that was learned before. With auto, `fit` learns it from the labels.
+        Empty: Euclidean distances.
 
     Raises
     ------
@@ -183,7 +183,7 @@ class MetricGaussian(RadialKernel):
             Metric.of_text(metric)
         elif self._length_scale != AUTO:
             raise InputError(
-                "The length scale is found together with the metric: leave it out, or give the metric, too."
+                "The length scale is chosen together with the metric: leave it out, or give the metric, too."
             )
 
     @property

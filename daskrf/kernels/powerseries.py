@@ -479,8 +479,8 @@ def _nonnegative(name: str, value: Any) -> float:
     number = as_number(value)
     if not 0.0 <= number < math.inf:
         raise InputError(
-            f"{name} must be a finite number of at least 0, not {value!r}: with a negative one the power "
-            "series of the kernel has negative coefficients, and it is not positive definite."
+            f"{name} must be a finite number of at least 0, not {value!r}: a negative one makes coefficients "
+            "of the power series negative, and the kernel not positive definite."
         )
     return number
 
@@ -490,7 +490,7 @@ def _coefficients(coefficients: Any) -> tuple[float, ...]:
         raise InputError("DotProduct needs coefficients=(a_0, a_1, ...), numbers of at least 0.")
     if len(coefficients) > _LARGEST_DEGREE + 1:
         raise InputError(
-            f"There are {len(coefficients):,} coefficients; {_LARGEST_DEGREE + 1:,} is the most."
+            f"There are {len(coefficients):,} coefficients; give at most {_LARGEST_DEGREE + 1:,}."
         )
     numbers = tuple(as_number(a) for a in coefficients)
     for degree, a in enumerate(numbers):

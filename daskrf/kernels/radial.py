@@ -45,8 +45,8 @@ class RadialKernel(Kernel):
     """k(x, y) = f(|x - y| / l), positive definite on vectors with as many columns as the rows.
 
     By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
-    from which random Fourier features are made; `radii` draws its length. A subclass with `of_distances` and
-    `radii` works with every feature map, store and model.
+    from which random Fourier features are made; `radii` samples its length. A subclass with `of_distances`
+    and `radii` works with every feature map, store and model.
 
     Squared distances are exactly 0 for equal rows. For others they are right to about nine digits, however
     far from the origin the rows lie: columns may be dates or masses.
@@ -54,7 +54,7 @@ class RadialKernel(Kernel):
     Parameters
     ----------
     length_scale : float or "auto"
-        l, in the units of the columns; or "auto": `fit` finds it by the labels.
+        l, in the units of the columns; with "auto", `fit` chooses it from the labels.
 
     Raises
     ------
@@ -181,8 +181,8 @@ class Gaussian(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
 
     Examples
     --------
@@ -222,8 +222,8 @@ class Matern(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
     nu : float, default 1.5
         Smoothness, above 0 and at most 50.
 
@@ -277,16 +277,16 @@ class UnitBalls(RadialKernel):
     """k(x, y) = [Gamma(d/2 + 1) (2/r)^(d/2) J_{d/2}(r)]^t, r = |x - y| / l, J a Bessel function.
 
     The Matern kernel of Le, Sarlos & Smola 2013 (equation 37, here with k(x, x) = 1): a frequency is the sum
-    of t draws from the unit ball in d dimensions, d being the number of columns. Frequencies are bounded,
-    hence k is smooth. It changes sign, and it depends on d: another number of columns makes another kernel.
-    For large d the length of the sum is about sqrt(t), so l corresponds to the length scale of a Gaussian
-    kernel times sqrt(t / (d + 2)).
+    of t random vectors in the unit ball in d dimensions, d being the number of columns. Frequencies are
+    bounded, hence k is smooth. It changes sign, and it depends on d: another number of columns makes another
+    kernel. For large d the length of the sum is about sqrt(t), so l corresponds to the length scale of a
+    Gaussian kernel times sqrt(t / (d + 2)).
 
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
     degree : int, default 1
         t, from 1 to 1,000.
 
@@ -307,7 +307,7 @@ class UnitBalls(RadialKernel):
         return _bessel(n_columns / 2.0 + 1.0, r) ** self.degree
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return the lengths of sums of draws from the unit ball; see `RadialKernel`."""
+        """Return the lengths of sums of random vectors in the unit ball; see `RadialKernel`."""
         total = uniform("length 0") ** (1.0 / n_columns)
         for i in range(1, self.degree):
             radius = uniform(f"length {i}") ** (1.0 / n_columns)
@@ -336,8 +336,8 @@ class RadialSpectrum(RadialKernel):
         lengths, so that it can be stored and rebuilt without the sampler. Text is read as `parameters` writes
         it.
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
-        number.
+        Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
+        other commands need a number.
 
     Examples
     --------
@@ -360,8 +360,8 @@ class RadialSpectrum(RadialKernel):
             )
         if lengths.max() > _LARGEST_RADIUS:
             raise InputError(
-                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {lengths.max():g}, or phases have no "
-                "digits left; divide radii and length_scale by the same number, which gives the same kernel."
+                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {lengths.max():g}: phases would lose all "
+                "digits; divide radii and length_scale by the same number, which gives the same kernel."
             )
         lengths.setflags(write=False)
         self.lengths = lengths

@@ -56,9 +56,8 @@ class Intersection(Kernel):
 
     This is the size of the intersection of two multisets. For LINGO counts (`daskrf.molecules.lingo_counts`)
     it is the kernel of figure 1 of Haque & Pande 2011, whose Tanimoto coefficient is `TanimotoMinMax`. It is
-    positive
-    definite (Odone, Barla & Verri 2005). Sums of integer counts are exact; those of real weights have
-    rounding errors, whose order follows from all rows on the right.
+    positive definite (Odone, Barla & Verri 2005). Sums of integer counts are exact; those of real weights
+    have rounding errors, and their order depends on all rows on the right.
 
     Examples
     --------

@@ -32,9 +32,9 @@ class Mean(Kernel):
     Parameters
     ----------
     weights : sequence of float, default (1, 1)
-        w_i, at least 0 and not all of them 0.
+        Weights w_i, at least 0 and not all of them 0.
     kernels : Kernel or tuple of Kernel, default TanimotoMinMax()
-        k_i; one kernel stands for all terms.
+        k_i; a single kernel is used for all terms.
     columns : int, tuple of (int, int), or None, default 2**32
         How many columns each kind of fingerprint has: 2**32 if unfolded, else the size that they are folded
         to. The kinds come in the order of the weights. In Python also the first column of each term and one
@@ -207,8 +207,8 @@ def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list
         if n_columns not in (None, n_terms * columns):
             raise InputError(
                 f"The rows have {n_columns:,} columns, not {columns:,} for each of {n_terms} weights: give "
-                "one weight for each kind of fingerprint, and, where fingerprints are folded, the number of "
-                "columns of a kind (columns)."
+                "one weight for each kind of fingerprint and, if fingerprints are folded, the number of "
+                "columns per kind (columns)."
             )
         return [(i * columns, (i + 1) * columns) for i in range(n_terms)]
     if len(columns) != n_terms or not all(0 <= start < stop for start, stop in columns):

@@ -201,11 +201,11 @@ def test_columns_are_those_of_the_fit() -> None:
         (table[["a", "b"]], r"without \['c'\]; give \['a', 'b', 'c'\]"),
         (table.assign(d=0.0), r"with \['d'\]; give"),
         (table.rename(columns={"b": "B"}), r"without \['b'\] and with \['B'\]"),
-        (table[["a", "b", "c", "c"]], "columns repeat: there are 4"),
+        (table[["a", "b", "c", "c"]], "column names repeat: there are 4"),
     ):
         with pytest.raises(InputError, match=message):
             check_columns_of(fitted, wrong)
-    with pytest.raises(InputError, match="must all be text, or none"):
+    with pytest.raises(InputError, match="column names must be text, or none"):
         learn_columns(fitted, table.rename(columns={"b": 1}))
     learn_columns(fitted, np.eye(2))
     assert not hasattr(fitted, "feature_names_in_")

@@ -446,16 +446,14 @@ def test_reports_say_how_many_landmarks_there_are(
         assert run(["featurize", fps, "-o", features, "--map", name, *HERE]) == 0
         first, *_, last = capsys.readouterr().out.splitlines()
         match = re.fullmatch(
-            r"there are (\d+) landmarks, not 1,024: there were no more distinct rows .*", last.strip()
+            r"there are (\d+) landmarks, not 1,024: the sample has no more distinct rows.*", last.strip()
         )
         assert match is not None
-        assert first.startswith(
-            f"{match[1]} features (1,024 were asked for) of 120 molecules in {features}: "
-        )
+        assert first.startswith(f"{match[1]} features (1,024 requested) of 120 molecules in {features}: ")
         assert "4,096 bytes a molecule as float32" in first
         assert run(["fit", fps, labels, "-o", str(tmp_path / f"{name}.m"), "--map", name, *HERE]) == 0
         first = capsys.readouterr().out.splitlines()[0]
-        assert f"80 labelled molecules, {match[1]} features (1,024 were asked for), in " in first
+        assert f"80 labelled molecules, {match[1]} features (1,024 requested), in " in first
 
 
 def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
@@ -481,7 +479,7 @@ def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
             "n_landmarks must be an integer of at least n_components",
         ),
         ("--map local-gaussian --length-scale -2", "length_scale must be"),
-        ("--map local-gaussian", "The length scale is not known yet: fit finds it by the labels"),
+        ("--map local-gaussian", "The length scale is not known yet: fit chooses it from the labels"),
         ("--map local-gaussian --length-scale 2 -M 4", "n_centroids must be an integer from 1 to"),
         ("--map local-gaussian --length-scale 9 --method tensorsrht", "fold the fingerprints"),
         ("--map fastfood-dot-product --degree 3 --c 0 --expansion monomials", 'use expansion="legendre"'),

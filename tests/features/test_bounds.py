@@ -68,8 +68,14 @@ def test_bounds_hold() -> None:
         (lambda: excess_2_norm(100, 0, delta=0.1), "l = 0"),
         (lambda: excess_2_norm(100, 10, -1.0, delta=0.1), "largest must be a finite number above 0"),
         (lambda: excess_frobenius(100, 10, 5, delta=1.0), "delta must be between 0 and 1"),
-        (lambda: expected_product_error([1.0], 1, [1.0, 2.0], delta=0.1), "as many finite numbers"),
-        (lambda: expected_product_error([np.nan], 1, [1.0], delta=0.1), "as many finite numbers"),
+        (
+            lambda: expected_product_error([1.0], 1, [1.0, 2.0], delta=0.1),
+            "finite numbers, one per landmark",
+        ),
+        (
+            lambda: expected_product_error([np.nan], 1, [1.0], delta=0.1),
+            "finite numbers, one per landmark",
+        ),
         (lambda: expected_product_error([1.0], 2, [1.0], delta=0.1), "n_components = 2 <= l = 1"),
     ],
 )

@@ -83,7 +83,7 @@ def test_an_empty_metric_is_a_length_scale() -> None:
 def test_what_knows_no_metric_refuses_it() -> None:
     for feature_map, words in (
         (RandomFourierFeatures(IN_METRIC, orthogonal=True), "Directions in a learned metric are not orthog"),
-        (FastfoodFeatures(IN_METRIC), "take RandomFourierFeatures"),
+        (FastfoodFeatures(IN_METRIC), "use RandomFourierFeatures"),
     ):
         for call in (feature_map.fit, feature_map.transform):
             with pytest.raises(InputError, match=words):
@@ -314,7 +314,7 @@ def test_orthogonal_directions_that_take_hours_are_refused() -> None:
     for d, size in ((2**15, 2**16), (30_000, 60_000)):
         feature_map, row = RandomFourierFeatures(n_components=size, orthogonal=True), sp.csr_matrix((1, d))
         for call in (feature_map.fit, feature_map.transform):
-            with pytest.raises(InputError, match=r"process about 2 hours and \d+\.\d GiB to make"):
+            with pytest.raises(InputError, match=r"each worker about 2 hours and \d+\.\d GiB to make"):
                 call(row)
         RandomFourierFeatures(n_components=size).fit(row)
     for d, size in ((2**15, 2**15), (2**14, 2**16), (2**20, 2048)):
@@ -420,9 +420,9 @@ def test_bad_rows(make) -> None:
     feature_map = make(Gaussian(0.01), 64)
     X = vectors()
     X[7] *= 1e4
-    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases keep"):
+    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases are accurate"):
         feature_map.transform(X)
-    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases keep"):
+    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases are accurate"):
         feature_map.transform(sp.csr_matrix(X))
     with pytest.raises(InputError, match="length scales long"):
         feature_map.transform(np.full((1, 3), 1e300))

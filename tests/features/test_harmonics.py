@@ -182,7 +182,8 @@ def test_no_matrix_of_directions_is_held() -> None:
         ({"expansion": "monomials", "kernel": Polynomial(2)}, "needs a kernel with normalize=True"),
         (
             {"expansion": "monomials", "kernel": Polynomial(2, c=0.0, normalize=True)},
-            r"is not a sum of powers <x, v>\^p .* \(that of degree 0 is below\); use expansion=\"legendre\"",
+            r"is not a sum of powers <x, v>\^p .* \(that of degree 0 is negative\); "
+            r"use expansion=\"legendre\"",
         ),
         ({"kernel": Exponential(), "radius": 1e4}, "divide all rows by a length"),
         (

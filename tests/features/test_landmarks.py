@@ -97,7 +97,7 @@ def test_all_distinct_rows_can_be_landmarks_and_no_more_are_taken(seed, selectio
     assert rows_of(feature_map.landmarks_) == rows_of(X)
     assert feature_map.cautions() == []
     with pytest.warns(
-        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"
+        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: the sample has no more distinct rows"
     ):
         more = LandmarkFeatures(n + 1, selection=selection).fit(X)
     assert rows_of(more.landmarks_) == rows_of(X)

@@ -93,7 +93,7 @@ def test_any_rows(seed: int, d: int, k: int, selection: str) -> None:
     feature_map = NystromFeatures(min(k, n), kernel=Gaussian(2.0), n_landmarks=n, selection=selection).fit(X)
     assert_close(feature_map, X)
     with pytest.warns(
-        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"
+        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: the sample has no more distinct rows"
     ):
         more = NystromFeatures(min(k, n), kernel=Gaussian(2.0), n_landmarks=n + 1, selection=selection).fit(X)
     assert_close(more, X)

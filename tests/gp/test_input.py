@@ -125,9 +125,9 @@ def test_vectors_of_rdkit_are_rows(name):
 
 
 def test_vectors_of_rdkit_that_differ_are_refused():
-    with pytest.raises(InputError, match="have 1,024 and 2,048 columns; make all in the same way"):
+    with pytest.raises(InputError, match="have 1,024 and 2,048 columns; make them all in the same way"):
         TanimotoMinMax()([VECTORS["bits"][0], FOLDED.GetFingerprint(MOLECULES[0])], VECTORS["bits"])
-    with pytest.raises(InputError, match="holds a NoneType, too; leave it out"):
+    with pytest.raises(InputError, match="contains a NoneType; leave it out"):
         TanimotoMinMaxFeatures(64).fit([VECTORS["counts"][0], None])
 
 

@@ -342,7 +342,7 @@ def test_features_of_16_bits_are_refused() -> None:
     gp = LocalGaussianGP(local, **GIVEN)
     gp.fit_statistics(StackedStatistics.zero(120, 60).update(phi, X[:, 0]), local).feature_map_ = None
     for refused in (gp.predict, StackedStatistics.zero(120, 60).update):
-        with pytest.raises(InputError, match=r"cannot be float16.*Take float32"):
+        with pytest.raises(InputError, match=r"cannot be float16.*Use float32"):
             refused(phi.astype(np.float16))
 
 

@@ -137,7 +137,7 @@ def test_maps_that_cannot_leave_columns_out_are_refused(
         lambda: fit(stores[0], inputs[1], tmp_path / "m", feature_map=feature_map),
         lambda: featurize(stores[0], feature_map, tmp_path / "m"),
     ):
-        with pytest.raises(InputError, match="would take descriptors for counts of features"):
+        with pytest.raises(InputError, match="would treat descriptors as counts of features"):
             begin()
     assert not (tmp_path / "m").exists()
 

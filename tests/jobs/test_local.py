@@ -73,12 +73,12 @@ def test_features_of_16_bits_are_refused(made: Path, tmp_path: Path) -> None:
         lambda: featurize(lazy, clone(LOCAL).fit(np.eye(3)), dtype="float16"),
         lambda: gram(da.zeros((4, 75), dtype="float16"), np.ones(4), feature_map=LOCAL),
     ):
-        with pytest.raises(InputError, match=r"cannot be float16.*Take float32"):
+        with pytest.raises(InputError, match=r"cannot be float16.*Use float32"):
             refused()
     assert not list(tmp_path.iterdir())
     with patch.object(LocalGaussianFeatures, "check_dtype"):  # as a store from elsewhere
         featurize(made / "fp", LOCAL, tmp_path / "half", dtype="float16")
-    with pytest.raises(InputError, match=r"cannot be float16.*Take float32"):
+    with pytest.raises(InputError, match=r"cannot be float16.*Use float32"):
         predict(made / "model", tmp_path / "half", tmp_path / "predictions")
 
 

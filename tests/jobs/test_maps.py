@@ -391,7 +391,7 @@ def test_more_landmarks_than_molecules_are_all_of_them(
         for _ in range(2):
             report = fit(store, inputs[1], tmp_path / name, feature_map=make(601))
             assert report.warnings[0].startswith("there are ")
-            assert "landmarks, not 601: there were no more distinct rows" in str(report)
+            assert "landmarks, not 601: the sample has no more distinct rows" in str(report)
         there = int(report.warnings[0].split()[2])
         fewer = fit(store, inputs[1], tmp_path / f"{name}-fewer", feature_map=make(there))
         np.testing.assert_allclose(report.log_marginal_likelihood, fewer.log_marginal_likelihood, rtol=1e-6)

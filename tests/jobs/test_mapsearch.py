@@ -186,7 +186,7 @@ def test_the_length_scale_of_an_exact_kernel(store: Path, inputs: tuple[Path, Pa
 
 def test_what_has_no_labels_needs_a_number(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for feature_map in (ASKED, LandmarkFeatures(8, kernel=Gaussian("auto"))):
-        with pytest.raises(InputError, match=r"not known yet: fit finds it .* a number \(--length-scale\)"):
+        with pytest.raises(InputError, match=r"not known yet: fit chooses it .* a number \(--length-scale\)"):
             featurize(store, feature_map, tmp_path / "phi")
     with pytest.raises(InputError, match="not known yet"):
         Gaussian("auto")(np.eye(3))

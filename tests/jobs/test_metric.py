@@ -202,13 +202,13 @@ def test_several_targets_share_a_metric(made: Path, tmp_path: Path) -> None:
     [
         ("--map fourier --kernel metric --fold 512", "leave out --fold and --kind descriptors"),
         ("--map fourier --kernel metric --kind morgan --kind descriptors", "leave out --fold and --kind"),
-        ("--map fourier --kernel metric --length-scale 9", "found together with the metric: leave it out"),
+        ("--map fourier --kernel metric --length-scale 9", "chosen together with the metric: leave it out"),
         (
             "--map fourier --kernel metric --metric nonsense",
             "The metric of the kernel is damaged",
         ),
         ("--map fourier --kernel metric --orthogonal", "not orthogonal; leave out orthogonal"),
-        ("--map fastfood --kernel metric", "take RandomFourierFeatures"),
+        ("--map fastfood --kernel metric", "use RandomFourierFeatures"),
         ("--process exact --kernel metric", "An exact process compares a metric with other kernels"),
     ],
 )

@@ -155,7 +155,7 @@ def test_text_that_is_no_metric_is_refused(text: str) -> None:
         (lambda: MetricGaussian(0.0), "length_scale must be a finite number above 0"),
         (lambda: MetricGaussian(2.0, METRIC), "metric must be text, as Metric writes it"),  # type: ignore[arg-type]
         (lambda: MetricGaussian(2.0, None), "metric must be text, as Metric writes it, not None"),  # type: ignore[arg-type]
-        (lambda: MetricGaussian(2.0, "auto"), "found together with the metric"),
+        (lambda: MetricGaussian(2.0, "auto"), "chosen together with the metric"),
         (lambda: MetricGaussian("auto", "auto")([[1]]), "The metric is not known yet"),
         (lambda: MetricGaussian("auto", "auto").learned, "The metric is not known yet"),
         (lambda: MetricGaussian("auto", METRIC.text)([[1]]), "The length scale is not known yet"),
