@@ -27,7 +27,7 @@ from daskrf.quantities import either
 from daskrf.storage.kinds import kind_of
 
 _FEATURES = "Random features"
-_EXACT = "Exact process"
+_EXACT = "Exact model"
 _WIDEST = 100  # maximum line length in characters, on terminals that wide
 _PREFIX = "map__"  # prefix of Click's name for an option of a map, before its parameter's path joined by "__"
 _PROCESS = "process"  # first element of the path of an option of a Gaussian process
