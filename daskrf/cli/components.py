@@ -416,7 +416,7 @@ def process_options(processes: Iterable[Any]) -> list[ComponentOption]:
     Examples
     --------
     >>> from daskrf.features import LandmarkFeatures
-    >>> [own.flag for own in process_options([LandmarkFeatures])]
+    >>> [option.flag for option in process_options([LandmarkFeatures])]
     ['--criterion']
     """
     options = {}
@@ -470,7 +470,7 @@ def maps_by_name() -> dict[str, type[FeatureMap]]:
 
     Examples
     --------
-    >>> known()["fourier"].__name__
+    >>> maps_by_name()["fourier"].__name__
     'RandomFourierFeatures'
     """
     return {cls.facts.name: cls for cls in known_maps()}
