@@ -28,7 +28,7 @@ from daskrf.quantities import either
 from daskrf.storage.kinds import kind_of
 
 _FEATURES = "Random features"
-_EXACT = "Exact process"
+_EXACT = "Exact model"
 _WIDEST = 100  # maximum line length in characters, on terminals that wide
 _PREFIX = "map__"  # prefix of Click's name for an option of a map, before its parameter's path joined by "__"
 _PROCESS = "process"  # first element of the path of an option of a Gaussian process
@@ -417,7 +417,7 @@ def process_options(processes: Iterable[Any]) -> list[ComponentOption]:
     Examples
     --------
     >>> from daskrf.features import LandmarkFeatures
-    >>> [own.flag for own in process_options([LandmarkFeatures])]
+    >>> [option.flag for option in process_options([LandmarkFeatures])]
     ['--criterion']
     """
     options = {}
@@ -471,7 +471,7 @@ def maps_by_name() -> dict[str, type[FeatureMap]]:
 
     Examples
     --------
-    >>> known()["fourier"].__name__
+    >>> maps_by_name()["fourier"].__name__
     'RandomFourierFeatures'
     """
     return {cls.facts.name: cls for cls in known_maps()}

@@ -25,14 +25,14 @@ class Shown:
     --------
     >>> from dataclasses import dataclass
     >>> @dataclass
-    ... class Found(Shown):
+    ... class Hits(Shown):
     ...     table: pa.Table
     ...     def __str__(self):
     ...         return "1 molecule < 2"
-    >>> found = Found(pa.table({"id": ["m1"], "smiles": ["CCO"], "mean": [-7.25]}))
-    >>> found.to_pandas()["mean"].tolist()
+    >>> hits = Hits(pa.table({"id": ["m1"], "smiles": ["CCO"], "mean": [-7.25]}))
+    >>> hits.to_pandas()["mean"].tolist()
     [-7.25]
-    >>> found._repr_html_().startswith("<pre>1 molecule &lt; 2</pre>")
+    >>> hits._repr_html_().startswith("<pre>1 molecule &lt; 2</pre>")
     True
     """
 

@@ -36,10 +36,10 @@ FingerprintStage.make = _held(FingerprintStage.make)
 Sums.from_chunk = _held(Sums.from_chunk)
 
 
-class _Opened(set):
+class _StoppedRuns(set):
     def add(self, run):
         super().add(run)
         (_DIRECTORY / f"told-{os.getpid()}").touch()
 
 
-calls._stopped_runs = _Opened()
+calls._stopped_runs = _StoppedRuns()

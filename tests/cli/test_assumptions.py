@@ -130,7 +130,7 @@ def test_an_option_that_is_given_twice_is_refused(
     twice: list[str], name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert screened(made / "two", made / "library.csv", "-o", tmp_path / "h.parquet", *twice) == 2
-    assert f"{name} is given 2 times; give it once." in capsys.readouterr().err
+    assert f"{name} was given 2 times; give it once." in capsys.readouterr().err
 
 
 def test_a_screen_is_by_one_target(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

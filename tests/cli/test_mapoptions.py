@@ -289,7 +289,7 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
             "--n-terms goes with --inner dot-product, not with --inner minmax (the default).",
         ),
         ("--map composition --inner nothing", "'nothing' is not a map; the maps are"),
-        ("--map minmax --distribution gaussian --distribution gaussian", "is given 2 times; give it once"),
+        ("--map minmax --distribution gaussian --distribution gaussian", "was given 2 times; give it once"),
         ("--components 9", "No such option"),
     ],
 )

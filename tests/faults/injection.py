@@ -241,6 +241,6 @@ def _resolve(target: str) -> tuple[Any, str]:
     module, _, path = target.partition(":")
     owner: Any = importlib.import_module(module)
     *outer, name = path.split(".")
-    for folder in outer:
-        owner = getattr(owner, folder)
+    for attribute in outer:
+        owner = getattr(owner, attribute)
     return owner, name
