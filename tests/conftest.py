@@ -14,6 +14,8 @@ import dask
 import pytest
 from threadpoolctl import threadpool_limits
 
+import tests.nosync  # noqa: F401
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Under ``pytest -n`` the tests of a file run one after the other in one process, so that what a module sets
@@ -30,7 +32,7 @@ PRELOADED = (
         f"daskrf.commands.{name}"
         for name in ("fingerprint", "featurize", "fit", "predict", "screen", "suggest")
     ),
-    *("tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
+    *("tests.nosync", "tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,6 +79,13 @@ def made(request: pytest.FixtureRequest, space: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def model(space: Path) -> Path:
+    """A quick model, which no test changes."""
+    fit(space / "fp", space / "y.csv", space / "quick", key="smiles", target="score", quick=True)
+    return space / "quick"
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into pieces, and learn from few products."""
@@ -106,6 +114,12 @@ def means(model: Path) -> Any:
     return of
 
 
+@functools.cache
+def by_means(model: Path) -> list[Made]:
+    """Return all products of the space, with the means of the model."""
+    return every(model, means(model))
+
+
 def predicted(model: Path, smiles: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
     """Return what the model predicts of molecules."""
     predictor = load(model)
@@ -116,7 +130,7 @@ def predicted(model: Path, smiles: Sequence[str]) -> dict[str, npt.NDArray[np.fl
 def test_a_long_shortlist_finds_what_a_list_would_give(made: Path, tmp_path: Path) -> None:
     report = screen(made, made.parent / "space", tmp_path / "all.parquet", k=40)
     assert "the model has ranked every product" in report.notes
-    found, expected = report.table.to_pydict(), best_products(every(made, means(made)), 40)
+    found, expected = report.table.to_pydict(), best_products(by_means(made), 40)
     scores = np.array([one.score for one in expected])
     np.testing.assert_allclose(found["acquisition"], scores, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found["mean"], scores, rtol=1e-5, atol=1e-5)
@@ -131,18 +145,17 @@ def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:
     report = screen(made, made.parent / "space", tmp_path / "h.parquet", k=20, shortlist=400)
     assert any("have learned the model's scores of 225 random products" in note for note in report.notes)
     assert any("the model has ranked the best 400 of the rough ranking" in note for note in report.notes)
-    best = {one.smiles for one in best_products(every(made, means(made)), 20)}
+    best = {one.smiles for one in best_products(by_means(made), 20)}
     found = report.table["smiles"].to_pylist()
     assert len(found) == len(set(found)) == 20
     assert len(best & set(found)) >= 16  # of 20, and a random shortlist would hold 5
 
 
 @pytest.mark.parametrize("rule", ["ucb", "ei", "thompson"])
-def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rule_ranks(
+    space: Path, model: Path, tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(productranking, "SAMPLE", 800)  # few tell little of the long tail of improvements
-    model = space / "rules"
-    if not model.exists():
-        fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     options: dict[str, Any] = {"acquisition": rule, "k": 15, "maximize": True}
     report = screen(model, space / "space", tmp_path / "h.parquet", shortlist=300, **options)
     found = report.table.to_pydict()
@@ -197,14 +210,12 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
 
 
 def test_a_linear_ranking_finds_the_best(
-    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = space / "linear"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     options: dict[str, Any] = {"k": 20, "shortlist": 400, "maximize": True}
     report = screen(model, space / "space", tmp_path / "h.parquet", rough="linear", **options)
     assert any("by a linear function of morgan:2 counts" in note for note in report.notes)
-    best = {one.smiles for one in best_products(every(model, means(model)), 20)}
+    best = {one.smiles for one in best_products(by_means(model), 20)}
     assert len(best & set(report.table["smiles"].to_pylist())) >= 15
     monkeypatch.setattr(productranking, "_MOST_FOURIER", 10)  # more products are ranked so
     again = screen(model, space / "space", tmp_path / "again.parquet", **options)
@@ -220,10 +231,8 @@ def test_a_linear_ranking_finds_the_best(
 
 
 def test_the_best_of_a_linear_ranking_are_ranked_again(
-    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = space / "sieved"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     options: dict[str, Any] = {"k": 10, "shortlist": 100, "maximize": True, "rough": "linear"}
     monkeypatch.setattr(productranking, "_MOST_SIEVED", 300)
     monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)  # ranks on its own
@@ -247,11 +256,9 @@ def test_the_best_of_a_linear_ranking_are_ranked_again(
 
 
 def test_better_products_are_found_near_the_best(
-    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = space / "near-the-best"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
-    best = {one.smiles for one in best_products(every(model, means(model)), 20)}
+    best = {one.smiles for one in best_products(by_means(model), 20)}
     monkeypatch.setattr(spaceranking.Ranking, "values", lambda self, counts: np.zeros(counts.shape[0]))
     monkeypatch.setattr(productranking, "_RECALL", 0.0)
     options: dict[str, Any] = {"k": 20, "shortlist": 30, "maximize": True, "rough": "linear"}
@@ -295,10 +302,8 @@ def test_a_pool_scores_each_product_once(space: Path) -> None:
     assert capped.last_score(len(capped.hits())) == capped.hits().columns["score"].min()
 
 
-def test_the_estimate_is_of_the_hits_that_a_cap_leaves(space: Path, tmp_path: Path) -> None:
+def test_the_estimate_is_of_the_hits_that_a_cap_leaves(space: Path, model: Path, tmp_path: Path) -> None:
     """Random products below the shortlist are compared with the last hit, not with the last of the best k."""
-    model = space / "capped"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     bars = []
     of = Missed.of
 
@@ -314,9 +319,7 @@ def test_the_estimate_is_of_the_hits_that_a_cap_leaves(space: Path, tmp_path: Pa
     assert bars == [pytest.approx(report.table["acquisition"].to_pylist()[-1])]
 
 
-def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
-    model = space / "near"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+def test_hits_name_the_nearest_labelled_molecule(space: Path, model: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"k": 30, "maximize": True, "within": {"rings": (0, 5)}, "per_block": 9}
     found = screen(model, space / "space", tmp_path / "h.parquet", **options).table.to_pydict()
     labels = dict(line.split(",")[:2] for line in (space / "y.csv").read_text().splitlines()[1:])
@@ -342,7 +345,7 @@ def test_labelled_molecules_are_left_out(space: Path, tmp_path: Path, kind: str)
         options = {"spec": FingerprintSpec("morgan"), "feature_map": MODELS["Fourier"]["feature_map"]}
     fit(space / "y.csv", output=model, target="score", direction="maximize", **options)
     labelled = {line.split(",")[0] for line in (space / "y.csv").read_text().splitlines()[1:]}
-    expected = [one for one in best_products(every(model, means(model)), 9999) if one.smiles not in labelled]
+    expected = [one for one in best_products(by_means(model), 9999) if one.smiles not in labelled]
     report = screen(model, space / "space", tmp_path / "h.csv", k=50, exclude_labelled=True)
     assert set(report.table["smiles"].to_pylist()).isdisjoint(labelled)
     scores = [one.score for one in expected[:50]]
@@ -352,9 +355,7 @@ def test_labelled_molecules_are_left_out(space: Path, tmp_path: Path, kind: str)
         screen(model, space / "space", tmp_path / "h.csv", k=50)
 
 
-def test_limits_and_caps_hold(space: Path, tmp_path: Path) -> None:
-    model = space / "limits"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+def test_limits_and_caps_hold(space: Path, model: Path, tmp_path: Path) -> None:
     for shortlist in (200, 99_999):
         report = screen(
             *(model, space / "space", tmp_path / f"{shortlist}.parquet"),
@@ -384,17 +385,15 @@ def test_the_estimate_of_what_is_missed() -> None:
 
 
 def test_the_shortlist_grows_until_it_holds_enough(
-    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = space / "grows"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
     monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 40)
     monkeypatch.setattr(productranking, "_ROUGHLY", 1)
     monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)  # finds them sooner
     report = screen(model, space / "space", tmp_path / "h.parquet", k=40, maximize=True)
     (note,) = [note for note in report.notes if note.startswith("the model has ranked")]
     assert "best 40 of the rough" not in note
-    best = {one.smiles for one in best_products(every(model, means(model)), 40)}
+    best = {one.smiles for one in best_products(by_means(model), 40)}
     assert len(best & set(report.table["smiles"].to_pylist())) >= 32
 
 
@@ -412,9 +411,7 @@ def test_equal_fingerprints_get_equal_numbers() -> None:
     assert Scored(["a", "b", "c"], columns).alike().columns["score"].tolist() == [1.0, 2.0, 1.0]
 
 
-def test_a_shortlist_is_longer_than_the_hits(space: Path, tmp_path: Path) -> None:
-    model = space / "short"
-    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+def test_a_shortlist_is_longer_than_the_hits(space: Path, model: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="cannot hold 1,000 hits"):
         screen(model, space / "space", tmp_path / "h.parquet", maximize=True, shortlist=100)
 

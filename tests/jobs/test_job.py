@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import bz2
 import errno
+import multiprocessing
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -195,34 +193,29 @@ def test_same_statistics_for_any_partitions(done: Path, inputs: tuple[Path, Path
         assert left[name].tobytes() == right[name].tobytes(), name
 
 
+def _say_ready_and_run(ready: Connection, inputs: tuple[Path, Path], out: Path) -> None:
+    ready.send("ready")
+    run_job(inputs, out, None)
+
+
 def test_killed_driver_resumes(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     """Kill the whole run again and again, each time a little later, until one run gets through."""
-    code = textwrap.dedent(
-        f"""
-        from pathlib import Path
-        from tests.jobs.job import run_job
-        print("ready", flush=True)
-        run_job((Path({str(inputs[0])!r}), Path({str(inputs[1])!r})), Path({str(tmp_path)!r}), None)
-        """
-    )
+    context = multiprocessing.get_context("forkserver")
     kills, patience = 0, 0.05
     while True:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            assert process.wait(timeout=patience) == 0
+        ready, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_say_ready_and_run, args=(theirs, inputs, tmp_path))
+        process.start()
+        theirs.close()
+        with ready:
+            assert ready.recv() == "ready"
+        process.join(patience)
+        if process.exitcode is not None:
+            assert process.exitcode == 0
             break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills, patience = kills + 1, patience * 1.7
-        finally:
-            process.stdout.close()
+        process.kill()
+        process.join()
+        kills, patience = kills + 1, patience * 1.7
     assert kills >= 3
     assert_same_job(done, tmp_path)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -191,13 +194,56 @@ def gaps(
     return _table(path, rows[chosen], **targets), rows[chosen], targets
 
 
+class Alone(NamedTuple):
+    """What a fit to one target gives."""
+
+    report: Any
+    predictions: pa.Table
+    hits: list[int]
+
+
+def _hits(model: Path, store: Path, target: str, hits: Path) -> list[int]:
+    report = screen(
+        model, store, hits, k=9, target=target, acquisition="ucb" if target == "d" else "thompson",
+        maximize=True, exclude_labelled=False, std="candidates",
+    )  # fmt: skip
+    return report.table["row"].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def alone(
+    gaps: Gaps, store: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, Alone]]:
+    """Fits to each target alone, in one strip, by the name of the map: made once."""
+    _, rows, targets = gaps
+
+    @cache
+    def fitted(name: str) -> dict[str, Alone]:
+        out, results = tmp_path_factory.mktemp("alone"), {}
+        for target, values in targets.items():
+            there, model = np.isfinite(values), out / target
+            path = _table(out / f"{target}.csv", rows[there], **{target: values[there]})
+            report = fit(store, path, model, feature_map=MAPS[name], key="row")
+            predict(model, store, out / f"pred-{target}")
+            hits = _hits(model, store, target, out / f"{target}.parquet")
+            results[target] = Alone(report, _predicted(out / f"pred-{target}"), hits)
+        return results
+
+    return fitted
+
+
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("strips", [False, True])
 def test_targets_with_gaps_keep_all_of_their_rows(
-    name: str, strips: bool, gaps: Gaps, store: Path, tmp_path: Path
+    name: str,
+    strips: bool,
+    gaps: Gaps,
+    alone: Callable[[str], dict[str, Alone]],
+    store: Path,
+    tmp_path: Path,
 ) -> None:
     """Each target's model and predictions are those of a fit to it alone."""
-    labels, rows, targets = gaps
+    labels, _, _ = gaps
     with ExitStack() as stack:
         if strips:
             stack.enter_context(patch("daskrf.fitting.parts._STRIP_BYTES", 30_000))
@@ -206,11 +252,6 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             store, labels, tmp_path / "all", feature_map=MAPS[name], key="row", target=list("abcd"),
             drop_non_numbers=True,
         )  # fmt: skip
-        alone = {}
-        for target, values in targets.items():
-            there = np.isfinite(values)
-            path = _table(tmp_path / f"{target}.csv", rows[there], **{target: values[there]})
-            alone[target] = fit(store, path, tmp_path / target, feature_map=MAPS[name], key="row")
     assert report.labels.matched == 200
     assert report.labels.dropped == 40
     assert "; 120 with a, 140 with b, 90 with c, 140 with d; values left out: 470 empty, NaN" in str(report)
@@ -218,24 +259,14 @@ def test_targets_with_gaps_keep_all_of_their_rows(
     assert isinstance(read_model(tmp_path / "all").gp, SeparateGP)
     predict(tmp_path / "all", store, tmp_path / "pred")
     table = _predicted(tmp_path / "pred")
-    for t, target in enumerate("abcd"):
+    for t, (target, expected) in enumerate(alone(name).items()):
         for what in ("mean", "signal_variance", "noise_variance", "log_marginal_likelihood"):
-            assert getattr(report, what)[t] == pytest.approx(getattr(alone[target], what)[0], rel=1e-5)
-        assert report.bound[t : t + 1] == pytest.approx(alone[target].bound, rel=1e-7)
-        predict(tmp_path / target, store, tmp_path / f"pred-{target}")
-        own = _predicted(tmp_path / f"pred-{target}")
+            assert getattr(report, what)[t] == pytest.approx(getattr(expected.report, what)[0], rel=1e-5)
+        assert report.bound[t : t + 1] == pytest.approx(expected.report.bound, rel=1e-7)
         for column in ("mean", "std", "std_y"):
             found = table[f"{column}_{target}"].to_numpy()
-            np.testing.assert_allclose(found, own[column].to_numpy(), rtol=1e-4, atol=1e-5)
-        hits = [
-            screen(
-                tmp_path / model, store, tmp_path / f"{model}-{target}.parquet", k=9, target=target,
-                acquisition="ucb" if target == "d" else "thompson", maximize=True, exclude_labelled=False,
-                std="candidates",
-            )
-            for model in ("all", target)
-        ]  # fmt: skip
-        assert hits[0].table["row"].to_pylist() == hits[1].table["row"].to_pylist()
+            np.testing.assert_allclose(found, expected.predictions[column].to_numpy(), rtol=1e-4, atol=1e-5)
+        assert _hits(tmp_path / "all", store, target, tmp_path / f"{target}.parquet") == expected.hits
     assert "3 models in one, of targets that have gaps (SeparateGP)" in str(status(tmp_path / "all"))
     assert "targets: a, b, c, d" in str(status(tmp_path / "all"))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,31 @@ from daskrf.storage.stores.store import PLAN_FILE
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
 
 STEPS = ("replace", "fsync", "unlink", "mkdir", "rmdir")
-WRITER = """
-import sys
-from pathlib import Path
-from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from tests.storage.strategies import fill
-store = FingerprintStore.open(Path(sys.argv[1]))
-while True:
-    for p in range(store.n_partitions):
-        store.discard(p)
-        fill(store, p)
-        print("written", flush=True)
-"""
+FORKSERVER = multiprocessing.get_context("forkserver")
+
+
+def _write_forever(path: Path, written: Connection) -> None:
+    store = FingerprintStore.open(path)
+    while True:
+        for p in range(store.n_partitions):
+            store.discard(p)
+            fill(store, p)
+            written.send("written")
+
+
+@contextmanager
+def writer(path: Path) -> Iterator[Connection]:
+    """Another process that writes partitions again and again, says so each time, and is killed in the end."""
+    written, theirs = FORKSERVER.Pipe(duplex=False)
+    process = FORKSERVER.Process(target=_write_forever, args=(path, theirs))
+    process.start()
+    theirs.close()
+    try:
+        yield written
+    finally:
+        process.kill()
+        process.join()
+        written.close()
 
 
 class Crash(BaseException):
@@ -164,14 +177,10 @@ def test_killed_writers(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s", 3, 200)
     seen = []
     for attempt in range(1, 7):
-        command = [sys.executable, "-c", WRITER, str(store.path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as writer:
-            assert writer.stdout is not None
+        with writer(store.path) as written:
             for _ in range(attempt):
-                assert writer.stdout.readline() == b"written\n"
+                assert written.recv() == "written"
             time.sleep(0.005 * attempt)
-            writer.send_signal(signal.SIGKILL)
-            writer.wait()
         sound_or_pending(store)
         seen.append(store.pending())
     left = [item.name for item in store.path.rglob(f"{disk.TEMPORARY}*")]
@@ -188,14 +197,10 @@ def test_killed_writers(tmp_path: Path) -> None:
 def test_two_writers_at_once(tmp_path: Path) -> None:
     expected = full_store(tmp_path / "whole", n_partitions=2, rows=100).records()
     store = new_store(tmp_path / "s", 2, 100)
-    command = [sys.executable, "-c", WRITER, str(store.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
+    with writer(store.path) as written:
+        assert written.recv() == "written"
         for p in (0, 1, 0, 1):
             error_of(fill, store, p)  # the other one may take files away between two steps
-        writer.kill()
-        writer.wait()
     sound_or_pending(store)
     for p in store.pending():
         fill(store, p)
