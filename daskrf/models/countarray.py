@@ -35,11 +35,11 @@ class CountArray(da.Array):
         plain: Any = da.Array(self.dask, self.name, self.chunks, dtype=self.dtype, meta=self._meta)
         return plain if isinstance(self._meta, pydata.COO) else plain.map_blocks(_coo, meta=_coo(self._meta))
 
-    def _result(self, found: Any) -> Any:
+    def _result(self, result: Any) -> Any:
         """Return the result of a reduction or product with blocks of NumPy, if they are not too large."""
-        if math.prod(max(sizes, default=0) for sizes in found.chunks) > _MOST_DENSE:
-            return found
-        return found.map_blocks(_dense, dtype=found.dtype, meta=np.empty((0,) * found.ndim, found.dtype))
+        if math.prod(max(sizes, default=0) for sizes in result.chunks) > _MOST_DENSE:
+            return result
+        return result.map_blocks(_dense, dtype=result.dtype, meta=np.empty((0,) * result.ndim, result.dtype))
 
     @property
     def T(self) -> CountArray:
@@ -51,8 +51,8 @@ class CountArray(da.Array):
         return CountArray.of(self._pydata().transpose(*axes))
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return CountArray.of(found) if found.ndim == self.ndim else found
+        selected = super().__getitem__(index)
+        return CountArray.of(selected) if selected.ndim == self.ndim else selected
 
     def rechunk(self, *arguments: Any, **options: Any) -> CountArray:
         return CountArray.of(super().rechunk(*arguments, **options))
@@ -111,5 +111,5 @@ def _wide(array: Any) -> Any:
     """Return an array whose sums and products do not overflow."""
     if not isinstance(array, CountArray):
         return array
-    found = array._pydata()
-    return found.astype(np.int64) if found.dtype.kind in "iub" else found
+    counts = array._pydata()
+    return counts.astype(np.int64) if counts.dtype.kind in "iub" else counts

@@ -21,7 +21,7 @@ _BEGIN = {"max": "maximize", "min": "minimize"}
 _ENDS = ("", "imize", "imise", "imum", "imal", "imizing", "imising")
 
 
-def direction_of(given: object) -> str:
+def direction_of(text: object) -> str:
     """Return "maximize" or "minimize" for a word that means it, such as "max", "Minimise" or "maximum".
 
     Raises
@@ -34,15 +34,15 @@ def direction_of(given: object) -> str:
     >>> direction_of("max"), direction_of(" Minimise"), direction_of("maximum")
     ('maximize', 'minimize', 'maximize')
     """
-    word = given.strip().lower() if isinstance(given, str) else ""
-    if (found := _BEGIN.get(word[:3])) is not None and word[3:] in _ENDS:
-        return found
+    word = text.strip().lower() if isinstance(text, str) else ""
+    if (direction := _BEGIN.get(word[:3])) is not None and word[3:] in _ENDS:
+        return direction
     like = get_close_matches(word, _DIRECTIONS, 1)
     hint = f"; did you mean {like[0]}?" if like else "."
-    raise InputError(f"A direction is maximize or minimize, not {printable(repr(given), 60)}{hint}")
+    raise InputError(f"A direction is maximize or minimize, not {printable(repr(text), 60)}{hint}")
 
 
-def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str]) -> dict[str, str]:
+def directions_of(directions: str | Mapping[str, str] | None, targets: Sequence[str]) -> dict[str, str]:
     """Return "maximize" or "minimize" for each target whose direction is given, for all or by name.
 
     Raises
@@ -55,14 +55,14 @@ def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str])
     >>> directions_of({"logD": "minimize"}, ["pIC50", "logD"]), directions_of("maximize", ["score"])
     ({'logD': 'minimize'}, {'score': 'maximize'})
     """
-    by_name = dict(given) if isinstance(given, Mapping) else dict.fromkeys(targets, given)
-    found, there = {}, listed(targets, "'")
+    by_name = dict(directions) if isinstance(directions, Mapping) else dict.fromkeys(targets, directions)
+    by_target, there = {}, listed(targets, "'")
     for name, direction in by_name.items():
         if name not in targets:
             raise InputError(f"There is no target '{name}' to give a direction; the targets are {there}.")
         if direction is not None:
-            found[name] = direction_of(direction)
-    return found
+            by_target[name] = direction_of(direction)
+    return by_target
 
 
 def check_conventions(
@@ -91,7 +91,7 @@ def check_conventions(
     InputError
         If a direction contradicts what is known of its target, and is not confirmed.
     """
-    said = []
+    notes = []
     for scale, values in zip(scales, y.T, strict=True):
         direction = directions.get(scale.name)
         there = values[np.isfinite(values)]
@@ -108,8 +108,8 @@ def check_conventions(
                 f"direction {usual.direction}, or confirm this one with --confirm-direction "
                 "(confirm_direction=True)."
             )
-        said.append(f"to {direction} '{name}' was confirmed, though {usual.why}")
-    return tuple(said)
+        notes.append(f"to {direction} '{name}' was confirmed, though {usual.why}")
+    return tuple(notes)
 
 
 def largest_best(
@@ -127,7 +127,7 @@ def largest_best(
     InputError
         If the best label is to be taken, and it is not known which that is.
     """
-    found = []
+    largest = []
     for scale, values in zip(scales, y.T, strict=True):
         middle = float(np.median(values[np.isfinite(values)]))
         usual = convention_of(scale, middle, source.name)
@@ -137,8 +137,8 @@ def largest_best(
                 f"It is not known whether the best of several labels of '{printable(scale.name, 60)}' is the "
                 "largest or the smallest: give --direction (direction='maximize' or 'minimize')."
             )
-        found.append(way == "maximize")
-    return tuple(found)
+        largest.append(way == "maximize")
+    return tuple(largest)
 
 
 def target_of(model: Model, target: str | int | None) -> int:
@@ -176,20 +176,20 @@ def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool
     """
     check_type("maximize", maximize, bool, "True")
     name = printable(model.name_of(target), 60)
-    known = _known(model, target, needed=maximize is None)
-    if maximize is None and known is None:
+    stated = _stated_direction(model, target, needed=maximize is None)
+    if maximize is None and stated is None:
         raise InputError(
             f"It is not known whether large or small values of '{name}' are good: give --maximize or "
             "--minimize (maximize=True or maximize=False), or fit with --direction."
         )
     if maximize is None:
-        return known == "maximize", ()
-    if known is not None and maximize != (known == "maximize"):
-        said = (
-            f"{words(maximize)} '{name}' as asked for here; the model was fitted with the direction {known}"
+        return stated == "maximize", ()
+    if stated is not None and maximize != (stated == "maximize"):
+        note = (
+            f"{words(maximize)} '{name}' as asked for here; the model was fitted with the direction {stated}"
         )
-        return maximize, (said,)
-    return maximize, _unusual(model, target, maximize) if known is None else ()
+        return maximize, (note,)
+    return maximize, _unusual(model, target, maximize) if stated is None else ()
 
 
 def _unusual(model: Model, target: Target, maximize: bool) -> tuple[str, ...]:
@@ -203,20 +203,20 @@ def _unusual(model: Model, target: Target, maximize: bool) -> tuple[str, ...]:
     return (f"{words(maximize)} '{printable(model.name_of(target), 60)}' as asked for, though {usual.why}",)
 
 
-def _known(model: Model, target: Target, *, needed: bool) -> str | None:
+def _stated_direction(model: Model, target: Target, *, needed: bool) -> str | None:
     """Return the direction recorded in the model; of a sum, that of its targets if their weights agree."""
     if not isinstance(target, WeightedSum):
         return model.directions.get(model.targets[target])
-    found: dict[str, str] = {}
+    signs: dict[str, str] = {}
     for place, weight in zip(target.targets, target.weights, strict=True):
         name = model.targets[place]
-        if (own := model.directions.get(name)) is None:
+        if (direction := model.directions.get(name)) is None:
             return None
-        found.setdefault(own if weight > 0 else _DIRECTIONS[own == "maximize"], name)
-    if len(found) == 1:
-        return next(iter(found))
+        signs.setdefault(direction if weight > 0 else _DIRECTIONS[direction == "maximize"], name)
+    if len(signs) == 1:
+        return next(iter(signs))
     if needed:
-        up, down = found["maximize"], found["minimize"]
+        up, down = signs["maximize"], signs["minimize"]
         raise InputError(
             f"'{printable(target.name, 60)}' is better when large as to '{up}', and when small as to "
             f"'{down}', by the directions given to fit; change a sign, or give --maximize or --minimize "

@@ -64,10 +64,10 @@ def _count(hits: Molecules, model: Model, source: Source | None) -> tuple[int, s
         return 0, f"the model has {n_labels:,} labels"
     batches: Iterable[list[str]]
     if SMILES in model.saved.entries:
-        known, unknown = labelled_smiles(model)
+        labelled, unknown = labelled_smiles(model)
         if unknown:
             return 0, unknown
-        batches = [known]
+        batches = [labelled]
     elif store is None:
         return 0, "the library that the model was fitted to is not where it was"
     else:

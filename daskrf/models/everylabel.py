@@ -59,13 +59,13 @@ class EveryLabel:
         Where one label of each molecule was taken, it is that of all rows of the molecule that have one.
         """
         every, texts = read_column(path, id_column or 0, reading)
-        given = read_labels(path, reading, lines=True)
-        row = match_labels(given, store, range(store.n_partitions)).first_row[given.index]
+        labels = read_labels(path, reading, lines=True)
+        row = match_labels(labels, store, range(store.n_partitions)).first_row[labels.index]
         assert every.lines is not None
-        assert given.lines is not None
-        labelled = np.isin(every.lines, given.lines)
+        assert labels.lines is not None
+        labelled = np.isin(every.lines, labels.lines)
         order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]  # as labels are joined
-        lines, row = given.lines[order], row[order]
+        lines, row = labels.lines[order], row[order]
         number = np.arange(len(row)) if len(row) == len(joined.row) else np.searchsorted(joined.row, row)
         label = np.full(len(every.lines), -1, np.int64)
         label[np.searchsorted(every.lines, lines)[::-1]] = number[::-1]  # the first of several stays
@@ -91,8 +91,8 @@ class EveryLabel:
         columns = {name: table[name] for name in table.column_names}
         columns |= {"row": pa.array(np.arange(len(there))), "id": pa.array(named, pa.string())}
         if self.column:
-            own = pa.array(self.keys, pa.string())
-            columns[self.column] = pc.if_else(pa.array(there), columns[self.column], own)
+            keys = pa.array(self.keys, pa.string())
+            columns[self.column] = pc.if_else(pa.array(there), columns[self.column], keys)
         lost = np.where(self.labelled, _NO_MOLECULE, _NO_LABEL)
         reason = pa.array(lost, pa.string(), mask=there)
         first = pc.and_(pa.array(there), pc.is_null(pc.coalesce(*(table[name] for name in folds))))

@@ -95,21 +95,21 @@ def labels_of(
     identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = is_file(folder / _RECORD)
-    found = _read(folder) if there else None
-    if found is not None:
-        return LabelFiles(found, folder, there=True)
+    stored = _read(folder) if there else None
+    if stored is not None:
+        return LabelFiles(stored, folder, there=True)
     check(n_rows, 0.0)
-    given = read_labels(path, reading)
-    check(len(given), 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
-    joined = join_labels(given, store)
+    labels = read_labels(path, reading)
+    check(len(labels), 0.0 if reading.key == "row" else labels.keys.nbytes / len(labels.keys) - 8)
+    joined = join_labels(labels, store)
     if reading.repeats != "all":
         # Notes on repeats are of all of them, of which one each is taken.
-        joined = dataclasses.replace(joined, notes=given.notes)
+        joined = dataclasses.replace(joined, notes=labels.notes)
         largest: tuple[bool, ...] = ()
         if reading.repeats == "best":
             largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
         joined = joined.one_of_each(reading.repeats, largest)
-    del given
+    del labels
     pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
     return LabelFiles(joined, folder, there=False, damaged=there)
 
@@ -143,19 +143,23 @@ def other_molecules(
     n_rows, tables = labelled_tables(store, rows, columns)
     if n_rows > _MOST_ROWS:
         _, tables = labelled_tables(store, rows[:: -(-len(rows) // _COMPARED)], columns)
-    known: dict[str, str] = {}
+    library_smiles: dict[str, str] = {}
     for table in tables:
-        known.update(zip(table["id"].to_pylist(), table["smiles"].to_pylist(), strict=True))
-    given, texts = read_column(path, position, reading)
-    ids = [str(key) for key in given.keys.take(pa.array(given.index)).to_pylist()]
-    both = [(key, text, known[key]) for key, text in zip(ids, texts, strict=True) if text and key in known]
+        library_smiles.update(zip(table["id"].to_pylist(), table["smiles"].to_pylist(), strict=True))
+    labels, texts = read_column(path, position, reading)
+    ids = [str(key) for key in labels.keys.take(pa.array(labels.index)).to_pylist()]
+    both = [
+        (key, text, library_smiles[key])
+        for key, text in zip(ids, texts, strict=True)
+        if text and key in library_smiles
+    ]
     other = np.flatnonzero(others([text for _, text, _ in both], [text for _, _, text in both]))
     if not len(other):
         return ""
-    key, own, theirs = (printable(text, 100) for text in both[other[0]])
+    key, ours, theirs = (printable(text, 100) for text in both[other[0]])
     what = (
         f"{len(other):,} of {len(both):,} labels that are joined by ID have the SMILES of another molecule "
-        f"than the library has by that ID, such as '{key}': {own} in the labels, {theirs} in the library"
+        f"than the library has by that ID, such as '{key}': {ours} in the labels, {theirs} in the library"
     )
     few = len(other) < len(both) and len(other) <= max(_FEW, _FEW_OF * len(both))
     if few or sure:

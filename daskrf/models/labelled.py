@@ -40,8 +40,8 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
     n_rows, batches = labelled_batches(store, labelled)
     if n_rows > _MOST_ROWS:
         return None
-    found = [text for batch in batches for text in batch]
-    return [found[i] for i in index.tolist()]
+    smiles = [text for batch in batches for text in batch]
+    return [smiles[i] for i in index.tolist()]
 
 
 def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[str], str]:
@@ -56,9 +56,9 @@ def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[st
     if SMILES in model.saved.entries:
         (stored,) = model.arrays(SMILES)
         with believed(model.path, "restore it from a copy, or fit again"):
-            found = stored.tobytes().decode().split("\n")
-        unknown = found.count("")
-        return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
+            smiles = stored.tobytes().decode().split("\n")
+        unknown = smiles.count("")
+        return smiles, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
     try:
         store = library_of_model(model, source)
         if store is None:
@@ -78,13 +78,13 @@ def labelled_structures(model: Model, level: Level = "structure") -> KnownStruct
     InputError
         If they are not known.
     """
-    found, reason = labelled_smiles(model)
-    if not found or reason:
+    smiles, reason = labelled_smiles(model)
+    if not smiles or reason:
         raise InputError(
             f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
             "(exclude_labelled)."
         )
-    return KnownStructures.of(dict.fromkeys(found), level)
+    return KnownStructures.of(dict.fromkeys(smiles), level)
 
 
 def library_of_model(model: Model, source: Source | None = None) -> RowStore | None:

@@ -107,15 +107,15 @@ def read_model(path: PurePath, *, statistics: bool = True) -> Model:
     StoreError
         If there is no model, or it is damaged or from another version.
     """
-    found = load_model(path, ())
-    names = [name for name in found.entries if name not in _OF_LABELS]
-    arrays = more_arrays(path, found, names if statistics else [n for n in names if "statistics/" not in n])
+    saved = load_model(path, ())
+    names = [name for name in saved.entries if name not in _OF_LABELS]
+    arrays = more_arrays(path, saved, names if statistics else [n for n in names if "statistics/" not in n])
     with believed(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
-        check_numbers(found.metadata["gp"])
-        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, arrays)
-        _check(gp, found.metadata)
+        check_numbers(saved.metadata["gp"])
+        gp = model_from_state({**saved.metadata["gp"], "feature_map": saved.metadata["map"]}, arrays)
+        _check(gp, saved.metadata)
     gp.feature_map_ = None  # sources pass features to the model
-    return Model(gp, found.metadata, path, found)
+    return Model(gp, saved.metadata, path, saved)
 
 
 @contextmanager
@@ -184,12 +184,12 @@ def predictions_of(
     std: bool,
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
-    process, own = process_of(model.gp, target)
+    process, position = process_of(model.gp, target)
     if not std:
-        return {"mean": process.predict(phi, target=own)}
-    options: dict[str, Any] = {"of": "both", "target": own, "diagonal": diagonal}
-    found = process.predict(phi, return_std=True, **options)
-    return dict(zip(("mean", "std", "std_y"), found, strict=True))
+        return {"mean": process.predict(phi, target=position)}
+    options: dict[str, Any] = {"of": "both", "target": position, "diagonal": diagonal}
+    predictions = process.predict(phi, return_std=True, **options)
+    return dict(zip(("mean", "std", "std_y"), predictions, strict=True))
 
 
 def score_seconds(model: Model, n_components: int, *, std: bool) -> float:

@@ -66,9 +66,9 @@ def source_for(
     source = open_source(library, feature_map, bits, predicts=True, raw=feature_map is None)
     store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
-        own, found = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))
+        of_model, of_store = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))
         raise InputError(
-            f"{store.path} holds other fingerprints than the model was fitted to: {differences(own, found)}; "
+            f"{store.path} holds other fingerprints than the model was fitted to: {differences(of_model, of_store)}; "
             "make a store with the options of the model's fingerprints."
         )
     check_toolkit(model, store, run.progress.note)

@@ -38,11 +38,11 @@ def nearest_labelled(smiles: Sequence[str], model: Model, target: Target) -> tup
     if len(smiles) > _MOST_HITS:
         return {}, f"more than {_MOST_HITS:,} hits are not compared with the labelled molecules"
     labels = measured_of(model, target)
-    known, reason = labels.smiles, labels.reason
-    if not known:
+    molecules, reason = labels.smiles, labels.reason
+    if not molecules:
         return {}, f"the hits were not compared with the labelled molecules: {reason}"
     measured: dict[str, list[float]] = {}
-    for text, value in zip(known, labels.values.tolist(), strict=True):
+    for text, value in zip(molecules, labels.values.tolist(), strict=True):
         if text and np.isfinite(value):
             measured.setdefault(text, []).append(value)
     if len(measured) > _MOST_COMPARED:

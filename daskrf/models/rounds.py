@@ -41,13 +41,13 @@ def redirected(
 
     `y` are all labels of the model, in the order in which they came.
     """
-    found = {**metadata, "directions": dict(directions)}
+    changed = {**metadata, "directions": dict(directions)}
     if rounds := metadata.get("rounds"):
         targets = metadata["targets"]
-        found["rounds"] = [
+        changed["rounds"] = [
             {**each, "best": best_of(y[: each["total"]], targets, directions)} for each in rounds
         ]
-    return found
+    return changed
 
 
 def best_of(
@@ -60,10 +60,10 @@ def best_of(
     >>> best_of(np.array([[1.0, 4.0], [2.0, np.nan]]), ["a", "b"], {"a": "maximize"})
     [2.0, None]
     """
-    found: list[float | None] = []
+    best: list[float | None] = []
     for t, name in enumerate(targets):
         values = y[np.isfinite(y[:, t]), t]
         direction = directions.get(name)
-        known = direction is not None and len(values) > 0
-        found.append(float(values.max() if direction == "maximize" else values.min()) if known else None)
-    return found
+        has_best = direction is not None and len(values) > 0
+        best.append(float(values.max() if direction == "maximize" else values.min()) if has_best else None)
+    return best

@@ -29,7 +29,7 @@ _HARDLY = 0.05  # of the largest deviation of a part: one with less hardly count
 _MOST_MERGED = 1_000_000  # labels whose molecules are compared by structure: RDKit takes minutes for them
 
 
-def ranked_target(model: Model, asked: str | int | Mapping[str, float] | None) -> Target:
+def ranked_target(model: Model, target: str | int | Mapping[str, float] | None) -> Target:
     """Return the target that is asked for, by name or number, or a sum, as a formula or as weights by name.
 
     Raises
@@ -38,18 +38,18 @@ def ranked_target(model: Model, asked: str | int | Mapping[str, float] | None) -
         If there is no such target, there are several and none is named, a weight is 0 or not finite, or a sum
         has a target twice, or only one.
     """
-    if isinstance(asked, str) and asked not in model.targets:
-        weights = parsed_formula(asked, model.targets)
-    elif isinstance(asked, Mapping):
-        weights = [(name, _number(name, weight)) for name, weight in asked.items()]
+    if isinstance(target, str) and target not in model.targets:
+        weights = parsed_formula(target, model.targets)
+    elif isinstance(target, Mapping):
+        weights = [(name, _number(name, weight)) for name, weight in target.items()]
     else:
-        if asked is None and len(model.targets) > 1:
+        if target is None and len(model.targets) > 1:
             raise InputError(
                 f"The model has several targets, {listed(model.targets, chr(39))}; choose one by --target "
                 f"NAME (target=NAME), or a weighted sum, such as --target '{_example(model)}'."
             )
-        return target_of(model, asked)
-    text = asked if isinstance(asked, str) else formula_of(weights)
+        return target_of(model, target)
+    text = target if isinstance(target, str) else formula_of(weights)
     names = [name for name, _ in weights]
     for name, weight in weights:
         if names.count(name) > 1:
@@ -98,11 +98,11 @@ def parsed_formula(text: str, names: Sequence[str]) -> list[tuple[str, float]]:
     [('docking score', -2.0), ('A-1', 1.0)]
     """
     at, there = 0, listed(list(names), "'")
-    found: list[tuple[str, float]] = []
+    terms: list[tuple[str, float]] = []
     text = text.strip()
-    while at < len(text) or not found:
+    while at < len(text) or not terms:
         sign = _SIGN.match(text, at)
-        if sign is None and found:
+        if sign is None and terms:
             raise InputError(
                 f"'{text}' cannot be read from '{text[at:].strip()}' on; write weights and targets of the "
                 f"model ({there}), with + or - between them."
@@ -115,9 +115,9 @@ def parsed_formula(text: str, names: Sequence[str]) -> list[tuple[str, float]]:
         if name is None:
             other = text[at : _NEXT.search(text, at).start()].strip()  # type: ignore[union-attr]
             raise InputError(f"The model has no target {other!r}; it has {there}.")
-        found.append((name, weight if sign is None or sign.group(1) == "+" else -weight))
+        terms.append((name, weight if sign is None or sign.group(1) == "+" else -weight))
         at += len(name)
-    return found
+    return terms
 
 
 def _name_at(text: str, at: int, names: Sequence[str]) -> str | None:
@@ -175,7 +175,7 @@ class Measured:
     reason: str
 
     @property
-    def known(self) -> list[str]:
+    def labelled_molecules(self) -> list[str]:
         """SMILES of what has a label."""
         there = np.isfinite(self.values).tolist()
         return [text for text, is_there in zip(self.smiles, there, strict=False) if text and is_there]
@@ -251,19 +251,19 @@ def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple
     spreads = [float(np.nanstd(measured.parts[:, t])) for t in target.targets]
     parts = [abs(weight) * spread for weight, spread in zip(target.weights, spreads, strict=True)]
     each = " and ".join(f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True))
-    said = [
+    notes = [
         f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so that its "
-        f"parts vary by {' and '.join(f'{part:.3g}' for part in parts)}; errors of the targets are taken as "
+        f"parts vary by {' and '.join(f'{contribution:.3g}' for contribution in parts)}; errors of the targets are taken as "
         "independent"
     ]
     if min(parts) < _HARDLY * max(parts):
         name = names[int(np.argmin(parts))]
-        said.append(f"{name} hardly counts in this sum; {_alike(names, target.weights, spreads)}")
+        notes.append(f"{name} hardly counts in this sum; {_alike(names, target.weights, spreads)}")
     whole = np.isfinite(measured.values)
     some = np.isfinite(measured.parts[:, list(target.targets)]).any(axis=1) & ~whole
     if some.any():
-        said.append(
+        notes.append(
             f"{amount(int(whole.sum()), 'molecules')} have labels of all its targets and count as labelled; "
             f"{int(some.sum()):,} with labels of some do not"
         )
-    return tuple(said)
+    return tuple(notes)

@@ -46,20 +46,22 @@ def check_toolkit(
             "changed since, predictions may differ: fit it again to be sure"
         )
         return
-    found = Toolkit.here(spec) if store is None else toolkit_of(store)
-    differing = fitted.differing(found)
+    current = Toolkit.here(spec) if store is None else toolkit_of(store)
+    differing = fitted.differing(current)
     where = "here" if store is None else f"that counted {store.path}"
     if differing:
-        version = ".".join(str(int(part)) if part.isdecimal() else part for part in fitted.rdkit.split("."))
+        version = ".".join(
+            str(int(number)) if number.isdecimal() else number for number in fitted.rdkit.split(".")
+        )
         raise InputError(
-            f"The model was fitted to molecules counted by RDKit {fitted.rdkit}, and RDKit {found.rdkit} "
+            f"The model was fitted to molecules counted by RDKit {fitted.rdkit}, and RDKit {current.rdkit} "
             f"{where} counts {', '.join(differing)} differently: install rdkit=={version} there, or fit the "
             "model again."
         )
     changed = any(kind.family in _REDEFINED for kind in spec.kinds)
-    if differing is None and (changed or found.rdkit != fitted.rdkit):
+    if differing is None and (changed or current.rdkit != fitted.rdkit):
         note(
             f"{'the molecules here' if store is None else store.path} do not say how RDKit "
-            f"{found.rdkit or '(of an unknown version)'} counted them, and the model is by RDKit "
+            f"{current.rdkit or '(of an unknown version)'} counted them, and the model is by RDKit "
             f"{fitted.rdkit}: make the store again to be sure"
         )

@@ -100,8 +100,8 @@ class OpenFeatures:
 
     def _held(self, bits: bool) -> da.Array:
         if (self.spec["dtype"] == "bits") != bits:
-            there, asked = ("features", "bits") if bits else ("bits", "features")
-            raise StoreError(f"The store holds {self.spec['dtype']}: take its .{there}, not its .{asked}")
+            there, requested = ("features", "bits") if bits else ("bits", "features")
+            raise StoreError(f"The store holds {self.spec['dtype']}: take its .{there}, not its .{requested}")
         return self.phi
 
 
@@ -134,8 +134,10 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     ((2, 12884901888), ['ethanol', 'propane'])
     """
     store = FingerprintStore.open(as_path(path))
-    kept = store.kept_rows()
-    array = _array(store, _fingerprints, kept, store.n_columns, sparse.csr_matrix((0, 0), dtype=np.uint16))
+    kept_rows = store.kept_rows()
+    array = _array(
+        store, _fingerprints, kept_rows, store.n_columns, sparse.csr_matrix((0, 0), dtype=np.uint16)
+    )
     return OpenLibrary(CountArray.of(array), _rows(store), store.spec)
 
 
@@ -259,12 +261,12 @@ class Predictor(Model):
         if _are_texts(X) or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
             check_toolkit(self)
             smiles, reasons = molecules_given(X)
-            found = self._of_smiles(smiles, reasons, return_std, of)
+            predictions = self._of_smiles(smiles, reasons, return_std, of)
             if not return_reasons:
                 _warn_of(smiles, reasons)
         else:
-            found, reasons = self._of_rows(X, return_std, of, diagonal), [None] * X.shape[0]
-        whole = (*found, reasons) if return_reasons else found
+            predictions, reasons = self._of_rows(X, return_std, of, diagonal), [None] * X.shape[0]
+        whole = (*predictions, reasons) if return_reasons else predictions
         return whole if len(whole) > 1 else whole[0]
 
     def _of_smiles(
@@ -288,14 +290,14 @@ class Predictor(Model):
         if not sparse.issparse(X) and self.metadata["map"] is None:
             raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
         if sparse.issparse(X):
-            found = [
+            predictions = [
                 self.gp.predict(block.phi, return_std=return_std, of=of, diagonal=block.diagonal)
                 for block in _feature_blocks(X, self)
             ]
         else:
-            found = [self.gp.predict(X, return_std=return_std, of=of, diagonal=diagonal)]
-        parts = zip(*found, strict=True) if return_std else [found]
-        return tuple(np.concatenate(part) for part in parts)
+            predictions = [self.gp.predict(X, return_std=return_std, of=of, diagonal=diagonal)]
+        parts = zip(*predictions, strict=True) if return_std else [predictions]
+        return tuple(np.concatenate(arrays) for arrays in parts)
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
@@ -330,8 +332,8 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     >>> bool(mean[0] < mean[1]), std.shape
     (True, (2,))
     """
-    found = read_model(as_path(path))
-    return Predictor(**vars(found))
+    model = read_model(as_path(path))
+    return Predictor(**vars(model))
 
 
 def _are_texts(X: Any) -> bool:

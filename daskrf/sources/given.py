@@ -83,31 +83,31 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
         bound = signature.bind(*arguments, **named)
-        given = bound.arguments
-        _check_outputs({each.name: given[each.name] for each in paths if given.get(each.name) is not None})
-        data = [each for each in taking if not _is_path(given.get(each.name), each.name)]
+        values = bound.arguments
+        _check_outputs({each.name: values[each.name] for each in paths if values.get(each.name) is not None})
+        data = [each for each in taking if not _is_path(values.get(each.name), each.name)]
         if not data:
             return function(*arguments, **named)
-        keep = bool(given.get("prepare")) or given.get("shard") is not None  # other shards read it, too
-        rows = "source" if given.get("labels") is None else "labels"
+        keep = bool(values.get("prepare")) or values.get("shard") is not None  # other shards read it, too
+        rows = "source" if values.get("labels") is None else "labels"
         if (
             "every_row" in signature.parameters
-            and given.get("every_row") is None
-            and not _is_stdin(given[rows])
+            and values.get("every_row") is None
+            and not _is_stdin(values[rows])
         ):
-            given["every_row"] = True
-            given.setdefault("accept_rejects", True)  # each row says what is wrong with it
+            values["every_row"] = True
+            values.setdefault("accept_rejects", True)  # each row says what is wrong with it
         # The rows of an evaluation are those of a library, unless each row of the labels is asked for.
-        in_order = "labels" not in signature.parameters or bool(given.get("every_row"))
-        with _folder(given.get("output"), keep) as folder:
+        in_order = "labels" not in signature.parameters or bool(values.get("every_row"))
+        with _folder(values.get("output"), keep) as folder:
             index = None
             for each in data:
                 shown = each.name == rows and _is_of_input(function) and in_order
                 carried = shown and "labels" not in signature.parameters  # it would look like a label
-                parts = _parts(given[each.name], folder, what=each.name, carried=carried)
+                parts = _data_files(values[each.name], folder, what=each.name, carried=carried)
                 index = _index(parts) if shown else index
-                files = [part.file for part in parts]
-                given[each.name] = files if each.repeated and len(files) != 1 else _only(files, each.name)
+                files = [item.file for item in parts]
+                values[each.name] = files if each.repeated and len(files) != 1 else _only(files, each.name)
             with _in_words(folder):
                 report = function(*bound.args, **bound.kwargs)
             return report if index is None else _indexed(report, index)
@@ -116,7 +116,7 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_files(
-    given: Any,
+    data: Any,
     folder: str | os.PathLike[str],
     stdin: IO[bytes] | None = None,
     what: str = "source",
@@ -148,10 +148,10 @@ def as_files(
     ...     pq.read_table(file).to_pydict()
     {'smiles': ['CCO', 'c1ccccc1']}
     """
-    return [part.file for part in _parts(given, folder, stdin, what)]
+    return [each.file for each in _data_files(data, folder, stdin, what)]
 
 
-def molecules_given(given: Any) -> tuple[list[str], list[str | None]]:
+def molecules_given(data: Any) -> tuple[list[str], list[str | None]]:
     """Return the SMILES of data in memory, and for each row the reason why it has none, or None.
 
     They are read as commands read them. No text is a path.
@@ -166,13 +166,13 @@ def molecules_given(given: Any) -> tuple[list[str], list[str | None]]:
     >>> molecules_given(["CCO ethanol", None, "c1ccccc1"])
     (['CCO', '', 'c1ccccc1'], [None, 'no SMILES', None])
     """
-    items = _items(given, "X") if not isinstance(given, list) or given else []
+    items = _items(data, "X") if not isinstance(data, list) or data else []
     if path := next((item for item in items if isinstance(item, os.PathLike)), None):
         raise InputError(f"Give molecules, not the file {path}; `daskrf.predict` reads files.")
     if not any(is_table(item) or index_of(item) is not None for item in items):
         items = [molecule_table(items)]
     with _folder(None, False) as folder:
-        files = [part.file for part in _parts(items, folder)]
+        files = [each.file for each in _data_files(items, folder)]
         library = scan_files(lay_out(files), empty_ok=True)
         smiles, reasons = [""] * library.n_rows, dict[int, str]()
         for partition in range(len(library.partitions)):
@@ -184,7 +184,7 @@ def molecules_given(given: Any) -> tuple[list[str], list[str | None]]:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _DataFile:
     """Some of what is given, as a file, and the index of its rows, if pandas has one."""
 
     file: Any
@@ -192,29 +192,29 @@ class _Part:
     index: InputIndex | None = None
 
 
-def _parts(
-    given: Any, folder: Any, stdin: IO[bytes] | None = None, what: str = "source", *, carried: bool = False
-) -> list[_Part]:
+def _data_files(
+    data: Any, folder: Any, stdin: IO[bytes] | None = None, what: str = "source", *, carried: bool = False
+) -> list[_DataFile]:
     """Return what is given as files, in order; with `carried`, the index of rows is a column of theirs."""
-    items = _items(given, what)
+    items = _items(data, what)
     words = [item for item in items if isinstance(item, str) and item != STDIN]
     looked_at = words[:_LOOKED_AT]
     paths = {word for word in looked_at if _is_there(word)}
     if len(words) > _LOOKED_AT and len(paths) > len(looked_at) // 2:  # a long list of files
         paths = {word for word in words if _is_there(word)}
     _check_smiles([word for word in words if word not in paths])
-    parts: list[_Part] = []
+    parts: list[_DataFile] = []
     place = as_path(folder)
     for kind, group in itertools.groupby(items, key=functools.partial(_kind, paths=paths)):
         if kind == "molecules":
-            own = list(group)
-            parts.append(_written(molecule_table(own), _name_of(own), place, parts))
+            molecules = list(group)
+            parts.append(_written(molecule_table(molecules), _name_of(molecules), place, parts))
             continue
         for item in group:
             if kind == "stdin":
-                parts.append(_Part(_from_stdin(place, stdin or sys.stdin.buffer)))
+                parts.append(_DataFile(_from_stdin(place, stdin or sys.stdin.buffer)))
             elif kind == "path":
-                parts.append(_Part(item))
+                parts.append(_DataFile(item))
             else:
                 table = table_of(item) if kind == "table" else molecule_table(item)
                 name = "table" if kind == "table" else _name_of(item)
@@ -240,15 +240,15 @@ def _name_of(molecules: Any) -> str:
     return f"{what}-{len(molecules)}"
 
 
-def _index(parts: Sequence[_Part]) -> InputIndex | None:
+def _index(parts: Sequence[_DataFile]) -> InputIndex | None:
     """Return the index of all rows; None if no part has one, or the rows of one are not known."""
-    found = [part.index for part in parts if part.index is not None]
-    levels = {part.index.labels.nlevels if part.index else 1 for part in parts}
-    if not found or len(levels) > 1 or any(part.n_rows is None for part in parts):
+    indices = [each.index for each in parts if each.index is not None]
+    levels = {each.index.labels.nlevels if each.index else 1 for each in parts}
+    if not indices or len(levels) > 1 or any(each.n_rows is None for each in parts):
         return None
-    plain = type(found[0].labels[:0].to_series().reset_index(drop=True).index)  # RangeIndex
-    labels = [part.index.labels if part.index else plain(part.n_rows or 0) for part in parts]
-    return InputIndex(functools.reduce(lambda one, other: one.append(other), labels), found[0].names)
+    plain = type(indices[0].labels[:0].to_series().reset_index(drop=True).index)  # RangeIndex
+    labels = [each.index.labels if each.index else plain(each.n_rows or 0) for each in parts]
+    return InputIndex(functools.reduce(lambda one, other: one.append(other), labels), indices[0].names)
 
 
 def _indexed(report: Any, index: InputIndex) -> Any:
@@ -272,39 +272,41 @@ def is_given(paths: Sequence[PurePath]) -> bool:
     return all(given_words(path) not in ("", "standard input") for path in paths)
 
 
-def _check_outputs(given: dict[str, Any]) -> None:
+def _check_outputs(arguments: dict[str, Any]) -> None:
     """Refuse an output that is one of the inputs.
 
     Raises
     ------
     InputError
     """
-    outputs = [as_path(given[name]) for name in _OUTPUTS if isinstance(given.get(name), (str, os.PathLike))]
+    outputs = [
+        as_path(arguments[name]) for name in _OUTPUTS if isinstance(arguments.get(name), (str, os.PathLike))
+    ]
     for output in outputs:
         for written in (output, rejects_of(output)):
             with file_errors("write", written):
                 there = is_file(written)
             if not there:
                 continue
-            for name, value in given.items():
+            for name, value in arguments.items():
                 if name not in _OUTPUTS and any(_names(each, written) for each in _listed(value)):
                     raise InputError(
                         f"{written} is an input ({name}), and would be replaced; give another output path."
                     )
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(data: Any) -> list[Any]:
     """Return the paths, or patterns, among what is given for a parameter."""
-    items = [given] if isinstance(given, (str, os.PathLike)) else given
+    items = [data] if isinstance(data, (str, os.PathLike)) else data
     if not isinstance(items, (list, tuple)):
         return []
     return [each for each in items if isinstance(each, (str, os.PathLike)) and each != STDIN]
 
 
-def _names(given: str | os.PathLike[str], file: PurePath) -> bool:
+def _names(name: str | os.PathLike[str], file: PurePath) -> bool:
     """Return whether a path or a pattern is a file, or has it among its files."""
     with suppress(InputError, OSError, ValueError):
-        path = as_path(given)
+        path = as_path(name)
         if is_file(path):
             return absolute(path) == absolute(file) or _is_linked(path, file)
         return any(absolute(each) == absolute(file) for each in matching(path))
@@ -316,26 +318,26 @@ def _is_linked(one: PurePath, other: PurePath) -> bool:
     return backend(one).is_local and backend(other).is_local and os.path.samefile(one, other)
 
 
-def _is_path(given: Any, what: str) -> bool:
+def _is_path(data: Any, what: str) -> bool:
     """Return whether an argument is left as it is: none, or paths, which may not exist if they are one."""
-    if given is None or isinstance(given, os.PathLike):
+    if data is None or isinstance(data, os.PathLike):
         return True
-    if isinstance(given, str):
-        named = what not in _TABLES and _LIKE_A_NAME.fullmatch(given.strip())
-        return given != STDIN and (_is_there(given) or not (named or _are_smiles([given])[0]))
-    return isinstance(given, (list, tuple)) and all(map(_is_there, given))
+    if isinstance(data, str):
+        named = what not in _TABLES and _LIKE_A_NAME.fullmatch(data.strip())
+        return data != STDIN and (_is_there(data) or not (named or _are_smiles([data])[0]))
+    return isinstance(data, (list, tuple)) and all(map(_is_there, data))
 
 
-def _items(given: Any, what: str) -> list[Any]:
+def _items(data: Any, what: str) -> list[Any]:
     """Return what is given as a list of paths, tables and molecules."""
-    if _is_item(given):
-        return [given]
-    listed = next((own for name in ("tolist", "to_pylist") if (own := getattr(given, name, None))), None)
-    if listed is None and not isinstance(given, Iterable):
-        raise InputError(_refusal(given, what))
-    items = list(given) if listed is None else listed()
+    if _is_item(data):
+        return [data]
+    listed = next((method for name in ("tolist", "to_pylist") if (method := getattr(data, name, None))), None)
+    if listed is None and not isinstance(data, Iterable):
+        raise InputError(_refusal(data, what))
+    items = list(data) if listed is None else listed()
     if not isinstance(items, list):
-        raise InputError(_refusal(given, what))
+        raise InputError(_refusal(data, what))
     for item in items:
         # A molecule that could not be read is None, or NaN or NA in a column of pandas.
         if not (_is_item(item) or isinstance(item, float) or type(item).__name__ in ("NoneType", "NAType")):
@@ -345,26 +347,26 @@ def _items(given: Any, what: str) -> list[Any]:
     return items
 
 
-def _is_item(given: Any) -> bool:
-    known = isinstance(given, (str, os.PathLike)) or is_molecule(given) or is_table(given)
-    return known or index_of(given) is not None
+def _is_item(data: Any) -> bool:
+    is_file_or_molecule = isinstance(data, (str, os.PathLike)) or is_molecule(data) or is_table(data)
+    return is_file_or_molecule or index_of(data) is not None
 
 
-def _refusal(given: Any, what: str) -> str:
+def _refusal(data: Any, what: str) -> str:
     return (
         f"{what} must be a path, a DataFrame, or a list of SMILES or of RDKit molecules, not "
-        f"{type(given).__name__}."
+        f"{type(data).__name__}."
     )
 
 
-def _is_there(given: Any) -> bool:
+def _is_there(data: Any) -> bool:
     """Return whether a path, or a pattern, names something."""
-    if isinstance(given, os.PathLike):
+    if isinstance(data, os.PathLike):
         return True
-    if not isinstance(given, str) or given == STDIN:
+    if not isinstance(data, str) or data == STDIN:
         return False
     try:
-        return "://" in given or exists(as_path(given)) or bool(matching(as_path(given)))
+        return "://" in data or exists(as_path(data)) or bool(matching(as_path(data)))
     except (InputError, OSError, ValueError):
         return False
 
@@ -373,7 +375,7 @@ def _are_smiles(words: Sequence[str]) -> list[bool]:
     """Return whether each word is a SMILES; a name may stand behind it."""
     first = [(word.split() or [""])[0] for word in words]
     valid = each("daskrf.molecules.counts.counter:syntax_checker", (), first)
-    return [bool(text) and found is True for text, found in zip(first, valid, strict=True)]
+    return [bool(text) and is_smiles is True for text, is_smiles in zip(first, valid, strict=True)]
 
 
 def _check_smiles(words: Sequence[str]) -> None:
@@ -429,7 +431,7 @@ def _without_files(text: str, folder: PurePath) -> str:
     places = sorted({str(folder), absolute(folder)}, key=len, reverse=True)
     for place in places:
         file = re.compile(rf"{re.escape(place)}/((?:\d+\.given/)?[\w ]+-[\w-]+(?:\.parquet)?)")
-        text = file.sub(lambda found: given_words(f"{folder}/{found[1]}") or found[0], text)
+        text = file.sub(lambda match: given_words(f"{folder}/{match[1]}") or match[0], text)
     return f"{text[:1].upper()}{text[1:]}" if text.startswith("the ") else text
 
 
@@ -444,32 +446,32 @@ def _written(
     table: pa.Table,
     name: str,
     folder: PurePath,
-    parts: Sequence[_Part],
+    parts: Sequence[_DataFile],
     index: InputIndex | None = None,
     *,
     carried: bool = False,
-) -> _Part:
+) -> _DataFile:
     """Return a table written as Parquet, under a name that depends on its content and is none of `parts`."""
     n_rows = table.num_rows
     if index is not None and carried:
-        for own, values in index.columns(np.arange(n_rows)).items():
-            table = table.append_column(own, values)
+        for level, values in index.columns(np.arange(n_rows)).items():
+            table = table.append_column(level, values)
     with tempfile.TemporaryDirectory(prefix="daskrf-") as temporary:
         file = Path(temporary, "table")
         write_parquet(table, file)
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         path = folder / f"{name}-{digest[:12]}.parquet"
-        if any(part.file == path for part in parts):  # the same data twice
+        if any(each.file == path for each in parts):  # the same data twice
             path = folder / f"{len(parts)}.given" / path.name
-        return _Part(_moved(file, path), n_rows, index)
+        return _DataFile(_moved(file, path), n_rows, index)
 
 
 def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:
     """Return the path of a file with the content of standard input, which its name depends on."""
     backend(folder).make(folder)
-    own = folder if backend(folder).is_local else private_folder()
-    with tempfile.NamedTemporaryFile(dir=own, prefix=".stdin-") as file:
+    scratch = folder if backend(folder).is_local else private_folder()
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix=".stdin-") as file:
         shutil.copyfileobj(stdin, file, 1 << 20)
         file.flush()
         with open(file.name, "rb") as opened:

@@ -123,13 +123,13 @@ def library_of(
         If different files, or different rows per partition, were planned.
     """
     spool = run.work / "spool" if unpacked else None
-    found = None if run.share.whole else planned()
-    if found is not None:
-        _check_same(found, inputs, format, rows_per_partition)
-        if spool is None or all(is_spooled(spool, source) for source in found.sources):
-            for line in tables_of(found):
+    library = None if run.share.whole else planned()
+    if library is not None:
+        _check_same(library, inputs, format, rows_per_partition)
+        if spool is None or all(is_spooled(spool, source) for source in library.sources):
+            for line in tables_of(library):
                 run.progress.note(line)
-            return found
+            return library
     how = {"accept_rejects": accept_rejects, "empty_ok": empty_ok}
     return scan_inputs(inputs, format, rows_per_partition, spool, run.progress, **how)
 
@@ -140,14 +140,14 @@ def _check_same(
     format: TableFormat | None,
     rows_per_partition: int | None,
 ) -> None:
-    found = [
+    sources = [
         {"path": str(path), "bytes": size_of(path), "layout": layout.state()}
         for path, layout in lay_out(inputs, format)
     ]
     old = [{"path": s.path, "bytes": s.bytes, "layout": s.layout.state()} for s in planned.sources]
     differing = differences(
         {"rows_per_partition": planned.rows_per_partition, "sources": old},
-        {"rows_per_partition": rows_per_partition or usual_rows(planned.n_rows), "sources": found},
+        {"rows_per_partition": rows_per_partition or usual_rows(planned.n_rows), "sources": sources},
     )
     if differing:
         raise StoreError(

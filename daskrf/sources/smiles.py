@@ -87,17 +87,17 @@ def _fingerprint_batch(
     return block, rows_table(batch, library, block.kept), rejects
 
 
-def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
-    """Return row, id, smiles, source, line and extra columns of the rows at positions `kept`."""
+def rows_table(batch: RowBatch, library: Library, indices: Any) -> pa.Table:
+    """Return row, id, smiles, source, line and extra columns of the rows at positions `indices`."""
     columns: dict[str, Any] = {
-        "row": pa.array(batch.row[kept], pa.int64()),
-        "id": pa.array([batch.id[i] for i in kept], pa.string()),
-        "smiles": pa.array([batch.smiles[i] for i in kept], pa.string()),
-        "source": _source_column(batch.source[kept], library),
-        "line": pa.array(batch.line[kept], pa.int64()),
+        "row": pa.array(batch.row[indices], pa.int64()),
+        "id": pa.array([batch.id[i] for i in indices], pa.string()),
+        "smiles": pa.array([batch.smiles[i] for i in indices], pa.string()),
+        "source": _source_column(batch.source[indices], library),
+        "line": pa.array(batch.line[indices], pa.int64()),
     }
     for name in library.extra:
-        columns[name] = pa.array([batch.extra[name][i] for i in kept], pa.string())
+        columns[name] = pa.array([batch.extra[name][i] for i in indices], pa.string())
     return pa.table(columns)
 
 
@@ -191,10 +191,10 @@ class SmilesSource(Source):
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool, rows):
             rejects.extend(rejected)
             marked += sum(map(has_groups, table["smiles"].to_pylist()))
-            kept = table["row"].to_numpy()
+            kept_rows = table["row"].to_numpy()
             yield from feature_blocks(
                 None if self.raw else self.feature_map,
-                kept,
+                kept_rows,
                 block.fingerprints,
                 rows,
                 bits=self.bits,
@@ -239,20 +239,20 @@ class SmilesSource(Source):
         return FINGERPRINT_SECONDS + made
 
     def rejects(self, partition: int) -> pa.Table:
-        found = self._seen(partition)
-        if found is None:
+        seen = self._seen(partition)
+        if seen is None:
             return rejects_table([], self.library)
-        return pq.read_table(pa.BufferReader(found.arrays["parquet"]))
+        return pq.read_table(pa.BufferReader(seen.arrays["parquet"]))
 
     def marked(self, partition: int) -> int:
-        found = self._seen(partition)
-        return 0 if found is None else int(found.metadata.get("marked", 0))
+        seen = self._seen(partition)
+        return 0 if seen is None else int(seen.metadata.get("marked", 0))
 
     def _seen(self, partition: int) -> Any:
         path = self._rejects_path(partition)
         if not exists(path):
             return None
-        found = read_checkpoint(path, self.spec_hash)
-        if found is None:
+        checkpoint = read_checkpoint(path, self.spec_hash)
+        if checkpoint is None:
             raise StoreError(f"{path} is damaged; delete {self.path} and run the same command again")
-        return found
+        return checkpoint

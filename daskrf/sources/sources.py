@@ -215,7 +215,7 @@ class EveryRow:
 
 def feature_blocks(
     feature_map: FeatureMap | None,
-    kept: npt.NDArray[np.int64],
+    kept_rows: npt.NDArray[np.int64],
     fingerprints: Any,
     rows: npt.NDArray[np.int64] | None,
     *,
@@ -223,34 +223,34 @@ def feature_blocks(
     predicts: bool,
     describe: Callable[[npt.NDArray[np.int64]], pa.Table],
 ) -> Iterator[Block]:
-    """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
+    """Yield the features of the rows `kept_rows`, or of those in the sorted `rows`, in blocks of bounded size.
 
     Without a map they are the fingerprints themselves. By default they are all the features that sums need;
     with `predicts`, only those for predictions (`FeatureMap.transform_nearest`). `describe` returns id,
     smiles, source and line of rows, for the message about a row that the map rejects.
     """
     if rows is not None:
-        chosen = positions(kept, rows)
-        kept, fingerprints = kept[chosen], fingerprints[chosen]
+        chosen = positions(kept_rows, rows)
+        kept_rows, fingerprints = kept_rows[chosen], fingerprints[chosen]
     if feature_map is None:
-        for start in range(0, len(kept), RAW_ROWS):
+        for start in range(0, len(kept_rows), RAW_ROWS):
             stop = start + RAW_ROWS
-            yield Block(kept[start:stop], row_slice(fingerprints, start, min(stop, len(kept))))
+            yield Block(kept_rows[start:stop], row_slice(fingerprints, start, min(stop, len(kept_rows))))
         return
     floats = feature_map.transform_nearest if predicts else feature_map.transform
     transform = feature_map.transform_bits if bits else floats
 
-    def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
+    def block(numbers: npt.NDArray[np.int64], counts: Any) -> Block:
         try:
-            known = None if feature_map.projected_kernel is None else part
-            return Block(numbers, transform(part), _diagonal(feature_map, part), known)
+            left_out = None if feature_map.projected_kernel is None else counts
+            return Block(numbers, transform(counts), _diagonal(feature_map, counts), left_out)
         except InputError as error:
             raise _refusal(error, numbers, describe) from None
 
     size = block_rows(feature_map.n_components, one_bit=bits)
-    for start in range(0, len(kept), size):
+    for start in range(0, len(kept_rows), size):
         # No name keeps a reference to the block while the next one is made.
-        yield block(kept[start : start + size], row_slice(fingerprints, start, start + size))
+        yield block(kept_rows[start : start + size], row_slice(fingerprints, start, start + size))
 
 
 def _diagonal(feature_map: FeatureMap, fingerprints: Any) -> npt.NDArray[np.float64] | None:
@@ -264,17 +264,17 @@ def _refusal(
 ) -> InputError:
     """Return a map's error about one row of a block, with the molecule in place of the row number."""
     text = str(error)
-    found = ROW.search(text)
-    if found is None or int(found[2]) >= len(numbers):
+    match = ROW.search(text)
+    if match is None or int(match[2]) >= len(numbers):
         return error
-    number = numbers[int(found[2])]
+    number = numbers[int(match[2])]
     molecule = describe(np.array([number])).to_pylist()[0]
-    smiles, what = molecule["smiles"], text[found.end() :]
+    smiles, what = molecule["smiles"], text[match.end() :]
     shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
     if "norm_range" in what:  # the map's advice is for maps that are not part of a model yet
         what = what.partition(";")[0] + _WAY_OUT
     return InputError(
-        f"{text[: found.start()]}{found[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
+        f"{text[: match.start()]}{match[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
         f"line {molecule['line']:,} of {molecule['source']}){what}"
     )
 
@@ -301,9 +301,9 @@ def _joined(held: list[Block]) -> Block:
     phi = np.empty((len(rows), held[0].phi.shape[1]), held[0].phi.dtype)
     start = 0
     while held:
-        part = held.pop(0).phi
-        phi[start : start + len(part)] = part
-        start += len(part)
+        piece = held.pop(0).phi
+        phi[start : start + len(piece)] = piece
+        start += len(piece)
     return Block(rows, phi, diagonal)
 
 
@@ -359,8 +359,10 @@ def _with_gaps(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
     """Return a table with some columns of a schema, and null in the others."""
     n_rows = len(next(iter(columns.values())))
     arrays = [
-        pa.array(columns[own.name], own.type) if own.name in columns else pa.nulls(n_rows, own.type)
-        for own in schema
+        pa.array(columns[column.name], column.type)
+        if column.name in columns
+        else pa.nulls(n_rows, column.type)
+        for column in schema
     ]
     return pa.table(arrays, schema=schema)
 
@@ -446,15 +448,15 @@ class FeatureSource(StoreSource):
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         store, start = self.store, 0
-        kept = row_numbers(store, partition)
+        kept_rows = row_numbers(store, partition)
         whole = store.read_diagonal(partition) if store.spec["diagonal"] else None
-        chosen = None if rows is None else np.isin(kept, rows, assume_unique=True)
+        chosen = None if rows is None else np.isin(kept_rows, rows, assume_unique=True)
         for phi in store.blocks(partition):
-            own = slice(start, start + len(phi))
-            start = own.stop
-            block = Block(kept[own], phi, None if whole is None else whole[own])
+            span = slice(start, start + len(phi))
+            start = span.stop
+            block = Block(kept_rows[span], phi, None if whole is None else whole[span])
             if chosen is not None:
-                block = block.where(chosen[own])
+                block = block.where(chosen[span])
             if self.with_fingerprints and len(block.rows):
                 block = replace(block, fingerprints=self._fingerprints(partition, block.rows))
             if len(block.rows):
@@ -465,14 +467,14 @@ class FeatureSource(StoreSource):
         """Return the fingerprints of some rows, from their SMILES."""
         table, spec = self.store.read_rows(partition, ["row", "smiles"]), self.store.spec
         smiles = table["smiles"].take(pa.array(positions(table["row"].to_numpy(), rows))).to_pylist()
-        found = Fingerprinter(FingerprintSpec.from_state(spec["fingerprint"]), spec["fragments"])(smiles)
-        if found.rejects:
-            bad, reason = found.rejects[0]
+        counted = Fingerprinter(FingerprintSpec.from_state(spec["fingerprint"]), spec["fragments"])(smiles)
+        if counted.rejects:
+            bad, reason = counted.rejects[0]
             raise InputError(
                 f"The molecule of row {rows[bad]:,} ({smiles[bad][:_SHOWN]}) has features in {self.path}, "
                 f"but no fingerprint any more: {reason}; give the fingerprint store in place of the features."
             )
-        return found.fingerprints
+        return counted.fingerprints
 
     @property
     def table_bytes(self) -> int:
@@ -498,8 +500,8 @@ def making_of(source: Source) -> Making:
     """Return the memory parameters for making the features of a source's largest partition or batch."""
     rows = max(source.partition_rows, default=0)
     if source.raw:
-        own = rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS)
-        return Making(1, own, True, nonzeros=source.nonzeros)
+        batch_rows = rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS)
+        return Making(1, batch_rows, True, nonzeros=source.nonzeros)
     feature_map = source.feature_map
     return Making(
         feature_map.n_components,
@@ -522,9 +524,9 @@ def row_numbers(store: RowStore, partition: int) -> npt.NDArray[np.int64]:
     return store.read_rows(partition, ["row"])["row"].to_numpy()
 
 
-def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the positions in the ascending `kept` of those sorted `rows` that it contains."""
-    return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
+def positions(kept_rows: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the positions in the ascending `kept_rows` of those sorted `rows` that it contains."""
+    return np.flatnonzero(np.isin(kept_rows, rows, assume_unique=True))
 
 
 def check_map(feature_map: FeatureMap, n_columns: int) -> None:

@@ -42,9 +42,9 @@ def molecules_in(path: PurePath, progress: Progress) -> pa.Table:
         progress.note(f"{path}: {amount(lost, 'rows')} left out: they could not be read.")
     tables = [rows_table(batch, library, range(len(batch.row))) for batch in batches]
     table = pa.concat_tables(tables).unify_dictionaries()
-    own = {"row", "source", "line", "id_input", "smiles_input"}
-    kept = [name for name in table.column_names if name not in own]
-    return table.select(kept).rename_columns([_written(name) for name in kept])
+    bookkeeping = {"row", "source", "line", "id_input", "smiles_input"}
+    names = [name for name in table.column_names if name not in bookkeeping]
+    return table.select(names).rename_columns([_written(name) for name in names])
 
 
 def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = False) -> tuple[list[str], str]:
@@ -57,12 +57,12 @@ def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = Fals
         store = FingerprintStore.open(path)
         store.require_complete()
         parts = (store.read_rows(p, ["smiles"])["smiles"] for p in range(store.n_partitions))
-        return [text for part in parts for text in part.to_pylist()], ""
+        return [text for column in parts for text in column.to_pylist()], ""
     files = lay_out(path)
     for words in (*table_words(files), *check_first_lines(files, accept=accept_rejects)):
         progress.note(words)
     library = scan_files(files, empty_ok=True)
-    found: list[str] = []
+    smiles: list[str] = []
     lost: list[tuple[int, int, str, str]] = []
     for batch in (batch for p in range(len(library.partitions)) for batch in read_partition(library, p)):
         lost += [(each.source, each.line, each.text, each.reason) for each in batch.rejects]
@@ -71,14 +71,14 @@ def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = Fals
             if why:
                 lost.append((*place, why))
             else:
-                found.append(place[-1])
+                smiles.append(place[-1])
     if not lost:
-        return found, ""
+        return smiles, ""
     source, line, text, why = min(lost)
     file = library.sources[source]
     where = f"{reader_of(file.layout).row_word} {line:,} of {file_words(file.path)}"
     example = f"such as {where} ('{printable(text, _SHOWN)}': {why})"
-    return found, f"{amount(len(lost), 'rows')} could not be read as molecules, {example}"
+    return smiles, f"{amount(len(lost), 'rows')} could not be read as molecules, {example}"
 
 
 def _written(name: str) -> str:

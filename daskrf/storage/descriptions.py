@@ -42,8 +42,10 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
     counted = toolkit.get("rdkit") if isinstance(toolkit, dict) else ""
     words.append(f"molecules counted by RDKit {counted or 'of an unknown version'}")
     if isinstance(metadata.get("labels"), dict):
-        own = {key: value for key, value in metadata["labels"].items() if value or key == "matched"}
-        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in own.items())
+        counted_labels = {
+            key: value for key, value in metadata["labels"].items() if value or key == "matched"
+        }
+        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in counted_labels.items())
         words.append(f"labels: {', '.join(counts)}")
     words += _round_words(metadata.get("rounds", []), metadata.get("targets", []))
     if metadata.get("spec_hash"):
@@ -67,11 +69,13 @@ def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:
     for number, each in list(enumerate(rounds, 1))[-_ROUNDS:]:
         parts = [f"round {number}: {each['labels']:,} labels" + (" (fit)" if number == 1 else "")]
         agreements = each.get("agreement") or [None] * len(targets)
-        for name, best, found in zip(targets, each["best"], agreements, strict=False):
-            own = [f"best so far {best:.6g}"] if best is not None else []
-            if found is not None:
-                own.append(f"{found['within_95']:.0%} within 95 % intervals, mean z^2 {found['mean_z2']:.2f}")
-            parts += [f"{name} {text}" if len(targets) > 1 else text for text in own]
+        for name, best, agreement in zip(targets, each["best"], agreements, strict=False):
+            notes = [f"best so far {best:.6g}"] if best is not None else []
+            if agreement is not None:
+                notes.append(
+                    f"{agreement['within_95']:.0%} within 95 % intervals, mean z^2 {agreement['mean_z2']:.2f}"
+                )
+            parts += [f"{name} {text}" if len(targets) > 1 else text for text in notes]
         words.append(", ".join(parts))
     return words
 

@@ -103,19 +103,21 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
         named.setdefault(name, _both(name, first.get(key), second.get(key)))
     if "the input files" in named:
         named.pop("the content of the input files", None)
-    told = [words for name, words in named.items() if name and name not in _FOLLOWS] or list(named.values())
-    more = f" and {len(told) - limit} more" if len(told) > limit else ""
-    return ", ".join(told[:limit]) + more
+    reported = [words for name, words in named.items() if name and name not in _FOLLOWS] or list(
+        named.values()
+    )
+    more = f" and {len(reported) - limit} more" if len(reported) > limit else ""
+    return ", ".join(reported[:limit]) + more
 
 
 def _name(key: str) -> str:
     """Return the user-facing name of a key; the key itself if it has none."""
     for pattern, name in _NAMES:
-        if found := re.fullmatch(rf"(?:.*\.)?(?:{pattern})", key):
+        if match := re.fullmatch(rf"(?:.*\.)?(?:{pattern})", key):
             if name is None:
-                word = found[1].replace("_", "-")
+                word = match[1].replace("_", "-")
                 return f"--{word}" if len(word) > 1 else f"-{word}"
-            return name if isinstance(name, str) else name[found[1]]
+            return name if isinstance(name, str) else name[match[1]]
     return printable(key, _SHOWN)
 
 

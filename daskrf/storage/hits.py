@@ -34,12 +34,22 @@ from daskrf.storage.tablefiles import PARQUET, ending_of, write_molecules
 _MARK = b"daskrf"  # metadata key that identifies a hits file
 _ABOUT = b"daskrf.about"  # metadata key of what the hits depend on and what was found, as sealed JSON
 _FILE = b"daskrf.file"  # metadata key of a record: size and CRC32C of the file beside it, as sealed JSON
-_KNOWN = {"model", "source", "acquisition", "target", "direction", "rows", "rejected", "notes", "content"}
+_RECORD_FIELDS = {
+    "model",
+    "source",
+    "acquisition",
+    "target",
+    "direction",
+    "rows",
+    "rejected",
+    "notes",
+    "content",
+}
 _KNOWN_OF_PREDICTIONS = {"model", "source", "targets", "rows", "rejected", "content"}
-_NEEDED = {"hits": _KNOWN, "table": _KNOWN_OF_PREDICTIONS}  # others need a digest of their content
+_NEEDED = {"hits": _RECORD_FIELDS, "table": _KNOWN_OF_PREDICTIONS}  # others need a digest of their content
 _KINDS = {"hits": "hits", "predictions": "table"}  # names of kinds in files, where they differ
 _OTHERS = ("batch", "sample", "evaluation", "picture", "drawing", "page", "quickstart", "rejects")
-_KEPT = ("hits", "batch", "rejects")  # kinds whose records hold the table
+_RECORDED_KINDS = ("hits", "batch", "rejects")  # kinds whose records hold the table
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,8 @@ class Earlier:
         if self.file is None:
             return
         with file_errors("read", self.path):
-            found = _digests(self.path)
-        if found != (self.file["bytes"], self.file["crc32c"]):
+            digests = _digests(self.path)
+        if digests != (self.file["bytes"], self.file["crc32c"]):
             raise self._unread("it was changed since it was written", "move it if the changes are yours, or ")
 
     def _unread(self, how: str, first: str = "") -> StoreError:
@@ -173,11 +183,11 @@ class Earlier:
         """
         how = "it does not tell which"
         if self.about:
-            found = self._of(spec)
+            recorded = self._of(spec)
             spec = json.loads(json.dumps(spec))
-            if found == spec:
+            if recorded == spec:
                 return
-            how = differences(_in_words(found, str(self.about["source"])), _in_words(spec, source))
+            how = differences(_in_words(recorded, str(self.about["source"])), _in_words(spec, source))
         if self.kind == "table":
             raise StoreError(
                 f"{self.path} holds predictions of another model or library: {how}; give another output "
@@ -197,8 +207,8 @@ def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
 
 def unchanged(path: PurePath) -> Earlier | None:
     """Return what a command has written at a path, if nobody has changed it since; else None."""
-    found = hits_at(path)
-    return found if found is not None and found.is_unchanged else None
+    earlier = hits_at(path)
+    return earlier if earlier is not None and earlier.is_unchanged else None
 
 
 def refuse_foreign(path: PurePath) -> None:
@@ -212,8 +222,8 @@ def refuse_foreign(path: PurePath) -> None:
     with file_errors("read", path):
         if not exists(path) or unchanged(path) is not None:
             return
-        known = hits_at(path) is not None
-    how = "was changed since daskrf wrote it" if known else "exists and was not written by daskrf"
+        is_ours = hits_at(path) is not None
+    how = "was changed since daskrf wrote it" if is_ours else "exists and was not written by daskrf"
     raise InputError(f"{path} {how}, and is never replaced; give another output path.")
 
 
@@ -229,20 +239,20 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
     footer = None
     with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):  # names of records may be too long
         footer = pq.read_metadata(readable(record)) if is_file(record) else None
-    known = (footer.metadata or {}) if footer is not None else {}
-    if footer is None or _MARK not in known:
+    entries = (footer.metadata or {}) if footer is not None else {}
+    if footer is None or _MARK not in entries:
         return None
-    mark = known[_MARK].decode(errors="replace")
+    mark = entries[_MARK].decode(errors="replace")
     kind = mark if mark in _OTHERS else _KINDS.get(mark, "hits")
     about: dict[str, Any] = {}
     with suppress(*DAMAGE):
-        found = unsealed(known.get(_ABOUT, b""))
-        about = found if found.keys() >= _NEEDED.get(kind, {"content"}) else {}
+        content = unsealed(entries.get(_ABOUT, b""))
+        about = content if content.keys() >= _NEEDED.get(kind, {"content"}) else {}
     file: dict[str, Any] | None = None
     if record != path:
         file = {"bytes": -1, "crc32c": ""}  # matches no file, should the record be damaged
         with suppress(*DAMAGE):
-            file |= unsealed(known[_FILE])
+            file |= unsealed(entries[_FILE])
     if "reason" in footer.schema.names and not about:
         kind = "rejects"
     return Earlier(path, about, footer.num_rows, kind, file)
@@ -294,7 +304,7 @@ def write_hits(
         Disk full, no permission, and so on.
     """
     inside = ending_of(output) == PARQUET
-    held = table if inside or kind in _KEPT else table.slice(0, 0)
+    held = table if inside or kind in _RECORDED_KINDS else table.slice(0, 0)
     metadata = _metadata(kind, about, held)
     with _replacing(output, None if inside else metadata, lambda: held, before) as temporary:
         if inside:
@@ -401,11 +411,11 @@ def _write_record(table: pa.Table, output: PurePath, file: Path, metadata: dict[
     of_file: dict[str, Any] = {"bytes": size, "crc32c": checksum}
     if exists(output) and unchanged(output) is not None and (earlier := _digests(output)) != (size, checksum):
         of_file["before"] = earlier
-    known = {**metadata, _FILE: sealed(canonical_json(of_file))}
+    entries = {**metadata, _FILE: sealed(canonical_json(of_file))}
     record = record_of(output)
     remove_stale(record.parent, record.name)
     with backend(record).writing(record) as temporary:
-        write_parquet(table.replace_schema_metadata(known), temporary)
+        write_parquet(table.replace_schema_metadata(entries), temporary)
 
 
 def _digests(path: PurePath) -> tuple[int, str]:
@@ -424,8 +434,8 @@ def _words_of(about: dict[str, Any]) -> Iterator[str]:
     if "model" in about:
         yield f"model: {about['model_name']}, hash {about['model'][:12]}"
     if "source" in about:
-        known = f", hash {about['library'][:12]}" if "library" in about else ""
-        yield f"{about.get('source_kind', 'library')}: {about['source']}{known}"
+        library_hash = f", hash {about['library'][:12]}" if "library" in about else ""
+        yield f"{about.get('source_kind', 'library')}: {about['source']}{library_hash}"
 
 
 def record_of(output: PurePath) -> PurePath:

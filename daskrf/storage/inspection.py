@@ -231,8 +231,8 @@ class FolderStatus:
         lines = [f"{self.path}: a folder with {amount(len(self.outputs), 'outputs')} of daskrf"]
         for output in self.outputs:
             first, *rest = str(output).splitlines()
-            said = f": {rest[0].strip()}" if output.words and rest else ""
-            lines.append(f"  {output.path.name}{first.removeprefix(str(output.path))}{said}")
+            content = f": {rest[0].strip()}" if output.words and rest else ""
+            lines.append(f"  {output.path.name}{first.removeprefix(str(output.path))}{content}")
         lines += [f"  {name}: {why}" for name, why in self.unread]
         if self.others:
             what = "other file or folder" if self.others == 1 else "other files and folders"
@@ -319,11 +319,11 @@ def _status(path: PurePath) -> StoreStatus:
         size = backend(path).size(path) or 0
         with believed(path):
             words, notes = hits.words(), tuple(hits.about.get("notes", ()))
-        known = size if hits.file is None else hits.file["bytes"]
-        why = f"{known:,} bytes were written, and there are {size:,}"
-        if known < 0:
+        written = size if hits.file is None else hits.file["bytes"]
+        why = f"{written:,} bytes were written, and there are {size:,}"
+        if written < 0:
             why = f"its record, {record_of(path).name}, is damaged"
-        changed = {} if size == known else {0: why}
+        changed = {} if size == written else {0: why}
         return StoreStatus(
             path, hits.kind, words, done=int(not changed), damaged=changed, bytes=size, notes=notes, job=job
         )
@@ -343,13 +343,13 @@ def _hits_at(path: PurePath) -> Earlier | None:
     with file_errors("read", path):
         if not is_file(path):
             return None
-        found = hits_at(path)
-    if found is None:
+        hits = hits_at(path)
+    if hits is None:
         raise StoreError(
             f"{path} was not written by daskrf, or is damaged; give a store, a model, or what a command wrote"
             + ("" if ending_of(path) == PARQUET else f" together with its record, {record_of(path).name}")
         )
-    return found
+    return hits
 
 
 def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
@@ -422,7 +422,7 @@ def _source_words(store: Store) -> str:
 
 def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
     """Return the reasons for rejects in the first partitions that have any, and errors on reading them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     notes = []
     if partitions:
         store = RejectingStore.open(path)
@@ -433,16 +433,16 @@ def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], lis
                 notes.append(f"the rejects cannot be read: {error}")
                 continue
             # Numbers are replaced, or each position in a SMILES would make a separate reason.
-            found.update(re.sub(r"\d+", "#", reason) for reason in reasons)
-    return dict(found.most_common()), notes
+            counts.update(re.sub(r"\d+", "#", reason) for reason in reasons)
+    return dict(counts.most_common()), notes
 
 
 def _model_status(path: PurePath) -> StoreStatus:
     """Return the status of a model, from its record only."""
-    found = load_model(path, ())
+    saved = load_model(path, ())
     with believed(path):
-        words = words_of_model(found.metadata)
-    return StoreStatus(path, "model", tuple(words), bytes=found.bytes, provenance=found.provenance)
+        words = words_of_model(saved.metadata)
+    return StoreStatus(path, "model", tuple(words), bytes=saved.bytes, provenance=saved.provenance)
 
 
 def verify(

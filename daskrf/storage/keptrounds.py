@@ -15,13 +15,13 @@ from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
 from daskrf.storage.stores.store import ARRAYS_FILE, read_headed
 
-_KEPT = re.compile(r"_round-(\d{4,})\.json")
+_ROUND_FILE = re.compile(r"_round-(\d{4,})\.json")
 
 
 def kept_rounds(path: PurePath) -> dict[int, str]:
     """Return the names of the records that are kept, by the number of the round."""
-    found = (_KEPT.fullmatch(name) for name in backend(path).names(path))
-    return {int(match[1]): match[0] for match in sorted(filter(None, found), key=lambda match: match[0])}
+    matches = (_ROUND_FILE.fullmatch(name) for name in backend(path).names(path))
+    return {int(match[1]): match[0] for match in sorted(filter(None, matches), key=lambda match: match[0])}
 
 
 def kept_groups(path: PurePath) -> set[str]:
@@ -75,19 +75,19 @@ def _copy(path: PurePath, source: PurePath, name: str) -> None:
 
 def problems_of_rounds(path: PurePath) -> list[str]:
     """Check every digest of the rounds that are kept, and return what is wrong."""
-    found = []
+    problems = []
     for number, name in kept_rounds(path).items():
         try:
             files = FileList(listed_objects(read_headed(path, name)["objects"]))
-            found += [f"{problem} (of round {number})" for problem in files.problems(path)]
+            problems += [f"{problem} (of round {number})" for problem in files.problems(path)]
         except (StoreError, *DAMAGE) as error:
-            found.append(f"{name}: {error}")
-    return found
+            problems.append(f"{name}: {error}")
+    return problems
 
 
 def is_restored(path: PurePath, number: int) -> bool:
     """Return whether a model of `number` rounds was restored by a run that ended before it had tidied up."""
-    return any(kept > number for kept in kept_rounds(path))
+    return any(later > number for later in kept_rounds(path))
 
 
 def restore_round(path: PurePath, number: int, last: int) -> None:
@@ -101,30 +101,33 @@ def restore_round(path: PurePath, number: int, last: int) -> None:
     StoreError
         The round was not kept, or is damaged.
     """
-    kept = kept_rounds(path)
-    if number not in kept:
-        there = ", ".join(map(str, kept)) or "none"
+    rounds = kept_rounds(path)
+    if number not in rounds:
+        there = ", ".join(map(str, rounds)) or "none"
         raise StoreError(
             f"{path} has not kept round {number} (kept: {there}), since an earlier version added the next; "
             "fit again to the labels up to it"
         )
-    with believed(path / kept[number]), file_errors("write", path):
-        objects, sizes = listed_objects(read_headed(path, kept[number])["objects"]), backend(path).sizes(path)
+    with believed(path / rounds[number]), file_errors("write", path):
+        objects, sizes = (
+            listed_objects(read_headed(path, rounds[number])["objects"]),
+            backend(path).sizes(path),
+        )
         if lost := [item.path for item in objects if sizes.get(item.path) != item.bytes]:
             raise StoreError(f"{path} has lost {lost[0]} of round {number}; restore it from a copy")
         atomic_write(path / f"_round-{last:04}.json", backend(path).read(path, ARRAYS_FILE))
-        atomic_write(path / ARRAYS_FILE, backend(path).read(path, kept[number]))
+        atomic_write(path / ARRAYS_FILE, backend(path).read(path, rounds[number]))
     tidy_rounds(path, number)
 
 
 def tidy_rounds(path: PurePath, number: int) -> None:
     """Delete what belongs to later rounds than those of a model, the record of the last one at the end."""
-    kept = kept_rounds(path)
-    needed = {_group(path, name) for round_, name in kept.items() if round_ < number}
+    rounds = kept_rounds(path)
+    needed = {_group(path, name) for round_, name in rounds.items() if round_ < number}
     needed.add(_group(path, ARRAYS_FILE))
     for name in backend(path).names(path):
         if name.startswith("arrays-") and name not in needed:
             remove_quietly(path / name)
-    for round_ in sorted(kept):
+    for round_ in sorted(rounds):
         if round_ >= number:
-            remove_quietly(path / kept[round_])
+            remove_quietly(path / rounds[round_])

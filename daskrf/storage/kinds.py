@@ -86,13 +86,13 @@ def check_output(path: PurePath, kind: str) -> None:
         if is_file(path):
             raise StoreError(f"{path} is a file, and {name} is a directory; give another output path")
         others = [name for name in backend(path).names(path) if not name.startswith(".")]
-    found = kind_of(path, missing_ok=True)
-    if found is not None and found != kind:
-        there = KIND_NAMES.get(found, "another store")
+    kind_there = kind_of(path, missing_ok=True)
+    if kind_there is not None and kind_there != kind:
+        there = KIND_NAMES.get(kind_there, "another store")
         raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
     if kind == "model":  # a crash may have left arrays of a model, and records of its rounds
-        kept = kept_rounds(path).values()
-        others = [name for name in others if not is_group(name) and name not in kept]
-    if found is None and others:
+        rounds = kept_rounds(path).values()
+        others = [name for name in others if not is_group(name) and name not in rounds]
+    if kind_there is None and others:
         what = "model" if kind == "model" else "store"
         raise StoreError(f"{path} holds other files and is not a daskrf {what}; give another output path")

@@ -124,10 +124,10 @@ class JoinedLabels:
     @property
     def digest(self) -> str:
         """SHA-256 of names, rows and values: the same for equal labels, whatever file they came from."""
-        found = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
+        hashed = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
         for array, dtype in ((self.row, "<i8"), (self.y, "<f8")):
-            found.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
-        return found.hexdigest()
+            hashed.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
+        return hashed.hexdigest()
 
     def evidence_of_means(self, noise_variance: float) -> float:
         """Return what the log evidence of means exceeds that of the labels that stand for them by.
@@ -172,10 +172,12 @@ class JoinedLabels:
         if len(sets) == 1:
             return [(tuple(range(len(self.names))), self)]
         parts = []
-        for own in sets.values():
-            rows = there[:, own[0]]
-            names = tuple(self.names[target] for target in own)
-            parts.append((tuple(own), replace(self, row=self.row[rows], y=self.y[rows][:, own], names=names)))
+        for targets in sets.values():
+            rows = there[:, targets[0]]
+            names = tuple(self.names[target] for target in targets)
+            parts.append(
+                (tuple(targets), replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names))
+            )
         return parts
 
     def __str__(self) -> str:
@@ -244,9 +246,9 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
     matches = Matches(np.full(len(labels.keys), -1, dtype=np.int64), 0)
     # Each call of index_in rebuilds the hash table of the labels, so blocks may hold at least as many rows.
     for rows, keys in _key_blocks(labels, store, partitions):
-        found = pc.index_in(keys, value_set=labels.keys)
-        hit = found.is_valid().to_numpy(zero_copy_only=False)
-        label = found.drop_null().to_numpy()
+        index = pc.index_in(keys, value_set=labels.keys)
+        hit = index.is_valid().to_numpy(zero_copy_only=False)
+        label = index.drop_null().to_numpy()
         first = np.full(len(labels.keys), np.iinfo(np.int64).max, dtype=np.int64)
         np.minimum.at(first, label, rows[hit])
         first[first == np.iinfo(np.int64).max] = -1
@@ -262,15 +264,15 @@ def _key_blocks(
     column = "smiles" if labels.key in BY_SMILES else labels.key
     columns = ["row"] if column == "row" else ["row", column]
     level = next((level for level in LEVELS if level == labels.key), None)
-    known = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
+    structures = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
     tables: list[pa.Table] = []
     n_rows = 0
 
     def block() -> tuple[np.ndarray, pa.Array]:
         table = pa.concat_tables(tables)
         keys = table[columns[-1]].cast(labels.keys.type).combine_chunks()
-        if known is not None:
-            keys = pa.array(known.same_as(keys.to_pylist()), labels.keys.type)
+        if structures is not None:
+            keys = pa.array(structures.same_as(keys.to_pylist()), labels.keys.type)
         elif labels.key == "inchikey":
             keys = pa.array(inchikeys(keys.to_pylist()), labels.keys.type)
         return table["row"].to_numpy(), keys
@@ -278,12 +280,12 @@ def _key_blocks(
     for p in partitions:
         whole = store.read_rows(p, columns)
         for start in range(0, whole.num_rows, most):
-            part = whole.slice(start, most)
-            if tables and n_rows + part.num_rows > most:
+            piece = whole.slice(start, most)
+            if tables and n_rows + piece.num_rows > most:
                 yield block()
                 tables, n_rows = [], 0
-            tables.append(part)
-            n_rows += part.num_rows
+            tables.append(piece)
+            n_rows += piece.num_rows
     if tables:
         yield block()
 
@@ -366,12 +368,12 @@ def _other_level(absent: pa.Array, key: str, store: RowStore, n_compared: int) -
     keys, best, most = absent[:n_compared].to_pylist(), "", 0
     wider = LEVELS[LEVELS.index(key) + 1 :] if key in LEVELS else LEVELS
     for level in wider:
-        names, found, p = same_names(keys, level), set[str | None](), 0
-        known = KnownStructures(names, level)
+        names, library_names, p = same_names(keys, level), set[str | None](), 0
+        structures = KnownStructures(names, level)
         while p < store.n_partitions and store.row_bounds[p] < _ROWS_COMPARED:
-            found.update(known.same_as(store.read_rows(p, ["smiles"])["smiles"].to_pylist()))
+            library_names.update(structures.same_as(store.read_rows(p, ["smiles"])["smiles"].to_pylist()))
             p += 1
-        if (n := sum(name in found for name in names)) > most:
+        if (n := sum(name in library_names for name in names)) > most:
             best, most = level, n
     if not best:
         return ""

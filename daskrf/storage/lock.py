@@ -83,11 +83,11 @@ class StoreLock:
         self,
         directory: PurePath,
         what: str = "daskrf",
-        part: str | None = None,
+        shard: str | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.path = directory / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
-        self._part = part
+        self.path = directory / (LOCK_FILE if shard is None else f"{LOCK_FILE}-{shard}")
+        self._part = shard
         self._tell = tell
         self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # the lock's time, ours
         self._told: set[PurePath] = set()
@@ -175,10 +175,10 @@ class StoreLock:
         StoreError
             The owner is running, or the file is not a lock.
         """
-        found = _look(path)
-        if found is None:
+        lock = _look(path)
+        if lock is None:
             return
-        content, owner, touched = found
+        content, owner, touched = lock
         if self._is_over(path, content, owner, touched):
             self._remove(path, content)
         elif path.name.startswith(GUARD):
@@ -262,9 +262,9 @@ class StoreLock:
             if name.startswith(GUARD):
                 path = self.path.with_name(name)
                 with suppress(StoreError):  # a foreign file with such a name
-                    found = _look(path)
-                    if found is not None and self._is_over(path, *found):
-                        self._remove(path, found[0])
+                    lock = _look(path)
+                    if lock is not None and self._is_over(path, *lock):
+                        self._remove(path, lock[0])
 
     def _refusal(self, owner: dict[str, Any]) -> StoreError:
         """Return the error that names the owner."""

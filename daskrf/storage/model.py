@@ -115,9 +115,9 @@ def save_model(path: PurePath, arrays: Mapping[str, np.ndarray], metadata: Mappi
             check_kind(read_plan(path)["kind"], "model", path)
         remove_stale(path, "arrays")
     group = _write(path, "model", arrays, metadata, provenance())
-    kept = kept_groups(path) | {group}
+    groups = kept_groups(path) | {group}
     for name in backend(path).names(path):
-        if is_group(name) and name not in kept:
+        if is_group(name) and name not in groups:
             remove_quietly(path / name)
     return path / ARRAYS_FILE
 
@@ -162,11 +162,11 @@ def check_numbers(state: Mapping[str, Any]) -> None:
     for name in ("mean", "signal_variance", "noise_variance"):
         if name in state and not np.isfinite(np.asarray(state[name], np.float64)).all():
             raise ValueError(f"its {name} is not a number")
-    for part in state.get("parts", ()):
-        check_numbers(part)
+    for component in state.get("parts", ()):
+        check_numbers(component)
 
 
-def more_arrays(path: PurePath, found: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
+def more_arrays(path: PurePath, saved: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
     """Read further arrays of a model whose record was read before: those that this record names.
 
     So everything that a command knows of a model is of one model, though another may take its place.
@@ -178,9 +178,9 @@ def more_arrays(path: PurePath, found: Saved, names: Collection[str]) -> dict[st
     """
     try:
         with file_errors("read", path):
-            return {name: _read_array(path, found, name) for name in names}
+            return {name: _read_array(path, saved, name) for name in names}
     except StoreError:
-        if load_model(path, ()).group == found.group:
+        if load_model(path, ()).group == saved.group:
             raise
     raise StoreError(f"The model {path} was changed during the run; run the same command again.")
 
@@ -235,13 +235,13 @@ def find_checkpoint(path: PurePath, spec_hash: str) -> Saved | None:
         None if it is absent, truncated, or belongs to other work.
     """
     try:
-        found = read_arrays(path, "checkpoint", ())
+        checkpoint = read_arrays(path, "checkpoint", ())
         with file_errors("read", path):
-            if found.missing(path, backend(path).sizes(path)):
+            if checkpoint.missing(path, backend(path).sizes(path)):
                 return None
     except StoreError:
         return None
-    return _own(found, spec_hash)
+    return _of_work(checkpoint, spec_hash)
 
 
 def read_checkpoint(path: PurePath, spec_hash: str) -> Saved | None:
@@ -260,10 +260,10 @@ def read_checkpoint(path: PurePath, spec_hash: str) -> Saved | None:
         None if it is absent, damaged, or belongs to other work; it is then computed again.
     """
     try:
-        found = read_arrays(path, "checkpoint")
+        checkpoint = read_arrays(path, "checkpoint")
     except StoreError:
         return None
-    return _own(found, spec_hash)
+    return _of_work(checkpoint, spec_hash)
 
 
 def needed_checkpoint(path: str | PurePath, spec_hash: str) -> Saved:
@@ -281,13 +281,13 @@ def needed_checkpoint(path: str | PurePath, spec_hash: str) -> Saved:
     StoreError
         It is absent, damaged, or belongs to other work.
     """
-    found = read_checkpoint(as_path(path), spec_hash)
-    if found is None:
+    checkpoint = read_checkpoint(as_path(path), spec_hash)
+    if checkpoint is None:
         raise StoreError(
             f"{path} is missing or damaged, or this worker cannot see it; run the same command again, which "
             "makes it anew, with outputs in a folder that all workers share"
         )
-    return found
+    return checkpoint
 
 
 def made_once(
@@ -316,21 +316,21 @@ def made_once(
     StoreError
         Writing fails, or what was written cannot be read.
     """
-    if (found := read_checkpoint(path, spec_hash)) is not None:
-        return found
+    if (checkpoint := read_checkpoint(path, spec_hash)) is not None:
+        return checkpoint
     arrays, meta = make()
     backend(path.parent).make(path.parent)
     write_checkpoint(path, arrays, meta, spec_hash, keep=True)
-    if (found := read_checkpoint(path, spec_hash)) is not None:
-        return found
+    if (checkpoint := read_checkpoint(path, spec_hash)) is not None:
+        return checkpoint
     write_checkpoint(path, arrays, meta, spec_hash)  # in place of a damaged one
     return needed_checkpoint(path, spec_hash)
 
 
-def _own(found: Saved, spec_hash: str) -> Saved | None:
-    if found.metadata.get("spec_hash") != spec_hash:
+def _of_work(checkpoint: Saved, spec_hash: str) -> Saved | None:
+    if checkpoint.metadata.get("spec_hash") != spec_hash:
         return None
-    return replace(found, metadata=found.metadata.get("meta", {}))
+    return replace(checkpoint, metadata=checkpoint.metadata.get("meta", {}))
 
 
 def _write(
@@ -364,10 +364,10 @@ def _write(
                 create_group(place / folder)
             for name, entry in filed.items():
                 write_array(place, name, _plain(arrays[name]), _layout(entry))
-            found = staged_objects(path, {path: directory / "arrays"})
-            group = f"arrays-{hashlib.sha256(text + _text(found, path)).hexdigest()[:16]}"
-            record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in found]}
-            publish(path, {path / group / item.path: directory / "arrays" / item.path for item in found})
+            files = staged_objects(path, {path: directory / "arrays"})
+            group = f"arrays-{hashlib.sha256(text + _text(files, path)).hexdigest()[:16]}"
+            record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in files]}
+            publish(path, {path / group / item.path: directory / "arrays" / item.path for item in files})
         atomic_write(path / ARRAYS_FILE, sealed(_text({**record, "provenance": origin}, path)), keep)
     return group
 
@@ -430,7 +430,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
     with file_errors("read", file), believed(file):
         record = read_headed(path, ARRAYS_FILE)
         check_kind(record["kind"], kind, path)
-        group, entries, metadata = (record[part] for part in ("group", "entries", "metadata"))
+        group, entries, metadata = (record[key] for key in ("group", "entries", "metadata"))
         if not (isinstance(entries, dict) and isinstance(metadata, dict)):
             raise ValueError("its entries or its metadata are of the wrong type")
         objects = listed_objects(record["objects"])
@@ -438,9 +438,9 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
             raise ValueError("it names files that are not its own")
         for name, entry in entries.items():
             _check(name, entry, len(objects))
-        found = Saved(objects, group, entries, metadata, record["provenance"], {})
-        wanted = [name for name in found.entries if names is None or name in names]
-        return replace(found, arrays={name: _read_array(path, found, name) for name in wanted})
+        saved = Saved(objects, group, entries, metadata, record["provenance"], {})
+        wanted = [name for name in saved.entries if names is None or name in names]
+        return replace(saved, arrays={name: _read_array(path, saved, name) for name in wanted})
 
 
 def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
@@ -456,15 +456,15 @@ def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
         raise ValueError(f"array {name!r} is larger than what is stored of it")
 
 
-def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
+def _read_array(path: PurePath, saved: Saved, name: str) -> np.ndarray:
     """Read one array in its original type and shape."""
-    entry = found.entries[name]
+    entry = saved.entries[name]
     dtype = np.dtype(entry["dtype"])
     if "value" in entry:
         return np.frombuffer(bytearray.fromhex(entry["value"]), dtype).reshape(entry["shape"])
     text = dtype.kind in "US"
     stored = np.uint8 if text else dtype
-    where = f"{found.group}/{name}"
+    where = f"{saved.group}/{name}"
     with believed(path / where):
-        values = read_array(path, where, found, _layout(entry), stored)
+        values = read_array(path, where, saved, _layout(entry), stored)
     return values.view(dtype)[..., 0] if text else values

@@ -60,14 +60,14 @@ def earlier_output(path: PurePath, kind: str = "hits", *, overwrite: bool = Fals
     with file_errors("read", path):
         if not exists(path):
             return None
-        found = hits_at(path)
+        earlier = hits_at(path)
     if overwrite:
         refuse_foreign(path)
-        return found if found is not None and found.kind == kind else None
-    if found is None or found.kind != kind:
+        return earlier if earlier is not None and earlier.kind == kind else None
+    if earlier is None or earlier.kind != kind:
         what = "predictions" if kind == "table" else "hits"
         raise InputError(f"{path} exists and does not hold {what} of daskrf; give another output path.")
-    return found
+    return earlier
 
 
 def guarded(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> Callable[[Path], None]:
@@ -92,10 +92,10 @@ def _is_own(path: PurePath, work: PurePath) -> bool:
     if not (is_file(record) and is_file(path)):
         return False
     try:
-        known = read_sealed(record, "")
+        content = read_sealed(record, "")
     except StoreError:
         return False
-    return _digests(path) == (known["bytes"], known["crc32c"])
+    return _digests(path) == (content["bytes"], content["crc32c"])
 
 
 def _digests(path: PurePath) -> tuple[int, str]:

@@ -279,9 +279,9 @@ def _is_record(value: Any) -> bool:
     fields = _FIELDS.get(value["event"], {})
     if not fields.keys() <= value.keys():
         return False
-    found = [(value[name], kind) for name, kind in fields.items()]
+    values = [(value[name], kind) for name, kind in fields.items()]
     return all(
-        isinstance(x, kind) and not (isinstance(x, (int, float)) and not 0 <= x < _MOST) for x, kind in found
+        isinstance(x, kind) and not (isinstance(x, (int, float)) and not 0 <= x < _MOST) for x, kind in values
     )
 
 
@@ -343,8 +343,8 @@ class RunStatus:
     @property
     def name(self) -> str:
         """Command, shard, process and host, in words."""
-        part = {None: "", "prepare": " --prepare"}.get(self.shard, f" --shard {self.shard}")
-        return f"daskrf {self.command}{part} (process {self.pid} on host {self.host})"
+        option = {None: "", "prepare": " --prepare"}.get(self.shard, f" --shard {self.shard}")
+        return f"daskrf {self.command}{option} (process {self.pid} on host {self.host})"
 
 
 @dataclass(frozen=True)
@@ -378,12 +378,12 @@ def job_of(output: PurePath) -> JobStatus | None:
     except OSError:
         return None
     now = time.time()
-    found = [run for path in _candidates(files, now) if (run := _run_of(path, now)) is not None]
-    if not found:
+    runs = [run for path in _candidates(files, now) if (run := _run_of(path, now)) is not None]
+    if not runs:
         return None
-    running = [run for run in found if run.state == "running"]
-    last = found[-1]
-    rest = [run for run in found if run.shard is not None and run.state in ("dead", "stopped")]
+    running = [run for run in runs if run.state == "running"]
+    last = runs[-1]
+    rest = [run for run in runs if run.shard is not None and run.state in ("dead", "stopped")]
     if last.shard is None and not running:
         rest = []  # a whole run covers the work of its shards
     at_work = {run.shard for run in running}
@@ -503,8 +503,10 @@ def _progress_words(runs: Sequence[RunStatus]) -> str:
     words = f"{stage}: {done:,} of {total:,} {unit}"
     words += f" ({100 * done / total:.0f} %)" if total else ""
     words += f", {rate:,.0f} {unit}/s" if rate >= 1 else f", {60 * rate:.2g} {unit} a minute" if rate else ""
-    known = [seconds for seconds in left if seconds is not None]
-    return words + (f", {duration(max(known))} left" if known and len(known) == len(left) else "")
+    seconds_left = [seconds for seconds in left if seconds is not None]
+    return words + (
+        f", {duration(max(seconds_left))} left" if seconds_left and len(seconds_left) == len(left) else ""
+    )
 
 
 def _clock(when: float) -> str:

@@ -39,8 +39,8 @@ def ending_of(path: PurePath) -> str:
     name = path.name.lower()
     plain = name.removesuffix(_GZIP)
     ending = PurePath(plain).suffix
-    known = ending in ENDINGS and not (ending == PARQUET and plain != name)
-    return ending if known else ""
+    is_known = ending in ENDINGS and not (ending == PARQUET and plain != name)
+    return ending if is_known else ""
 
 
 def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
@@ -143,9 +143,9 @@ def _slices(tables: Tables) -> Iterator[pa.Table]:
 
 def _write_csv(tables: Tables, file: IO[bytes]) -> None:
     """Write all columns; missing values and NaN are empty fields."""
-    for number, part in enumerate(_slices(tables)):
-        rows = [part.column_names] if number == 0 else []
-        rows += zip(*(column.to_pylist() for column in part.columns), strict=True)
+    for number, table in enumerate(_slices(tables)):
+        rows = [table.column_names] if number == 0 else []
+        rows += zip(*(column.to_pylist() for column in table.columns), strict=True)
         file.write("".join(",".join(map(_quoted, row)) + "\n" for row in rows).encode())
 
 
@@ -166,14 +166,14 @@ def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
     first = next(parts)
     options: dict[str, Any] = {"compression": "zstd", "compression_level": LEVEL, "write_page_checksum": True}
     with pq.ParquetWriter(file, first.schema, **options) as writer:
-        for part in itertools.chain([first], parts):
-            writer.write_table(part)
+        for table in itertools.chain([first], parts):
+            writer.write_table(table)
 
 
 def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
     """Write SD records: the structure, and every column as a property."""
-    for part in _slices(tables):
-        columns = {name: part[name].to_pylist() for name in part.column_names}
+    for table in _slices(tables):
+        columns = {name: table[name].to_pylist() for name in table.column_names}
         names = {name: _line(name).replace("<", "(").replace(">", ")") for name in columns}
         for at, block in enumerate(mol_blocks([text or "" for text in columns["smiles"]])):
             lines = [_line(columns["id"][at]), block.rstrip("\n")]
@@ -185,8 +185,8 @@ def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
 
 def _write_smiles(tables: Tables, file: IO[bytes]) -> None:
     """Write SMILES and ID, with a tab between them."""
-    for part in _slices(tables):
-        rows = zip(part["smiles"].to_pylist(), part["id"].to_pylist(), strict=True)
+    for table in _slices(tables):
+        rows = zip(table["smiles"].to_pylist(), table["id"].to_pylist(), strict=True)
         file.write("".join(f"{smiles or ''}\t{_line(name)}\n" for smiles, name in rows).encode())
 
 

@@ -117,9 +117,9 @@ class FeatureStore(RowStore):
         """
         if dtype not in DTYPES:
             raise StoreError(f"features are stored as {', '.join(DTYPES)}, not as {dtype!r}")
-        kept = source.kept_rows()
+        kept_rows = source.kept_rows()
         width = -(-n_components // 8) if dtype == "bits" else n_components * np.dtype(dtype).itemsize
-        chunk_rows, chunks = _cut(max([1, *kept]), max(1, CHUNK_BYTES // width))
+        chunk_rows, chunks = _cut(max([1, *kept_rows]), max(1, CHUNK_BYTES // width))
         spec = {
             "source": source.spec_hash,
             "fingerprint": source.spec["fingerprint"],
@@ -134,7 +134,7 @@ class FeatureStore(RowStore):
         }
         counted = {"rdkit": source.spec["rdkit"], "counts": source.provenance.get("counts", "")}
         origin = {"source_path": absolute(source.path), **counted, **(provenance or {})}
-        return cls.create(path, "features", spec, _partitions(kept, chunk_rows * chunks), origin)
+        return cls.create(path, "features", spec, _partitions(kept_rows, chunk_rows * chunks), origin)
 
     @property
     def n_components(self) -> int:
@@ -295,8 +295,8 @@ class FeatureStore(RowStore):
 
     def _write_metadata(self, directory: Path) -> None:
         """Write the metadata of the arrays, and of their group with all of it consolidated for xarray."""
-        found = {name: layout.metadata() for name, layout in self._layouts.items()}
-        for name, data in found.items():
+        arrays = {name: layout.metadata() for name, layout in self._layouts.items()}
+        for name, data in arrays.items():
             (directory / name).mkdir(exist_ok=True)
             (directory / name / METADATA).write_bytes(data)
         group = {
@@ -306,7 +306,7 @@ class FeatureStore(RowStore):
             "consolidated_metadata": {
                 "kind": "inline",
                 "must_understand": False,
-                "metadata": {name: json.loads(data) for name, data in found.items()},
+                "metadata": {name: json.loads(data) for name, data in arrays.items()},
             },
         }
         (directory / METADATA).write_text(json.dumps(group, indent=1))
@@ -391,9 +391,9 @@ class FeatureStore(RowStore):
         while start < stop:
             number, inside = divmod(first + start, self.chunk_rows)
             chunk = read_chunk(self.path, name, layout, (number, *(0,) * (values.ndim - 1)), record)
-            part = chunk[inside : inside + stop - start]
-            values[len(values) - (stop - start) :][: len(part)] = part
-            start += len(part)
+            piece = chunk[inside : inside + stop - start]
+            values[len(values) - (stop - start) :][: len(piece)] = piece
+            start += len(piece)
         return values
 
 
@@ -411,8 +411,8 @@ def _cut(rows: int, most: int) -> tuple[int, int]:
     return -(-rows // chunks), chunks
 
 
-def _partitions(kept: Sequence[int], rows: int) -> list[dict[str, Any]]:
-    """Plan partitions of `rows` rows each (the last may be shorter) from partitions of `kept` rows.
+def _partitions(kept_rows: Sequence[int], rows: int) -> list[dict[str, Any]]:
+    """Plan partitions of `rows` rows each (the last may be shorter) from partitions of `kept_rows` rows.
 
     Examples
     --------
@@ -420,7 +420,7 @@ def _partitions(kept: Sequence[int], rows: int) -> list[dict[str, Any]]:
     [{'rows': 5, 'parts': [[0, 0, 3], [2, 0, 2]]}, {'rows': 2, 'parts': [[2, 2, 4]]}]
     """
     planned: list[dict[str, Any]] = [{"rows": 0, "parts": []}]
-    for number, n in enumerate(kept):
+    for number, n in enumerate(kept_rows):
         start = 0
         while start < n:
             if planned[-1]["rows"] == rows:

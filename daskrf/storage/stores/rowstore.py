@@ -176,25 +176,25 @@ class RejectingStore(TableStore):
     def _write(
         self,
         p: int,
-        known: dict[str, int],
+        counted: dict[str, int],
         rejects: pa.Table | None,
-        given: dict[str, int] | None,
+        expected: dict[str, int] | None,
         stage: Callable[[Path], dict[PurePath, Path]],
     ) -> CommitRecord:
         """Write and record one partition: its rejects, and what `stage` writes (final path -> staged path).
 
-        `known` counts the kept rows; rows read and rejected are counted here, and must agree with `given`.
+        `counted` counts the kept rows; rows read and rejected are counted here, and must agree with `expected`.
         """
-        rejects, given = REJECT_SCHEMA.empty_table() if rejects is None else rejects, given or {}
-        known = {"read": known["kept"] + rejects.num_rows, **known, "rejected": rejects.num_rows}
-        if wrong := [key for key in known if given.get(key, known[key]) != known[key]]:
+        rejects, expected = REJECT_SCHEMA.empty_table() if rejects is None else rejects, expected or {}
+        counted = {"read": counted["kept"] + rejects.num_rows, **counted, "rejected": rejects.num_rows}
+        if wrong := [key for key in counted if expected.get(key, counted[key]) != counted[key]]:
             raise StoreError(
                 f"the counts of partition {p} of {self.path} do not add up: {wrong[0]} is given as "
-                f"{given[wrong[0]]} and {known[wrong[0]]} came; this is a defect of the caller"
+                f"{expected[wrong[0]]} and {counted[wrong[0]]} came; this is a defect of the caller"
             )
         with self.staging(p) as directory, file_errors("write", directory):
             staged = stage(directory)
             if rejects.num_rows:
                 write_parquet(typed(rejects, REJECT_SCHEMA), directory / "rejects")
                 staged[self.rejects_path(p)] = directory / "rejects"
-            return self.publish(p, staged, {**given, **known})
+            return self.publish(p, staged, {**expected, **counted})

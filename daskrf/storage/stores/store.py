@@ -131,7 +131,7 @@ def provenance() -> dict[str, Any]:
     >>> sorted(provenance())[:3]
     ['created', 'dask', 'daskrf']
     """
-    found: dict[str, Any] = {
+    versions: dict[str, Any] = {
         "daskrf": __version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
@@ -139,10 +139,10 @@ def provenance() -> dict[str, Any]:
     }
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def hash_of(value: Any) -> str:
@@ -218,20 +218,20 @@ def prepare_directory(path: PurePath) -> None:
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
-def check_format(found: Any, path: PurePath) -> None:
+def check_format(content: Any, path: PurePath) -> None:
     """Raise an error for a file not made by daskrf, or of a format version unknown to this daskrf.
 
     Raises
     ------
     StoreError
     """
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StoreError(f"{path} was not made by daskrf; check the path")
-    if found.get("format_version") != FORMAT_VERSION:
-        origin = found.get("provenance")
+    if content.get("format_version") != FORMAT_VERSION:
+        origin = content.get("provenance")
         made_by = origin.get("daskrf") if isinstance(origin, dict) else None
         made_by = printable(made_by or "of an unknown version", 40)
-        number = printable(found.get("format_version"), 20)
+        number = printable(content.get("format_version"), 20)
         raise StoreError(
             f"{path} has format version {number} (made by daskrf {made_by}), and this daskrf "
             f"{__version__} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
@@ -246,27 +246,27 @@ def refuse_old(path: PurePath) -> None:
     ------
     StoreError
     """
-    found: Any = {}
+    content: Any = {}
     with suppress(*DAMAGE):
         if is_file(path / _OLD_PLAN_FILE):
-            found = parsed(backend(path).read(path, _OLD_PLAN_FILE))
+            content = parsed(backend(path).read(path, _OLD_PLAN_FILE))
         elif is_file(path / _OLD_MODEL_FILE):
             with zipfile.ZipFile(readable(path / _OLD_MODEL_FILE)) as archive:
-                found = parsed(archive.read("metadata.json"))
-    if isinstance(found, dict) and found.get("format") == FORMAT:
-        check_format({**found, "format_version": 1}, path)
+                content = parsed(archive.read("metadata.json"))
+    if isinstance(content, dict) and content.get("format") == FORMAT:
+        check_format({**content, "format_version": 1}, path)
 
 
-def check_kind(found: str, wanted: str | None, path: PurePath) -> None:
+def check_kind(kind: str, wanted: str | None, path: PurePath) -> None:
     """Raise an error for a store of another kind.
 
     Raises
     ------
     StoreError
     """
-    if wanted is None or found == wanted:
+    if wanted is None or kind == wanted:
         return
-    name = KIND_NAMES.get(found, f"a store of kind {printable(found, 40)!r}")
+    name = KIND_NAMES.get(kind, f"a store of kind {printable(kind, 40)!r}")
     needed = KIND_NAMES.get(wanted, wanted)
     command = KIND_COMMANDS.get(wanted)
     advice = f": make one with `{command}`" if command else ""
@@ -326,15 +326,15 @@ def read_headed(path: PurePath, name: str) -> dict[str, Any]:
     data = backend(path).read(path, name)
     if not is_sealed(data):
         check_format(parsed(data), path)  # another version may not be sealed
-    found = unsealed(data)
-    check_format(found, path)
-    origin = found.get("provenance", {})
-    if not (isinstance(found.get("kind"), str) and isinstance(origin, dict)):
+    content = unsealed(data)
+    check_format(content, path)
+    origin = content.get("provenance", {})
+    if not (isinstance(content.get("kind"), str) and isinstance(origin, dict)):
         raise ValueError("its kind or its provenance is of the wrong type")
     # It is displayed, and may come from anybody.
     if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
         raise ValueError("its provenance is not made of texts and numbers")
-    return found
+    return content
 
 
 def _check_types(plan: dict[str, Any]) -> None:
@@ -503,14 +503,14 @@ class Store:
         if not planned:
             prepare_directory(path)
             write_plan(path, plan)
-        found = read_plan(path)
+        stored_plan = read_plan(path)
         _refuse_links(path)
-        if found["spec_hash"] != plan["spec_hash"]:
-            check_kind(found["kind"], kind, path)
+        if stored_plan["spec_hash"] != plan["spec_hash"]:
+            check_kind(stored_plan["kind"], kind, path)
             with believed(path / PLAN_FILE):
-                old, new = ({key: side[key] for key in HASHED} for side in (found, plan))
+                old, new = ({key: side[key] for key in HASHED} for side in (stored_plan, plan))
                 raise made_with_others(path, differences(old, new))
-        store = cls(path, found)
+        store = cls(path, stored_plan)
         store.clean()
         return store
 
@@ -595,8 +595,8 @@ class Store:
         if (chunk := _CHUNK.fullmatch(name)) is not None:
             each = self.spec.get("partition_chunks")
             return type(each) is int and each > 0 and int(chunk[1]) // each == p
-        found = _OWNED.fullmatch(name)
-        return (p == 0 and name in ARRAY_METADATA) or (found is not None and f"{p:06d}" in found.groups())
+        match = _OWNED.fullmatch(name)
+        return (p == 0 and name in ARRAY_METADATA) or (match is not None and f"{p:06d}" in match.groups())
 
     @contextmanager
     def staging(self, p: int) -> Iterator[Path]:
@@ -732,8 +732,8 @@ class Store:
     def records(self) -> dict[int, CommitRecord]:
         """Return the valid records by partition, from one directory scan without checking objects."""
         with file_errors("read", self.path):
-            found = self._read_records(self._recorded())
-            return {p: record for p, record in found if isinstance(record, CommitRecord)}
+            read = self._read_records(self._recorded())
+            return {p: record for p, record in read if isinstance(record, CommitRecord)}
 
     def _recorded(self) -> list[int]:
         """Return the planned partitions that have a record file, valid or not."""
@@ -802,8 +802,8 @@ class Store:
         """Delete leftovers of dead writers, or of all writers if `finished`; return how many were deleted."""
         inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
-            found = [remove_stale(path, all_writers=finished) for path in inner]
-            return remove_stale(self.path) + sum(found)
+            removed = [remove_stale(path, all_writers=finished) for path in inner]
+            return remove_stale(self.path) + sum(removed)
 
 
 def _is_one_of(value: object, wanted: type | tuple[object, ...]) -> bool:

@@ -74,8 +74,8 @@ class Layout:
         """Return the content of ``zarr.json``."""
         options = (self.compressor, self.separator, self.dimension_names, self.fill_value)
         grid = {"name": "regular", "configuration": {"chunk_shape": self.chunks}}
-        found = _template(self.dtype.str, len(self.shape), *options)
-        return json.dumps({**found, "shape": self.shape, "chunk_grid": grid}, indent=2).encode()
+        template = _template(self.dtype.str, len(self.shape), *options)
+        return json.dumps({**template, "shape": self.shape, "chunk_grid": grid}, indent=2).encode()
 
     def regions(self) -> Iterator[tuple[tuple[int, ...], Any]]:
         """Yield the number of each chunk and the index of its region of the array."""
@@ -136,8 +136,8 @@ def _template(
 def create_group(folder: Path, attributes: dict[str, Any] | None = None) -> Path:
     """Create the local folder of a Zarr group, in one that exists, and return it."""
     folder.mkdir(exist_ok=True)
-    found = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
-    (folder / METADATA).write_text(json.dumps(found, indent=2))
+    metadata = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
+    (folder / METADATA).write_text(json.dumps(metadata, indent=2))
     return folder
 
 
@@ -184,13 +184,13 @@ def read_array(
 ) -> np.ndarray:
     """Read a whole array, converted to `dtype` if given; omit the layout if it was written without one."""
     if layout is None:
-        found = json.loads(record.read(root, f"{path}/{METADATA}"))
-        shape = tuple(map(int, found["shape"]))
-        layout = Layout(shape, tuple(max(1, n) for n in shape), np.dtype(found["data_type"]), "zstd", "/")
+        metadata = json.loads(record.read(root, f"{path}/{METADATA}"))
+        shape = tuple(map(int, metadata["shape"]))
+        layout = Layout(shape, tuple(max(1, n) for n in shape), np.dtype(metadata["data_type"]), "zstd", "/")
     values = np.empty(layout.shape, dtype or layout.dtype)
     for number, region in layout.regions():
-        part = values[region]
-        part[...] = read_chunk(root, path, layout, number, record)[tuple(map(slice, part.shape))]
+        target = values[region]
+        target[...] = read_chunk(root, path, layout, number, record)[tuple(map(slice, target.shape))]
     return values
 
 
