@@ -31,7 +31,7 @@ from daskrf.sources.given import Data
 from daskrf.sources.inputs import library_of, tables_of
 from daskrf.sources.smiles import fingerprints_of, rejects_table
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
@@ -320,14 +320,14 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
             f"{path} was begun with RDKit {store.spec['rdkit']}, but this worker has {rdkit_version()}; use "
             "one version everywhere."
         )
-    with believed(path):
+    with as_damage(path):
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
         return store, _planned(store), Fingerprinter(spec, store.spec["fragments"])
 
 
 def _planned(store: FingerprintStore) -> Library:
     """Return the library that the store was planned for."""
-    with believed(store.path):
+    with as_damage(store.path):
         library = Library.from_state(store.spec["library"])
         if len(library.partitions) != store.n_partitions:
             raise ValueError("its library has other partitions")

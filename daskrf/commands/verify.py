@@ -22,7 +22,7 @@ from daskrf.report.notebook import Shown
 from daskrf.sources.mapreference import rebuild
 from daskrf.sources.sources import FingerprintSource, planned_rows
 from daskrf.storage import inspection
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -169,7 +169,7 @@ def _checked(store: PurePath, progress: Progress) -> inspection.VerifyReport:
 
 def _check_inputs(store: FingerprintStore) -> None:
     """Refuse to repair if the input files are no longer those that the store was made from."""
-    with believed(store.path):
+    with as_damage(store.path):
         sources = Library.from_state(store.spec["library"]).sources
     for source in sources:
         path = as_path(source.path)

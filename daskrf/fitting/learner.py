@@ -32,7 +32,7 @@ from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.sources.mapreference import MapReference, agrees
 from daskrf.sources.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, made_once
 from daskrf.storage.stores.featurestore import FeatureStore
@@ -139,7 +139,7 @@ def _learned(
     """Return the fitted map, from the output, from an earlier run, or fitted now."""
     if (planned := _planned(run.output)) is not None:
         source, state = planned
-        with believed(run.output):
+        with as_damage(run.output):
             if source == store.spec_hash and agrees(feature_map, state):
                 return from_state(state)
             differing = differences(_unfitted(source, state), _unfitted(store.spec_hash, feature_map.state()))
@@ -163,7 +163,7 @@ def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
     if kind != "model":
         return None
     metadata = load_model(output, names=[]).metadata
-    with believed(output):
+    with as_damage(output):
         return metadata["spec"]["source"], metadata["map"]
 
 

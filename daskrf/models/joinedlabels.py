@@ -17,7 +17,7 @@ from daskrf.files.backend import backend, is_file
 from daskrf.models.directions import directions_of, largest_best
 from daskrf.models.labelled import labelled_tables
 from daskrf.molecules.structures import others
-from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
+from daskrf.storage.integrity import DAMAGE, as_damage, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import hash_of
@@ -179,7 +179,7 @@ def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
         If they are missing, or not what was saved.
     """
     record = read_sealed(folder / _RECORD, _ADVICE)
-    with believed(folder / _RECORD, _ADVICE):
+    with as_damage(folder / _RECORD, _ADVICE):
         rows, y = (load_array(folder / name, record["digests"][name]) for name in (_ROWS, _LABELS))
         if len(rows) != len(y):
             raise ValueError("there are not as many rows as labels")

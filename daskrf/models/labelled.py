@@ -13,7 +13,7 @@ from daskrf.files.backend import as_path
 from daskrf.models.models import Model
 from daskrf.molecules.structures import KnownStructures, Level
 from daskrf.sources.sources import Source, StoreSource, planned_rows, positions
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
 
@@ -55,7 +55,7 @@ def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[st
     """
     if SMILES in model.saved.entries:
         (stored,) = model.arrays(SMILES)
-        with believed(model.path, "restore it from a copy, or fit again"):
+        with as_damage(model.path, "restore it from a copy, or fit again"):
             smiles = stored.tobytes().decode().split("\n")
         unknown = smiles.count("")
         return smiles, f"the SMILES of {unknown:,} of them are not known" if unknown else ""

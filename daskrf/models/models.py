@@ -31,7 +31,7 @@ from daskrf.jobs.memory import (
 )
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.sources.mapreference import rebuild
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 from daskrf.tables.values.values import scales_in
 
@@ -110,7 +110,7 @@ def read_model(path: PurePath, *, statistics: bool = True) -> Model:
     saved = load_model(path, ())
     names = [name for name in saved.entries if name not in _OF_LABELS]
     arrays = more_arrays(path, saved, names if statistics else [n for n in names if "statistics/" not in n])
-    with believed(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
+    with as_damage(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
         check_numbers(saved.metadata["gp"])
         gp = model_from_state({**saved.metadata["gp"], "feature_map": saved.metadata["map"]}, arrays)
         _check(gp, saved.metadata)

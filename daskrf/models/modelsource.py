@@ -68,7 +68,8 @@ def source_for(
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         of_model, of_store = ({"fingerprint": state["fingerprint"]} for state in (model.metadata, store.spec))
         raise InputError(
-            f"{store.path} holds other fingerprints than the model was fitted to: {differences(of_model, of_store)}; "
+            f"{store.path} holds other fingerprints than the model was fitted to: "
+            f"{differences(of_model, of_store)}; "
             "make a store with the options of the model's fingerprints."
         )
     check_toolkit(model, store, run.progress.note)

@@ -253,8 +253,8 @@ def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple
     each = " and ".join(f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True))
     notes = [
         f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so that its "
-        f"parts vary by {' and '.join(f'{contribution:.3g}' for contribution in parts)}; errors of the targets are taken as "
-        "independent"
+        f"parts vary by {' and '.join(f'{spread:.3g}' for spread in parts)}; errors of the targets are taken "
+        "as independent"
     ]
     if min(parts) < _HARDLY * max(parts):
         name = names[int(np.argmin(parts))]

@@ -239,7 +239,7 @@ class SuggestJob(Job[Any]):
     def _compared(self, table: pa.Table) -> tuple[pa.Table, str]:
         """Add the nearest labelled molecule of each; return also a sentence on how near they are."""
         assert self.aim.measured is not None
-        labelled = list(dict.fromkeys(self.aim.measured.known))
+        labelled = list(dict.fromkeys(self.aim.measured.labelled_molecules))
         if not labelled:
             return table, "the labelled molecules are not known, so that there is nothing to compare with"
         if len(labelled) > _MOST_COMPARED:

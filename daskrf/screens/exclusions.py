@@ -49,7 +49,7 @@ def labelled_exclusions(run: Run, measured: Measured, level: Level, *, by_rows: 
     by_rows : bool
         Whether the rows of labelled molecules in this library are known, and left out, too.
     """
-    smiles, notes = measured.known, list[str]()
+    smiles, notes = measured.labelled_molecules, list[str]()
     many = len(smiles) > _MOST_LABELLED
     reason = f"there are {len(smiles):,}" if many else measured.reason
     if reason:

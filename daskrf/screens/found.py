@@ -330,9 +330,9 @@ def _note_on_rejects(ranking: LibraryRanking) -> tuple[str, ...]:
 def _values(measured: Measured) -> npt.NDArray[np.float64]:
     """Return the label of each molecule; the mean where one has several."""
     y = measured.values[np.isfinite(measured.values)]
-    if len(y) != len(measured.known):
+    if len(y) != len(measured.labelled_molecules):
         return y
-    _, index = np.unique(canonical_smiles(measured.known), return_inverse=True)
+    _, index = np.unique(canonical_smiles(measured.labelled_molecules), return_inverse=True)
     return np.bincount(index, y) / np.bincount(index)
 
 

@@ -126,7 +126,7 @@ class ScreenJob(Job[Any]):
         aim = self.aim
         measured = measured_of(aim.model, aim.target, features)
         by_rows = is_library_of(aim.model, features)
-        if not measured.known and not by_rows:
+        if not measured.labelled_molecules and not by_rows:
             raise InputError(
                 f"The labelled molecules cannot be left out: {measured.reason}; screen the fingerprint store "
                 "that the model was fitted on, or drop --exclude-labelled (exclude_labelled)."

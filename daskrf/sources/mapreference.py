@@ -16,7 +16,7 @@ from typing import Any
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import map_key
 from daskrf.files.backend import absolute, as_path
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import made_once, needed_checkpoint
 
 _INLINE = 4_096  # maximum characters of a state sent inside a task
@@ -83,7 +83,7 @@ def rebuild(state: dict[str, Any]) -> FeatureMap:
     StoreError
         If no map has this state.
     """
-    with believed("the feature map of a store or a model"):
+    with as_damage("the feature map of a store or a model"):
         return MapReference.of(state).feature_map
 
 
@@ -97,7 +97,7 @@ def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
     [True, False]
     """
     mine = feature_map.state()
-    with believed("the feature map of a store or a model"):
+    with as_damage("the feature map of a store or a model"):
         if feature_map.is_fitted():
             return map_key(mine) == map_key(state)
         return all(mine[name] == state.get(name) for name in ("class", "version", "parameters"))

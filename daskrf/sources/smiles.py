@@ -22,7 +22,7 @@ from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec, r
 from daskrf.molecules.extensions import has_groups
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
-from daskrf.storage.integrity import believed, read_sealed, write_sealed
+from daskrf.storage.integrity import as_damage, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables import Library, Reject, RowBatch, every_row, given_words, read_partition
@@ -37,7 +37,7 @@ def planned_library(directory: PurePath) -> Library | None:
     if not is_file(path):
         return None
     plan = read_sealed(path, _ADVICE)
-    with believed(path, _ADVICE):
+    with as_damage(path, _ADVICE):
         return Library.from_state(plan["library"])
 
 
@@ -55,7 +55,7 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
     plan = read_sealed(path, _ADVICE)
     if hash_of(plan) != spec_hash:
         raise InputError(f"{directory} was replaced during the run; run the same command again.")
-    with believed(path, _ADVICE):
+    with as_damage(path, _ADVICE):
         fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
         return Library.from_state(plan["library"]), fingerprinter
 

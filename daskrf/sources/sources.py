@@ -37,7 +37,7 @@ from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import MapReference, agrees, rebuild
 from daskrf.storage.descriptions import map_words
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import find_library
 from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -223,7 +223,7 @@ def feature_blocks(
     predicts: bool,
     describe: Callable[[npt.NDArray[np.int64]], pa.Table],
 ) -> Iterator[Block]:
-    """Yield the features of the rows `kept_rows`, or of those in the sorted `rows`, in blocks of bounded size.
+    """Yield the features of `kept_rows`, or of those in the sorted `rows`, in blocks of bounded size.
 
     Without a map they are the fingerprints themselves. By default they are all the features that sums need;
     with `predicts`, only those for predictions (`FeatureMap.transform_nearest`). `describe` returns id,
@@ -615,7 +615,7 @@ def check_map_for(
 
 
 def _spec_of(store: FingerprintStore) -> FingerprintSpec:
-    with believed("the fingerprints of a store"):
+    with as_damage("the fingerprints of a store"):
         return FingerprintSpec.from_state(store.spec["fingerprint"])
 
 
@@ -672,6 +672,6 @@ def open_source(
 def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:
     """Return the map as it would be stored there: without descriptors, and folding like the one stored."""
     stored = rebuild(store.spec["map"])
-    with believed("the fingerprints of a store"):
+    with as_damage("the fingerprints of a store"):
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
     return map_for(feature_map, spec, stored.size if isinstance(stored, FoldedFeatures) else None)

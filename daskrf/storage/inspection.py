@@ -17,7 +17,7 @@ from daskrf.files.disk import file_errors, work_folder
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.descriptions import fingerprint_words, kinds_of, map_words, words_of_model
 from daskrf.storage.hits import Earlier, hits_at, record_of
-from daskrf.storage.integrity import DAMAGE, believed
+from daskrf.storage.integrity import DAMAGE, as_damage
 from daskrf.storage.keptrounds import problems_of_rounds
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, read_arrays
@@ -317,7 +317,7 @@ def _status(path: PurePath) -> StoreStatus:
     job = job_of(path)
     if (hits := _hits_at(path)) is not None:
         size = backend(path).size(path) or 0
-        with believed(path):
+        with as_damage(path):
             words, notes = hits.words(), tuple(hits.about.get("notes", ()))
         written = size if hits.file is None else hits.file["bytes"]
         why = f"{written:,} bytes were written, and there are {size:,}"
@@ -403,7 +403,7 @@ def _store_status(path: PurePath) -> StoreStatus:
 def _store_words(store: Store) -> tuple[str, ...]:
     """Describe the content of a partitioned store."""
     spec = store.spec
-    with believed(store.path / PLAN_FILE):
+    with as_damage(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
             *more, words = map(fingerprint_words, kinds_of(spec.get("fingerprint", {})))
             return (*more, f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}")
@@ -440,7 +440,7 @@ def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], lis
 def _model_status(path: PurePath) -> StoreStatus:
     """Return the status of a model, from its record only."""
     saved = load_model(path, ())
-    with believed(path):
+    with as_damage(path):
         words = words_of_model(saved.metadata)
     return StoreStatus(path, "model", tuple(words), bytes=saved.bytes, provenance=saved.provenance)
 

@@ -84,7 +84,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def believed(
+def as_damage(
     path: str | PurePath, advice: str = "restore it from a copy, or make it again"
 ) -> Iterator[None]:
     """Turn errors that a block raises on values of the wrong type or shape into one `StoreError` sentence.
@@ -105,7 +105,7 @@ def believed(
 
     Examples
     --------
-    >>> with believed("s/plan.json", "make it again"):
+    >>> with as_damage("s/plan.json", "make it again"):
     ...     {}["kind"]
     Traceback (most recent call last):
     daskrf.errors.StoreError: s/plan.json is damaged, or not a daskrf file (it has no 'kind'); make it again
@@ -136,7 +136,7 @@ def read_sealed(path: PurePath, advice: str) -> dict[str, Any]:
     StoreError
         The file is missing, unreadable or altered; `advice` tells the user what to do.
     """
-    with file_errors("read", path), believed(path, advice):
+    with file_errors("read", path), as_damage(path, advice):
         return unsealed(backend(path).read(path))
 
 

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from daskrf.errors import StoreError
 from daskrf.files.backend import atomic_write, backend, publish, remove_quietly, staging
 from daskrf.files.disk import file_errors
-from daskrf.storage.integrity import DAMAGE, FileList, believed, listed_objects
+from daskrf.storage.integrity import DAMAGE, FileList, as_damage, listed_objects
 from daskrf.storage.stores.store import ARRAYS_FILE, read_headed
 
 _ROUND_FILE = re.compile(r"_round-(\d{4,})\.json")
@@ -30,7 +30,7 @@ def kept_groups(path: PurePath) -> set[str]:
 
 
 def _group(path: PurePath, name: str) -> str:
-    with believed(path / name):
+    with as_damage(path / name):
         return str(read_headed(path, name)["group"])
 
 
@@ -62,7 +62,7 @@ def keep_round(path: PurePath, source: PurePath, number: int, group: str) -> Non
 
 def _copy(path: PurePath, source: PurePath, name: str) -> None:
     """Copy the files that a record names."""
-    with believed(source / name):
+    with as_damage(source / name):
         objects = listed_objects(read_headed(source, name)["objects"])
     with staging(path, "arrays") as directory:
         staged = {}
@@ -108,7 +108,7 @@ def restore_round(path: PurePath, number: int, last: int) -> None:
             f"{path} has not kept round {number} (kept: {there}), since an earlier version added the next; "
             "fit again to the labels up to it"
         )
-    with believed(path / rounds[number]), file_errors("write", path):
+    with as_damage(path / rounds[number]), file_errors("write", path):
         objects, sizes = (
             listed_objects(read_headed(path, rounds[number])["objects"]),
             backend(path).sizes(path),

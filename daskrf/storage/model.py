@@ -35,7 +35,7 @@ from daskrf.files.backend import (
     sync,
 )
 from daskrf.files.disk import file_errors
-from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
+from daskrf.storage.integrity import FileList, as_damage, listed_objects, sealed, staged_objects
 from daskrf.storage.keptrounds import kept_groups
 from daskrf.storage.stores.store import (
     ARRAYS_FILE,
@@ -427,7 +427,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
         It is absent, damaged, of another kind or of an unknown format version.
     """
     file = path / ARRAYS_FILE
-    with file_errors("read", file), believed(file):
+    with file_errors("read", file), as_damage(file):
         record = read_headed(path, ARRAYS_FILE)
         check_kind(record["kind"], kind, path)
         group, entries, metadata = (record[key] for key in ("group", "entries", "metadata"))
@@ -465,6 +465,6 @@ def _read_array(path: PurePath, saved: Saved, name: str) -> np.ndarray:
     text = dtype.kind in "US"
     stored = np.uint8 if text else dtype
     where = f"{saved.group}/{name}"
-    with believed(path / where):
+    with as_damage(path / where):
         values = read_array(path, where, saved, _layout(entry), stored)
     return values.view(dtype)[..., 0] if text else values

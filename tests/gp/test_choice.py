@@ -8,7 +8,7 @@ import pytest
 from daskrf import FastfoodFeatures, Gaussian, TanimotoMinMax
 from daskrf.errors import InputError
 from daskrf.gp import KernelChoice, LengthScaleSearch, MetricChoice, MetricTrial, Trial
-from daskrf.gp.choice.choice import labels_by_target
+from daskrf.gp.processes.trials import labels_by_target
 from daskrf.kernels import MetricGaussian
 
 TRIALS = (Trial(TanimotoMinMax(), "the first", -0.5, 0.7), Trial(Gaussian(1.0), "other", -0.495, -1.8))

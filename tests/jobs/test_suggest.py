@@ -315,7 +315,7 @@ def test_believer_conditions_on_each_pick(
 
     X = Fingerprinter()(list(library.smiles[free])).fingerprints
     mean, covariance = gp.predict(X, return_cov=True, of="f")
-    picks = naive.believed((-mean).tolist(), covariance, float(gp.noise_variance_[0]), kappa, 12)
+    picks = naive.as_damage((-mean).tolist(), covariance, float(gp.noise_variance_[0]), kappa, 12)
     found = pd.read_csv(tmp_path / "batch.csv")
     assert found.row.tolist() == [free[i] for i in picks]
     assert found.acquisition.is_monotonic_decreasing

@@ -70,7 +70,7 @@ def batch(
     return picks
 
 
-def believed(mean: Sequence[float], covariance: object, noise: float, kappa: float, n: int) -> list[int]:
+def as_damage(mean: Sequence[float], covariance: object, noise: float, kappa: float, n: int) -> list[int]:
     """Return the picks of a batch by an upper bound: the posterior is computed anew after each pick."""
     import numpy as np
 

@@ -16,7 +16,7 @@ import pytest
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.files.backend import backend
 from daskrf.storage.inspection import status, verify
-from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
+from daskrf.storage.integrity import StoredObject, as_damage, sealed, unsealed
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, read_checkpoint, save_model
 from daskrf.storage.stores.featurestore import FeatureStore
@@ -380,7 +380,7 @@ def test_what_makes_no_sense_is_one_sentence() -> None:
         lambda: np.empty(2**62, np.uint8),
     ]
     for call in calls:
-        with pytest.raises(StoreError, match=r"^x .*; make it again$"), believed("x", "make it again"):
+        with pytest.raises(StoreError, match=r"^x .*; make it again$"), as_damage("x", "make it again"):
             call()
-    with pytest.raises(OSError, match="of the disk"), believed("x"):
+    with pytest.raises(OSError, match="of the disk"), as_damage("x"):
         raise OSError("of the disk")

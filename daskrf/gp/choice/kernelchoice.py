@@ -21,10 +21,10 @@ from scipy.optimize import minimize
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.gp.choice.choice import clearly_better, first_of_the_best
 from daskrf.gp.choice.choicetime import Meter, Work
 from daskrf.gp.choice.metricchoice import choose_metric
 from daskrf.gp.processes.kerneltrials import KernelChoice, Trial
+from daskrf.gp.processes.trials import clearly_better, first_of_the_best
 from daskrf.gp.solve.conjugategradients import solve
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner

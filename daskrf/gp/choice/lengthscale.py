@@ -16,8 +16,8 @@ from daskrf import kernels, seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import undecided
-from daskrf.gp.choice.choice import Choice, Row, labels_by_target
 from daskrf.gp.processes.processes import gp_for
+from daskrf.gp.processes.trials import Choice, Row, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.kernel import decided
 

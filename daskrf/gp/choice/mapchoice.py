@@ -18,7 +18,6 @@ from daskrf.features.featuremap import check_count, feature_bytes, resized, unde
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
-from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.choice.lengthscale import (
     choose_length_scale,
     typical_distance,
@@ -26,6 +25,7 @@ from daskrf.gp.choice.lengthscale import (
     with_length_scale,
 )
 from daskrf.gp.processes.processes import gp_for
+from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels import Gaussian
 

@@ -21,7 +21,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
+from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 

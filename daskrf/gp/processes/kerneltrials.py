@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from daskrf.gp.choice.choice import ChoiceByLabelsLeftOut
+from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut
 from daskrf.kernels.kernel import Kernel, from_state
 
 

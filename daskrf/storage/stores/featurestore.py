@@ -26,7 +26,7 @@ from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import file_errors
-from daskrf.storage.integrity import believed
+from daskrf.storage.integrity import as_damage
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore, write_rows
 from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
@@ -176,7 +176,7 @@ class FeatureStore(RowStore):
     def parts(self, p: int) -> list[tuple[int, slice]]:
         """Return the partitions of the fingerprint store, and their rows, that make up partition `p`."""
         self.partition_name(p)
-        with believed(self.path / PLAN_FILE):
+        with as_damage(self.path / PLAN_FILE):
             entry: Any = self.partitions[p]  # type: ignore[index]
             return [(int(number), slice(int(start), int(stop))) for number, start, stop in entry["parts"]]
 

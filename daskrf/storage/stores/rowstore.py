@@ -183,7 +183,7 @@ class RejectingStore(TableStore):
     ) -> CommitRecord:
         """Write and record one partition: its rejects, and what `stage` writes (final path -> staged path).
 
-        `counted` counts the kept rows; rows read and rejected are counted here, and must agree with `expected`.
+        `counted` counts the kept rows; rows read and rejected are counted here, and agree with `expected`.
         """
         rejects, expected = REJECT_SCHEMA.empty_table() if rejects is None else rejects, expected or {}
         counted = {"read": counted["kept"] + rejects.num_rows, **counted, "rejected": rejects.num_rows}

@@ -58,7 +58,7 @@ from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.integrity import (
     DAMAGE,
     FileList,
-    believed,
+    as_damage,
     is_count,
     is_sealed,
     listed_objects,
@@ -302,7 +302,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
                 raise StoreError(f"{path} does not exist, or is empty; check the path")
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
-    with file_errors("read", file), believed(file, advice):
+    with file_errors("read", file), as_damage(file, advice):
         plan = read_headed(path, PLAN_FILE)
         missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
         if missing or plan_hash(plan) != plan["spec_hash"]:
@@ -507,7 +507,7 @@ class Store:
         _refuse_links(path)
         if stored_plan["spec_hash"] != plan["spec_hash"]:
             check_kind(stored_plan["kind"], kind, path)
-            with believed(path / PLAN_FILE):
+            with as_damage(path / PLAN_FILE):
                 old, new = ({key: side[key] for key in HASHED} for side in (stored_plan, plan))
                 raise made_with_others(path, differences(old, new))
         store = cls(path, stored_plan)

@@ -137,7 +137,7 @@ class ChoiceByLabelsLeftOut(Choice):
         time.
     """
 
-    _headers = ("R2", "log probability")
+    _headers: ClassVar[tuple[str, ...]] = ("R2", "log probability")
     _candidate: ClassVar[str]
     trials: tuple[Any, ...]
     n_rows: int
