@@ -429,7 +429,7 @@ def test_arguments_with_names_are_not(code):
 VAGUE = {
     "asked",
     "bar",
-    "as_damage",
+    "believed",
     "climb",
     "found",
     "given",

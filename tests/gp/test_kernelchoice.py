@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
 from daskrf.gp.choice.kernelchoice import (
-    _climb,
     _distance,
     _Evidence,
     _Folds,
+    _line_search,
     _OneByOne,
     _Score,
     usual_kernel,
@@ -280,9 +280,9 @@ def test_the_climb_finds_the_top_within_its_limits() -> None:
     def score(at: float) -> _Score:
         return _Score(np.array([-((at - 2.2) ** 2)]), np.zeros(1))
 
-    assert _climb(score, 0.0, 0.5, (-5, 5))[0] == 2.0
-    assert _climb(score, 0.0, 0.5, (-5, 1))[0] == 1.0
-    assert _climb(score, 4.0, 0.5, (-5, 5))[0] == 2.0
+    assert _line_search(score, 0.0, 0.5, (-5, 5))[0] == 2.0
+    assert _line_search(score, 0.0, 0.5, (-5, 1))[0] == 1.0
+    assert _line_search(score, 4.0, 0.5, (-5, 5))[0] == 2.0
 
 
 def test_distances_are_of_the_kind() -> None:

@@ -99,17 +99,17 @@ class Meter(Generic[Score]):
 
         def score(ratio: float) -> Score:
             begun = self.clock()
-            found = prepared(ratio)
+            result = prepared(ratio)
             self._ratios.append(self.clock() - begun)
             self._now = Work(self._now.matrices, max(0.0, self._now.ratios - 1), self._now.seconds)
             self._tell()
-            return found
+            return result
 
         return score
 
     def _tell(self) -> None:
         matrix, ratio = (
-            sum(known) / len(known) if known else _FIRST_SECONDS for known in (self._matrices, self._ratios)
+            sum(times) / len(times) if times else _FIRST_SECONDS for times in (self._matrices, self._ratios)
         )
         slow = ratio / (_RATIO_SECONDS * self.n_rows**3) if self._ratios and self.n_rows else 1.0
         seconds = sum(

@@ -201,12 +201,12 @@ class _Search:
     some: Any
     evidence: _Evidence
     log_ratio: float = math.log(_RATIO)
-    found: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
+    trials: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
 
     def run(self, columns: Mapping[str, Range]) -> None:
         """Try the short list."""
         parts = dict(_parts(columns))
-        tanimoto = [self.add(_on(TanimotoMinMax(), part), name) for name, part in parts.items()]
+        tanimoto = [self.add(_on(TanimotoMinMax(), span), name) for name, span in parts.items()]
         best = max(range(len(parts)), key=lambda i: tanimoto[i].mean)
         names = list(parts)
         chosen = dict.fromkeys((names[0], names[best]))
@@ -216,7 +216,7 @@ class _Search:
         smooth = len(parts) + scores.index(max(scores))
         self.meter.begin("the mean of two kernels")
         self.add(
-            _half(self.found[smooth][0], self.found[best][0]),
+            _half(self.trials[smooth][0], self.trials[best][0]),
             f"mean of {smooth + 1} and {best + 1}",
             begin=False,
         )
@@ -231,13 +231,13 @@ class _Search:
             self.meter.skip()
             return
         self.meter.begin("weights of kernels")
-        weights, parts = self.evidence.weights([self.found[i][0] for i in places])
-        given = zip(weights, parts, places, strict=True)
-        kept = [(float(f"{weight:.2g}"), i) for weight, part, i in given if part >= _LEAST]
-        if len(kept) > 1:
-            mean = _mean([(weight, self.found[i][0]) for weight, i in kept])
-            terms = ", ".join(f"{weight:g} of {i + 1}" for weight, i in kept)
-            self.add(mean, f"weighted mean: {terms}", begin=False)
+        weights, parts = self.evidence.weights([self.trials[i][0] for i in places])
+        candidates = zip(weights, parts, places, strict=True)
+        terms = [(float(f"{weight:.2g}"), i) for weight, share, i in candidates if share >= _LEAST]
+        if len(terms) > 1:
+            mean = _mean([(weight, self.trials[i][0]) for weight, i in terms])
+            words = ", ".join(f"{weight:g} of {i + 1}" for weight, i in terms)
+            self.add(mean, f"weighted mean: {words}", begin=False)
 
     def run_scales(self, kernel: Kernel) -> None:
         """Try length scales of a kernel; they are listed from the smallest to the largest."""
@@ -253,19 +253,19 @@ class _Search:
 
         start = math.log(_usual_length(kernel, self.some))
         reach = _FAR * _LENGTH_STEP
-        _climb(score, start, _LENGTH_STEP, (start - reach, start + reach))
-        self.found = [tried[at] for at in sorted(tried)]
+        _line_search(score, start, _LENGTH_STEP, (start - reach, start + reach))
+        self.trials = [tried[at] for at in sorted(tried)]
 
-    def add_described(self, part: Range) -> None:
+    def add_described(self, span: Range) -> None:
         """Try the best kernel so far beside a Gaussian one of descriptors, with its length scale and weight.
 
         All kernels so far are means, since none of them sees the columns of descriptors.
         """
-        place = max(range(len(self.found)), key=lambda i: self.found[i][2].mean)
-        best = self.found[place][0]
+        place = max(range(len(self.trials)), key=lambda i: self.trials[i][2].mean)
+        best = self.trials[place][0]
         assert isinstance(best, Mean)
         assert isinstance(best.columns, tuple)
-        kernels, columns = best.kernels, (*best.columns, part)
+        kernels, columns = best.kernels, (*best.columns, span)
 
         def kernel_at(log_length: float, log_weight: float) -> Mean:
             weight = float(f"{math.exp(log_weight):.2g}")
@@ -273,42 +273,45 @@ class _Search:
             return Mean((*best.shares, weight), (*kernels, Gaussian(length)), columns)
 
         self.meter.begin("descriptors")
-        start = math.log(_LENGTH * _distance(self.some, part))
+        start = math.log(_LENGTH * _distance(self.some, span))
         limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
-        length, _ = _climb(
+        length, _ = _line_search(
             lambda at: self.meter(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
         )
         heavy = math.log(_HEAVIEST)
-        weight, _ = _climb(
+        weight, _ = _line_search(
             lambda at: self.meter(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
         )
         kernel = kernel_at(length, weight)
         score = self.scored(kernel)
-        own = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
-        self.found.append((kernel, f"{place + 1} + {own} on descriptors", score))
+        words = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
+        self.trials.append((kernel, f"{place + 1} + {words} on descriptors", score))
 
-    def add(self, kernel: Kernel, part: str, *, begin: bool = True) -> _Score:
+    def add(self, kernel: Kernel, name: str, *, begin: bool = True) -> _Score:
         """Try a kernel with the noise that suits it best, as a trial of its own or as the end of one."""
-        name = part if isinstance(kernel, Mean) and len(kernel.weights) > 1 else _words(kernel, part)
+        if not isinstance(kernel, Mean) or len(kernel.weights) == 1:
+            name = _words(kernel, name)
         (self.meter.begin if begin else self.meter.rename)(name)
         score = self.scored(kernel)
-        self.found.append((kernel, name, score))
+        self.trials.append((kernel, name, score))
         return score
 
-    def add_gaussian(self, part: Range | None, name: str) -> _Score:
+    def add_gaussian(self, span: Range | None, name: str) -> _Score:
         """Try a Gaussian kernel with the length scale that suits it best."""
-        start = math.log(_LENGTH * _distance(self.some, part))
+        start = math.log(_LENGTH * _distance(self.some, span))
         self.meter.begin(f"Gaussian{name and ' on '}{name}")
 
         def kernel_at(log_length: float) -> Kernel:
-            return _on(Gaussian(_rounded(math.exp(log_length))), part)
+            return _on(Gaussian(_rounded(math.exp(log_length))), span)
 
         self.scored(kernel_at(start))  # finds the noise that goes with it
         limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
-        at, _ = _climb(lambda at: self.meter(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits)
+        at, _ = _line_search(
+            lambda at: self.meter(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits
+        )
         kernel = kernel_at(at)
         score = self.scored(kernel)
-        self.found.append((kernel, _words(kernel, name), score))
+        self.trials.append((kernel, _words(kernel, name), score))
         return score
 
     def with_metric(
@@ -333,54 +336,54 @@ class _Search:
         columns : (str, (int, int) or None)
             Columns that the kernel sees, and their name.
         """
-        name, part = columns
+        name, span = columns
         some = order[:_ONE_BY_ONE]
         unseen, seen = np.array_split(some, 2)
         if len(seen) < _FEWEST_LEARN:
             return choice
-        own = X if part is None else X[:, part[0] : part[1]]
+        seen_columns = X if span is None else X[:, span[0] : span[1]]
         self.meter.begin("a learned metric")
-        learned = choose_metric(own[seen], y[seen], on_trial=self.meter.rename)
+        learned = choose_metric(seen_columns[seen], y[seen], on_trial=self.meter.rename)
         if not learned.rounds:
             return choice
         self.meter.rename(_words(learned.kernel, name))
         scorer = _OneByOne(X[some], y[some], len(unseen), np.float64)
         many = isinstance(self.meter.scorer, _Folds)  # rows, of which those left out are the unseen ones
-        kernel, score = _best_in_metric(scorer, learned.kernel, part, _RATIOS if many else _METRIC_RATIOS)
-        known = next(each for one, _, each in self.found if one == choice.kernel).log_probability
+        kernel, score = _best_in_metric(scorer, learned.kernel, span, _RATIOS if many else _METRIC_RATIOS)
+        before = next(each for one, _, each in self.trials if one == choice.kernel).log_probability
         if many:
             new = self.scored(kernel).log_probability
         else:
-            new, known = score.log_probability, known[unseen]
+            new, before = score.log_probability, before[unseen]
         labels = y[unseen]
         r2 = 1.0 - float(score.errors @ score.errors / np.square(labels - labels.mean()).sum())
         trial = Trial(kernel, _words(kernel, name), float(new.mean()), r2)
-        found = replace(choice, trials=(*choice.trials, trial), n_learned=len(seen))
-        if not clearly_better(new, known):
-            return found
+        choice = replace(choice, trials=(*choice.trials, trial), n_learned=len(seen))
+        if not clearly_better(new, before):
+            return choice
         variances = dict(zip(("signal_variance", "noise_variance"), score.variances, strict=True))
-        return replace(found, kernel=kernel, variances=variances)
+        return replace(choice, kernel=kernel, variances=variances)
 
     def scored(self, kernel: Kernel) -> _Score:
         """Return the score of a kernel with its best ratio of noise to signal variance."""
         limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
-        at, score = _climb(self.meter(kernel), self.log_ratio, _RATIO_STEP, limits)
+        at, score = _line_search(self.meter(kernel), self.log_ratio, _RATIO_STEP, limits)
         self.log_ratio = at
         return score
 
     def choice(self, labels: Double, n_rows: int, *, best: bool = False) -> KernelChoice:
         """Return the first kernel, or a later one that is clearly better; or simply the best one."""
         total = float(((labels - labels.mean()) ** 2).sum())
-        scores = [score for _, _, score in self.found]
+        scores = [score for _, _, score in self.trials]
         if best:
             taken = max(range(len(scores)), key=lambda i: scores[i].log_probability.mean())
         else:
             taken = first_of_the_best([score.log_probability for score in scores])
         trials = [
             Trial(kernel, name, score.mean, 1.0 - float(score.errors @ score.errors) / total)
-            for kernel, name, score in self.found
+            for kernel, name, score in self.trials
         ]
-        return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+        return KernelChoice(self.trials[taken][0], tuple(trials), n_rows, len(labels))
 
 
 def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list[Work]:
@@ -400,7 +403,7 @@ def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list
 
 
 def _best_in_metric(
-    scorer: _OneByOne, kernel: MetricGaussian, part: Range | None, ratios: tuple[float, float]
+    scorer: _OneByOne, kernel: MetricGaussian, span: Range | None, ratios: tuple[float, float]
 ) -> tuple[Kernel, _Score]:
     """Return a kernel with the length scale and the noise that suit the labels, and its score."""
     noise, length = math.log(_RATIO), math.log(kernel.length_scale)
@@ -408,14 +411,14 @@ def _best_in_metric(
     limits = math.log(ratios[0]), math.log(ratios[1])
 
     def kernel_at(log_length: float) -> Kernel:
-        return _on(kernel.with_length_scale(_rounded(math.exp(log_length))), part)
+        return _on(kernel.with_length_scale(_rounded(math.exp(log_length))), span)
 
     def score_at(log_length: float, log_ratio: float) -> _Score:
         return scorer(kernel_at(log_length))(log_ratio)
 
     for _ in range(_TURNS):
-        length, _ = _climb(partial(score_at, log_ratio=noise), length, _LENGTH_STEP, lengths)
-        noise, score = _climb(scorer(kernel_at(length)), noise, _RATIO_STEP, limits)
+        length, _ = _line_search(partial(score_at, log_ratio=noise), length, _LENGTH_STEP, lengths)
+        noise, score = _line_search(scorer(kernel_at(length)), noise, _RATIO_STEP, limits)
     return kernel_at(length), score
 
 
@@ -454,7 +457,7 @@ def _rounded(length_scale: float) -> float:
     return float(f"{length_scale:.3g}")
 
 
-def _climb(
+def _line_search(
     score: Callable[[float], _Score], start: float, step: float, limits: tuple[float, float]
 ) -> tuple[float, _Score]:
     """Return a local maximum of the score among start + i step, and where it is."""
@@ -476,16 +479,16 @@ def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
 
     Descriptors beside other kinds are not among them: they have a kernel of their own.
     """
-    own = {name: part for name, part in columns.items() if name != DESCRIPTORS} or columns
-    several, apart = len(own) > 1, len(own) < len(columns)
+    kinds = {name: span for name, span in columns.items() if name != DESCRIPTORS} or columns
+    several, apart = len(kinds) > 1, len(kinds) < len(columns)
     whole = (0, columns[DESCRIPTORS][0]) if apart else None
-    yield _ALL if several else next(iter(own)) if apart else "", whole
-    yield from own.items() if several else ()
+    yield _ALL if several else next(iter(kinds)) if apart else "", whole
+    yield from kinds.items() if several else ()
 
 
-def _on(kernel: Kernel, part: Range | None) -> Kernel:
+def _on(kernel: Kernel, span: Range | None) -> Kernel:
     """Return a kernel of some columns only."""
-    return kernel if part is None else Mean((1.0,), (kernel,), (part,))
+    return kernel if span is None else Mean((1.0,), (kernel,), (span,))
 
 
 def _half(first: Kernel, second: Kernel) -> Kernel:
@@ -495,24 +498,24 @@ def _half(first: Kernel, second: Kernel) -> Kernel:
 
 def _mean(terms: Sequence[tuple[float, Kernel]]) -> Kernel:
     """Return the mean of some kernels with weights, each kernel on its own columns."""
-    own = [
+    kernels = [
         (each.kernels[0], each.columns[0])
         if isinstance(each, Mean) and isinstance(each.columns, tuple)
         else (each, (0, 2**63 - 1))
         for _, each in terms
     ]
     weights = tuple(weight for weight, _ in terms)
-    return Mean(weights, tuple(kernel for kernel, _ in own), tuple(part for _, part in own))
+    return Mean(weights, tuple(kernel for kernel, _ in kernels), tuple(span for _, span in kernels))
 
 
-def _words(kernel: Kernel, part: str) -> str:
+def _words(kernel: Kernel, name: str) -> str:
     inner = kernel.kernels[0] if isinstance(kernel, Mean) else kernel
-    return f"{inner.words()}{part and ' on '}{part}"
+    return f"{inner.words()}{name and ' on '}{name}"
 
 
-def _distance(X: Any, part: Range | None) -> float:
+def _distance(X: Any, span: Range | None) -> float:
     """Return the root mean square distance of pairs of rows; at least a tiny one."""
-    rows = (X if part is None else X[:, part[0] : part[1]]).astype(np.float64)
+    rows = (X if span is None else X[:, span[0] : span[1]]).astype(np.float64)
     half = rows.shape[0] // 2
     difference = rows[:half] - rows[half : 2 * half]
     squares = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
@@ -561,10 +564,10 @@ class _Evidence:
         options = {"maxiter": _STEPS, "ftol": _FLAT}
         bounds = [_SCALES] * len(start)
         try:
-            found = minimize(lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+            logarithms = minimize(lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         except np.linalg.LinAlgError:  # not positive definite: a kernel that no weight helps
-            found = start
-        scales = np.exp(found[:-1])
+            logarithms = start
+        scales = np.exp(logarithms[:-1])
         parts = scales * [1.0 - (matrix.sum() - n) / max(1, n * (n - 1)) for matrix in matrices]
         weights = scales / sizes
         return weights / weights.sum(), parts / max(parts.sum(), 1e-300)
@@ -631,15 +634,15 @@ class _Folds:
 
     def _scorer(self, kernel: Kernel, fold: npt.NDArray[np.int64]) -> Callable[[float], Double]:
         """Return the function that gives the errors at a fold for the logarithm of the ratio."""
-        kept = np.setdiff1d(self.rows, fold)
-        X, n, shift = self.X[kept], len(kept), float(self.y[kept].mean())
+        training = np.setdiff1d(self.rows, fold)
+        X, n, shift = self.X[training], len(training), float(self.y[training].mean())
         matrix = KernelMatrix(kernel, X, keep_bytes=min(self.cache_bytes, KernelMatrix.bytes_of(n)))
         preconditioner = LandmarkPreconditioner(kernel, X, min(n, max(500, n // 20)), self.random_state)
-        right = np.column_stack([self.y[kept] - shift, np.ones(n)]).astype(np.float32)
-        size, known = float(np.mean(kernel.diag(X))), None
+        right = np.column_stack([self.y[training] - shift, np.ones(n)]).astype(np.float32)
+        size, solution = float(np.mean(kernel.diag(X))), None
 
         def errors_of(log_ratio: float) -> Double:
-            nonlocal known
+            nonlocal solution
             ratio = size * math.exp(log_ratio)
             preconditioner.set_ratio(ratio)
 
@@ -649,10 +652,10 @@ class _Folds:
                 return product
 
             options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _MOST_PRODUCTS}
-            known = solve(multiply, right, preconditioner, start=known, **options).x
-            sums = known.sum(axis=0)
+            solution = solve(multiply, right, preconditioner, start=solution, **options).x
+            sums = solution.sum(axis=0)
             mean = float(sums[0] / sums[1])
-            alpha = (known[:, :1] - mean * known[:, 1:]).astype(np.float32)
+            alpha = (solution[:, :1] - mean * solution[:, 1:]).astype(np.float32)
             return self.y[fold] - shift - mean - matrix.cross_product(self.X[fold], alpha)[:, 0]
 
         return errors_of

@@ -209,8 +209,8 @@ def _evidence(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of length scales that do not suit the labels
         for y in [targets] if np.isfinite(targets).all() else targets.T[:, :, None]:
-            known = np.isfinite(y[:, 0])
-            gp = gp_for(feature_map, **options).fit(rows[known], y[known])
+            labelled = np.isfinite(y[:, 0])
+            gp = gp_for(feature_map, **options).fit(rows[labelled], y[labelled])
             total += float(gp.log_marginal_likelihoods_.sum())
     return total
 

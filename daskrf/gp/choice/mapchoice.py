@@ -209,19 +209,19 @@ def choose_map(
         raise InputError("candidates is empty: pass at least one feature map.")
     X = check_rows(X, candidates[0])
     targets = labels_by_target(y, X.shape[0])
-    n, told = len(targets), on_trial or (lambda words: None)
+    n, report = len(targets), on_trial or (lambda words: None)
     if n < _FEWEST or typical_distance(X, random_state) == 0.0:
         first = candidates[0]
         usual = with_length_scale(first, usual_length_scale(X)) if undecided(first) else first
         return MapChoice(usual, n_rows=n)
     order = np.argsort(seeds.words(random_state, "gp/mapchoice", n), kind="stable")
     n_out = min(_LEFT_OUT, n // 5)
-    out, kept = np.sort(order[:n_out]), np.sort(order[n_out:])
-    parts = _Parts(X[kept], targets[kept], X[out], targets[out], dict(options or {}), told, used)
+    out, rest = np.sort(order[:n_out]), np.sort(order[n_out:])
+    parts = _Parts(X[rest], targets[rest], X[out], targets[out], dict(options or {}), report, used)
     trials, scores = [], []
     for candidate in candidates:
         one = parts.decided(candidate, random_state)
-        told(MapTrial(one, 0.0, 0.0).name)
+        report(MapTrial(one, 0.0, 0.0).name)
         log_probability, r2 = parts.score(used(_small(one)))
         trials.append(MapTrial(one, float(log_probability.mean()), r2))
         scores.append(log_probability)
@@ -244,30 +244,30 @@ class _Parts:
     X_out: Any
     y_out: Double
     options: dict[str, Any]
-    told: Callable[[str], None]
+    on_trial: Callable[[str], None]
     used: Callable[[FeatureMap], FeatureMap]
 
     def decided(self, feature_map: FeatureMap, seed: int) -> FeatureMap:
         """Return the map with the length scale that the known labels determine, if it lacks one."""
         if not undecided(feature_map):
             return feature_map
-        given: dict[str, Any] = {"options": self.options, "on_trial": self.told, "random_state": seed}
-        given["used"] = self.used
-        found = choose_length_scale(_small(feature_map), self.X, self.y, **given)
-        return with_length_scale(feature_map, found.length_scale)
+        how: dict[str, Any] = {"options": self.options, "on_trial": self.on_trial, "random_state": seed}
+        how["used"] = self.used
+        search = choose_length_scale(_small(feature_map), self.X, self.y, **how)
+        return with_length_scale(feature_map, search.length_scale)
 
     def score(self, feature_map: FeatureMap) -> tuple[Double, float]:
         """Return the log probability of each value that is left out, and R2 over all of them."""
-        found, squares, total = [], 0.0, 0.0
+        densities, squares, total = [], 0.0, 0.0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of maps that do not suit the labels
             for y, y_out in zip(self.y.T, self.y_out.T, strict=True):
-                known, asked = np.isfinite(y), np.isfinite(y_out)
-                gp = gp_for(feature_map, **self.options).fit(self.X[known], y[known])
-                mean, std = gp.predict(self.X_out[asked], return_std=True)
-                errors = y_out[asked] - mean
-                found.append(-0.5 * (np.log(2 * math.pi * std**2) + (errors / std) ** 2))
-                scale = max(float(y[known].var()), 1e-300)
+                labelled, left_out = np.isfinite(y), np.isfinite(y_out)
+                gp = gp_for(feature_map, **self.options).fit(self.X[labelled], y[labelled])
+                mean, std = gp.predict(self.X_out[left_out], return_std=True)
+                errors = y_out[left_out] - mean
+                densities.append(-0.5 * (np.log(2 * math.pi * std**2) + (errors / std) ** 2))
+                scale = max(float(y[labelled].var()), 1e-300)
                 squares += float(errors @ errors) / scale
-                total += float(((y_out[asked] - y_out[asked].mean()) ** 2).sum()) / scale
-        return np.concatenate(found), 1.0 - squares / max(total, 1e-300)
+                total += float(((y_out[left_out] - y_out[left_out].mean()) ** 2).sum()) / scale
+        return np.concatenate(densities), 1.0 - squares / max(total, 1e-300)

@@ -33,7 +33,7 @@ _ROUNDS = 2  # more gain little
 _FEWEST = 50  # labels that tell directions apart at all
 _COLUMNS = 2048  # that differ most
 _DIRECTIONS = 64  # at most
-_KEPT = 0.999  # of the mean squared gradient is along the directions that are kept
+_ENOUGH = 0.999  # of the mean squared gradient is along the directions that are kept
 _REST = 0.01  # part of the metric that is the unit matrix, as for columns that no labelled row has
 _SOME = 1000  # rows of which the evidence finds a length scale
 _LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
@@ -111,11 +111,11 @@ class MetricChoice(ChoiceByLabelsLeftOut):
         """Rebuild a choice from its `state`."""
         kernel = MetricGaussian(**state["kernel"]["parameters"])
         trials = tuple(MetricTrial(*trial) for trial in state["trials"])
-        own = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
-        return cls(**{name: own[name] for name in cls.__dataclass_fields__})
+        fields = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
+        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
 
-def learns_metric(given: Any) -> bool:
+def learns_metric(value: Any) -> bool:
     """Return whether labels have to determine the metric of a map or of a kernel.
 
     Examples
@@ -124,7 +124,7 @@ def learns_metric(given: Any) -> bool:
     >>> learns_metric(RandomFourierFeatures(MetricGaussian("auto", "auto"))), learns_metric(MetricGaussian())
     (True, False)
     """
-    kernel = getattr(given, "kernel", given)
+    kernel = getattr(value, "kernel", value)
     return isinstance(kernel, MetricGaussian) and kernel.metric == AUTO
 
 
@@ -171,36 +171,37 @@ def choose_metric(
     Examples
     --------
     >>> X = np.random.default_rng(0).poisson(2.0, (300, 12))
-    >>> found = choose_metric(X, np.sin(X[:, 0] - X[:, 1]))
-    >>> found.rounds > 0, found.kernel.learned.columns.size
+    >>> choice = choose_metric(X, np.sin(X[:, 0] - X[:, 1]))
+    >>> choice.rounds > 0, choice.kernel.learned.columns.size
     (True, 12)
     """
     rows = check_finite(as_csr(X))
     targets = labels_by_target(y, rows.shape[0])
     if np.isinf(targets).any():
         raise InputError("y has values that are infinite: leave these rows out.")
-    told = on_trial or (lambda words: None)
+    report = on_trial or (lambda words: None)
     told_of = [t for t, each in enumerate(targets.T) if _tells(each)]
     standard = _standardized(targets[:, told_of])
-    known = np.flatnonzero(np.isfinite(standard if told_of else targets).any(axis=1))
-    order = known[np.argsort(seeds.words(random_state, "gp/metric", len(known)), kind="stable")[:n_rows]]
+    labelled = np.flatnonzero(np.isfinite(standard if told_of else targets).any(axis=1))
+    words = seeds.words(random_state, "gp/metric", len(labelled))
+    order = labelled[np.argsort(words, kind="stable")[:n_rows]]
     learner = _Learner.of(rows[order], standard[order])
     if not told_of or learner is None:
         return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
     n_out = min(_LEFT_OUT, len(order) // 5)
-    tried = list(learner.without(n_out).rounds(_ROUNDS, told))
+    tried = list(learner.without(n_out).rounds(_ROUNDS, report))
     trials, scores = [], []
     for rounds, fitted in enumerate(tried):
         score, r2 = learner.score(fitted, n_out)
         trials.append(MetricTrial(rounds, float(score.mean()), r2))
         scores.append(score)
     taken = first_of_the_best(scores)
-    *_, last = learner.rounds(taken, told)
+    *_, last = learner.rounds(taken, report)
     noise = np.empty(0)
     if taken:
-        found = learner.noise(tried[taken], n_out)
-        noise = np.full(targets.shape[1], np.nanmean(found))
-        noise[told_of] = np.where(np.isfinite(found), found, np.nanmean(found))
+        variances = learner.noise(tried[taken], n_out)
+        noise = np.full(targets.shape[1], np.nanmean(variances))
+        noise[told_of] = np.where(np.isfinite(variances), variances, np.nanmean(variances))
     shares = tuple(float(f"{share:.3g}") for share in noise)
     return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out, shares)
 
@@ -228,10 +229,10 @@ class _Fitted(NamedTuple):
 
     def values(self, X: Double, Y: Double) -> Double:
         """Return the kernel matrix."""
-        found = _squares(X @ self.B, Y @ self.B)
-        found += self.rest * _squares(X, Y)
-        found /= -2.0 * self.length_scale**2
-        return np.exp(found, out=found)
+        squares = _squares(X @ self.B, Y @ self.B)
+        squares += self.rest * _squares(X, Y)
+        squares /= -2.0 * self.length_scale**2
+        return np.exp(squares, out=squares)
 
 
 @dataclass(frozen=True)
@@ -270,29 +271,29 @@ class _Learner:
             return MetricGaussian(length)
         return MetricGaussian(length, Metric(fitted.rest, self.columns, fitted.B.astype(np.float32)).text)
 
-    def rounds(self, n: int, told: Callable[[str], None]) -> Iterator[_Fitted]:
+    def rounds(self, n: int, report: Callable[[str], None]) -> Iterator[_Fitted]:
         """Yield the process with usual distances, and after each of `n` rounds."""
         rest, B = 1.0, np.empty((self.X.shape[1], 0))
         usual = _squares(self.X, self.X)
         for i in range(n + 1):
-            told(f"a metric learned in {_rounds(i)}" if i else "usual distances")
+            report(f"a metric learned in {_rounds(i)}" if i else "usual distances")
             Z = self.X @ B
             K = _squares(Z, Z)
             K += rest * usual
             length, ratio = self._evidence(K)
             K /= -2.0 * length**2
             np.exp(K, out=K)
-            found = []
-            for t, known in self._targets():
-                A = K[np.ix_(known, known)].T  # in the order that LAPACK can overwrite
+            alphas = []
+            for t, rows in self._targets():
+                A = K[np.ix_(rows, rows)].T  # in the order that LAPACK can overwrite
                 A[np.diag_indices(len(A))] += ratio
                 alpha = np.zeros(len(K))
-                if len(known):
-                    alpha[known] = scipy.linalg.solve(A, self.y[known, t], assume_a="pos", overwrite_a=True)
-                found.append(alpha)
-            yield _Fitted(rest, B, length, found)
+                if len(rows):
+                    alpha[rows] = scipy.linalg.solve(A, self.y[rows, t], assume_a="pos", overwrite_a=True)
+                alphas.append(alpha)
+            yield _Fitted(rest, B, length, alphas)
             if i < n:
-                rest, B = self._next(rest, B, K, found)
+                rest, B = self._next(rest, B, K, alphas)
 
     def _next(self, rest: float, B: Double, K: Double, alphas: list[Double]) -> tuple[float, Double]:
         """Return the metric of the gradients of the means at the rows."""
@@ -300,9 +301,9 @@ class _Learner:
         E = np.zeros((c, c))
         for alpha in alphas:
             # grad m(x) = A sum_i alpha_i k(x, x_i) (x_i - x) / l^2
-            own = K * alpha
-            G = own @ self.X
-            G -= own.sum(axis=1)[:, None] * self.X
+            weights = K * alpha
+            G = weights @ self.X
+            G -= weights.sum(axis=1)[:, None] * self.X
             turned = (G @ B) @ B.T
             G *= rest
             G += turned
@@ -312,8 +313,8 @@ class _Learner:
             E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
         )
         values = np.maximum(values, 0.0)  # ascending
-        kept = np.cumsum(values[::-1]) - values[::-1] < _KEPT
-        values, vectors = values[::-1][kept], vectors[:, ::-1][:, kept]
+        enough = np.cumsum(values[::-1]) - values[::-1] < _ENOUGH
+        values, vectors = values[::-1][enough], vectors[:, ::-1][:, enough]
         B = vectors * np.sqrt((1.0 - _REST) * values)
         rest = _REST / c
         # Distances as large as usual ones on average, so that length scales compare.
@@ -322,11 +323,11 @@ class _Learner:
 
     def _evidence(self, squares: Double) -> tuple[float, float]:
         """Return length scale and ratio of noise to signal variance of the largest evidence of some rows."""
-        best, found = -math.inf, (self.size, 0.1)
+        best, chosen = -math.inf, (self.size, 0.1)
         for times in _LENGTHS:
             total = np.zeros(len(_RATIOS))
-            for t, known in self._targets():
-                if not len(some := known[:_SOME]):
+            for t, rows in self._targets():
+                if not len(some := rows[:_SOME]):
                     continue
                 K = np.exp(squares[np.ix_(some, some)] / (-2.0 * (times * self.size) ** 2))
                 values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
@@ -336,18 +337,18 @@ class _Learner:
                 total -= 0.5 * (len(some) * np.log(signal) + np.log(d).sum(axis=1))
             i = int(total.argmax())
             if total[i] > best:
-                best, found = float(total[i]), (times * self.size, float(_RATIOS[i]))
-        return found
+                best, chosen = float(total[i]), (times * self.size, float(_RATIOS[i]))
+        return chosen
 
     def score(self, fitted: _Fitted, n_out: int) -> tuple[Double, float]:
         """Return the log probability of each of the first labels by errors of one size, and R2."""
         K, parts, errors, total = fitted.values(self.X[:n_out], self.X[n_out:]), [], 0.0, 0.0
         for t, alpha in enumerate(fitted.alpha):
-            known = np.isfinite(self.y[:n_out, t])
-            if not known.any():
+            labelled = np.isfinite(self.y[:n_out, t])
+            if not labelled.any():
                 continue
-            y = self.y[:n_out, t][known]
-            squared = np.square(y - (K @ alpha)[known])
+            y = self.y[:n_out, t][labelled]
+            squared = np.square(y - (K @ alpha)[labelled])
             size = max(float(squared.mean()), 1e-300)
             parts.append(-0.5 * (math.log(2.0 * math.pi * size) + squared / size))
             errors, total = errors + float(squared.sum()), total + float(np.square(y - y.mean()).sum())
@@ -355,27 +356,27 @@ class _Learner:
 
     def noise(self, fitted: _Fitted, n_out: int) -> Double:
         """Return the noise variance of each target by which the first labels are predicted best, or NaN."""
-        rest, found = self.without(n_out), np.full(self.y.shape[1], np.nan)
+        rest, variances = self.without(n_out), np.full(self.y.shape[1], np.nan)
         K, across = fitted.values(rest.X, rest.X), fitted.values(rest.X, self.X[:n_out])
-        for t, known in rest._targets():
+        for t, rows in rest._targets():
             out, best = np.flatnonzero(np.isfinite(self.y[:n_out, t])), -math.inf
-            if not (len(out) and len(known)):
+            if not (len(out) and len(rows)):
                 continue
             y = self.y[out, t]
             for ratio in _RATIOS[::-1]:
-                A = K[np.ix_(known, known)].T
+                A = K[np.ix_(rows, rows)].T
                 A[np.diag_indices(len(A))] += ratio
                 L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True)
-                w = scipy.linalg.solve_triangular(L, rest.y[known, t], lower=True)
-                V = scipy.linalg.solve_triangular(L, across[np.ix_(known, out)], lower=True)
+                w = scipy.linalg.solve_triangular(L, rest.y[rows, t], lower=True)
+                V = scipy.linalg.solve_triangular(L, across[np.ix_(rows, out)], lower=True)
                 # The signal variance of the largest evidence, and the variance of a new label by it.
                 signal = float(np.square(w).mean())
                 variance = signal * np.maximum(1.0 + ratio - np.square(V).sum(axis=0), ratio)
                 score = -0.5 * float((np.log(variance) + np.square(y - w @ V) / variance).mean())
                 if not score > best:
                     break
-                best, found[t] = score, ratio * signal
-        return found
+                best, variances[t] = score, ratio * signal
+        return variances
 
     def _targets(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
         """Yield each target, and the rows that have a value of it."""
@@ -405,7 +406,7 @@ def _squares(X: Double, Y: Double) -> Double:
     """Return squared distances."""
     if not X.shape[1]:
         return np.zeros((len(X), len(Y)))
-    found = -2.0 * (X @ Y.T)
-    found += np.square(X).sum(axis=1)[:, None]
-    found += np.square(Y).sum(axis=1)
-    return np.maximum(found, 0.0, out=found)
+    squares = -2.0 * (X @ Y.T)
+    squares += np.square(X).sum(axis=1)[:, None]
+    squares += np.square(Y).sum(axis=1)
+    return np.maximum(squares, 0.0, out=squares)

@@ -147,12 +147,12 @@ class BlockSystem:
         if self._residual is None:
             self._residual, n = self._true_residual(), 1
         while True:
-            found = _norms(self._residual) / norms
-            excess = float((found / tolerance).max(initial=0.0))
+            relative = _norms(self._residual) / norms
+            excess = float((relative / tolerance).max(initial=0.0))
             # Rounding may keep it from falling further.
             ended = excess <= 1 or excess > 0.5 * before or n + reserved >= max_products
             if ended and (self._true or not check):
-                return Solution(self.x, found, n)
+                return Solution(self.x, relative, n)
             if not ended:
                 before, self._true = excess if self._true else np.inf, False
                 n += self._improve(self._residual, _SAFETY * tolerance * norms, max_products - n - reserved)
@@ -170,8 +170,8 @@ class BlockSystem:
                 ends = np.cumsum([block.turn(z) for block in self._blocks])
             products = self._times(np.hstack([block.directions for block in self._blocks]))
             with alone:
-                for block, own in zip(self._blocks, np.split(products, ends[:-1], axis=1), strict=True):
-                    block.step(np.ascontiguousarray(own), self.x, residual)
+                for block, product in zip(self._blocks, np.split(products, ends[:-1], axis=1), strict=True):
+                    block.step(np.ascontiguousarray(product), self.x, residual)
             if (_norms(residual) <= targets).all():
                 return n
         return max_products
@@ -237,8 +237,8 @@ def _orthonormal(vectors: Single) -> Single:
         there = np.flatnonzero(gram.diagonal() > 0)
         lengths = np.sqrt(gram.diagonal()[there])
         values, axes = np.linalg.eigh(gram[np.ix_(there, there)] / np.outer(lengths, lengths))
-        kept = values > _DEPENDENT * values.max(initial=0.0)
-        turned = axes[:, kept] / np.sqrt(values[kept]) / lengths[:, None]
+        independent = values > _DEPENDENT * values.max(initial=0.0)
+        turned = axes[:, independent] / np.sqrt(values[independent]) / lengths[:, None]
         vectors = vectors[:, there] @ turned.astype(np.float32)
     return vectors
 

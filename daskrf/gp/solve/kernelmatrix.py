@@ -123,7 +123,7 @@ class KernelMatrix:
         if len(self._kept) < len(self._chosen):
             self._keep()
         self._prepare()
-        found = terms.zero(self.n_rows)
+        result = terms.zero(self.n_rows)
         for apart in range(self.n_panels // 2 + 1):
             # Half way round, p and q are opposite each other: each pair would come twice.
             n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
@@ -132,11 +132,11 @@ class KernelMatrix:
             def both(pair: tuple[int, int]) -> tuple[Floats, Floats]:
                 return self._both(terms, self._tile(*pair), *pair)
 
-            for (p, q), (own, other) in zip(pairs, self._each(both, pairs), strict=True):
-                terms.add(terms.rows_of(found, self._slices[p]), own)
+            for (p, q), (product, other) in zip(pairs, self._each(both, pairs), strict=True):
+                terms.add(terms.rows_of(result, self._slices[p]), product)
                 if p != q:
-                    terms.add(terms.rows_of(found, self._slices[q]), other)
-        return found
+                    terms.add(terms.rows_of(result, self._slices[q]), other)
+        return result
 
     def between(self, terms: Terms, left: range, right: range) -> tuple[Floats, Floats]:
         """Return what the tiles of some panels with others add to the rows of both.
@@ -145,7 +145,7 @@ class KernelMatrix:
         total stays empty. Nothing is kept: this is for processes that compute some of the tiles.
         """
         first, second = self._rows_of(left), self._rows_of(right)
-        found = terms.zero(first.stop - first.start)
+        total_left = terms.zero(first.stop - first.start)
         other = terms.zero(0 if left == right else second.stop - second.start)
         for q in right:
             columns = self.kernel.against(self._rows(self._slices[q]))
@@ -153,12 +153,12 @@ class KernelMatrix:
                 if left == right and p < q:
                     continue
                 tile = columns(self._rows(self._slices[p]), dtype=np.float32)
-                own, transposed = self._both(terms, tile, p, q)
-                terms.add(terms.rows_of(found, _shifted(self._slices[p], first.start)), own)
+                direct, transposed = self._both(terms, tile, p, q)
+                terms.add(terms.rows_of(total_left, _shifted(self._slices[p], first.start)), direct)
                 if p != q:
-                    total, start = (found, first.start) if left == right else (other, second.start)
+                    total, start = (total_left, first.start) if left == right else (other, second.start)
                     terms.add(terms.rows_of(total, _shifted(self._slices[q], start)), transposed)
-        return found, other
+        return total_left, other
 
     def _rows_of(self, panels: range) -> slice:
         return slice(self._slices[panels[0]].start, self._slices[panels[-1]].stop)
@@ -181,22 +181,22 @@ class KernelMatrix:
         wanted: list[Terms] = [Products(vectors), *([] if scales is None else [Squares(scales)])]
 
         def part_of(start: int) -> None:
-            part = slice(start, min(start + _LEFT, X.shape[0]))
-            rows = row_slice(X, part.start, part.stop)
-            totals = [terms.zero(part.stop - start) for terms in wanted]
+            some = slice(start, min(start + _LEFT, X.shape[0]))
+            rows = row_slice(X, some.start, some.stop)
+            totals = [terms.zero(some.stop - start) for terms in wanted]
             for prepared, columns in zip(self._columns, self._slices, strict=True):
                 tile = prepared(rows, dtype=np.float32)
                 for terms, total in zip(wanted, totals, strict=True):
                     terms.add(total, terms.of(tile, columns))
-            use(part, totals[0], *(values for total in totals[1:] for values in total))
+            use(some, totals[0], *(values for total in totals[1:] for values in total))
 
         self._each(part_of, range(0, X.shape[0], _LEFT))
 
     def cross_product(self, X: Any, vectors: Single) -> Single:
         """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
-        found = np.empty((X.shape[0], vectors.shape[1]), np.float32)
-        self.cross(X, vectors, found.__setitem__)
-        return found
+        product = np.empty((X.shape[0], vectors.shape[1]), np.float32)
+        self.cross(X, vectors, product.__setitem__)
+        return product
 
     def _prepare(self) -> None:
         """Prepare the columns once: for a matrix read from a file, at its first use."""
@@ -302,12 +302,12 @@ class Squares(Terms):
         return np.zeros((2, n_rows), np.float32)
 
     def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Single:
-        found = self.zero(len(tile))
+        total = self.zero(len(tile))
         values = np.array(tile, order="C") if diagonal else np.ascontiguousarray(tile)
         if diagonal:
             np.fill_diagonal(values, 0)
-        engine().add_squares(values, self.vectors[columns], *found)
-        return found
+        engine().add_squares(values, self.vectors[columns], *total)
+        return total
 
     def add(self, total: Single, term: Single) -> None:
         np.maximum(total[0], term[0], out=total[0])

@@ -50,15 +50,15 @@ class LandmarkPreconditioner:
         self.landmarks = np.sort(order[:n_landmarks])
         chosen = X[self.landmarks]
         self._prepared = kernel.against(chosen)
-        own = self._prepared(chosen)
-        own.flat[:: len(own) + 1] += _JITTER * own.diagonal().mean()
+        gram = self._prepared(chosen)
+        gram.flat[:: len(gram) + 1] += _JITTER * gram.diagonal().mean()
         # Single precision is enough: a preconditioner only has to be close, symmetric and positive definite.
         try:
-            self._root = np.linalg.cholesky(own).astype(np.float32)
+            self._root = np.linalg.cholesky(gram).astype(np.float32)
         except np.linalg.LinAlgError:
             raise NotPositiveError from None
-        self._features = np.empty((n, len(own)), np.float32)
-        self._products = np.zeros(own.shape)
+        self._features = np.empty((n, len(gram)), np.float32)
+        self._products = np.zeros(gram.shape)
         for start in range(0, n, _ROWS):
             block = self.features(row_slice(X, start, min(start + _ROWS, n)))
             self._features[start : start + _ROWS] = block
@@ -67,10 +67,10 @@ class LandmarkPreconditioner:
     def features(self, X: Any) -> Single:
         """Return F for the rows of another X, float32 of shape (n, L)."""
         values = self._prepared(X, dtype=np.float32)
-        found = scipy.linalg.solve_triangular(
+        solution = scipy.linalg.solve_triangular(
             self._root, values.T, lower=True, overwrite_b=True, check_finite=False
         )
-        return np.ascontiguousarray(found.T)
+        return np.ascontiguousarray(solution.T)
 
     def set_ratio(self, ratio: float) -> None:
         """Prepare for K + ratio I."""
@@ -91,5 +91,5 @@ class LandmarkPreconditioner:
     def __call__(self, vectors: Single) -> Single:
         """Return the preconditioner times vectors, float32 of shape (n, any)."""
         inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ vectors, check_finite=False)
-        found: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
-        return found
+        preconditioned: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
+        return preconditioned

@@ -168,16 +168,16 @@ def _factorized(work: Array) -> bool:
     if len(work) <= _WHOLE:
         return bool(lapack.dpotrf(work.T, lower=0, overwrite_a=1, clean=0)[1] == 0)
     for start in range(0, len(work), _BLOCK):
-        own = slice(start, start + _BLOCK)
-        left = work[own, :start]
-        factor, info = lapack.dpotrf((work[own, own] - left @ left.T).T, lower=0, overwrite_a=1, clean=0)
+        block = slice(start, start + _BLOCK)
+        left = work[block, :start]
+        factor, info = lapack.dpotrf((work[block, block] - left @ left.T).T, lower=0, overwrite_a=1, clean=0)
         if info != 0:
             return False
-        np.copyto(work[own, own], factor.T, where=np.tri(len(factor), dtype=bool))
+        np.copyto(work[block, block], factor.T, where=np.tri(len(factor), dtype=bool))
         for first in range(start + _BLOCK, len(work), _BLOCK):
             rows = slice(first, first + _BLOCK)
-            below = work[rows, own] - work[rows, :start] @ left.T
-            work[rows, own] = lapack.dtrtrs(factor, below.T, lower=0, trans=1, overwrite_b=1)[0].T
+            below = work[rows, block] - work[rows, :start] @ left.T
+            work[rows, block] = lapack.dtrtrs(factor, below.T, lower=0, trans=1, overwrite_b=1)[0].T
     return True
 
 
@@ -272,8 +272,8 @@ class LowRankGram:
         root = _root_of(gram, n)
         basis, small = np.linalg.qr(root)
         values, vectors = np.linalg.eigh(small @ small.T)
-        kept = values > max(float(values.max(initial=0.0)), 0.0) * len(gram) * np.finfo(float).eps
-        self.values, self.vectors = values[kept], basis @ vectors[:, kept]
+        positive = values > max(float(values.max(initial=0.0)), 0.0) * len(gram) * np.finfo(float).eps
+        self.values, self.vectors = values[positive], basis @ vectors[:, positive]
         self.shift = np.nan
 
     def factorize(self, shift: float) -> LowRankGram:
@@ -289,27 +289,27 @@ class LowRankGram:
     def solve(self, right: Array) -> Array:
         """Return (G + shift I)^-1 right for right of shape (M, k)."""
         inside = self.vectors.T @ right
-        part = inside / (self.values + self.shift)[:, None]
+        inner = inside / (self.values + self.shift)[:, None]
         rest = right - self.vectors @ inside
         # Of a vector in the span of G only rounding is left, which a small shift would make large.
         rest *= np.square(rest).sum(axis=0) > np.square(right).sum(axis=0) * 1e-24
-        return self.vectors @ part + rest / self.shift
+        return self.vectors @ inner + rest / self.shift
 
 
 def _root_of(gram: Array, n: int) -> Array:
     """Return L, shape (M, r), with L L^T = G, of rank r <= n, given by its upper triangle."""
-    left, found = gram.diagonal().copy(), np.zeros((min(n, len(gram)), len(gram)))
+    left, rows = gram.diagonal().copy(), np.zeros((min(n, len(gram)), len(gram)))
     least = max(float(left.max()), 0.0) * len(gram) * np.finfo(float).eps
-    for k in range(len(found)):
+    for k in range(len(rows)):
         pivot = int(left.argmax())
         if not left[pivot] > least:
-            return found[:k].T
+            return rows[:k].T
         column = np.concatenate([gram[:pivot, pivot], gram[pivot, pivot:]])
-        column -= found[:k, pivot] @ found[:k]
-        found[k] = column / math.sqrt(left[pivot])
-        left -= np.square(found[k])
+        column -= rows[:k, pivot] @ rows[:k]
+        rows[k] = column / math.sqrt(left[pivot])
+        left -= np.square(rows[k])
         left[pivot] = 0.0
-    return found.T
+    return rows.T
 
 
 def check_eigen_size(n_components: int) -> None:
@@ -343,7 +343,7 @@ class EigenSolver:
         self.moments = moments
         right = np.column_stack([moments.phi_sum, moments.phi_y])
         rights = np.split(right, len(blocks))
-        parts = [_decomposed(*part, few) for part in zip(blocks, rights, strict=True)]
+        parts = [_decomposed(*pair, few) for pair in zip(blocks, rights, strict=True)]
         self.values, self._coefficients = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self._null = len(right) - len(self.values)
         c = self._coefficients
@@ -395,8 +395,8 @@ def _decomposed(gram: Array, right: Array, few: int) -> tuple[Array, Array]:
     # The upper triangle in C order is the lower one in LAPACK's Fortran order.
     values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
     top = max(float(values[-1]), 0.0)
-    kept = values > top * len(values) * np.finfo(float).eps
-    return values[kept], (vectors[:, kept].T @ right) / np.sqrt(values[kept])[:, None]
+    positive = values > top * len(values) * np.finfo(float).eps
+    return values[positive], (vectors[:, positive].T @ right) / np.sqrt(values[positive])[:, None]
 
 
 class KernelSolver:
@@ -432,9 +432,9 @@ class KernelSolver:
         rotated = np.stack([np.ones(n), centred])
         # Householder vector i is in row i + 1 and ends in an implicit 1; the last one is applied first.
         for i in range(n - 2, -1, -1):
-            vector, part = kernel_matrix[i + 1, : i + 1], rotated[:, : i + 1]
+            vector, leading = kernel_matrix[i + 1, : i + 1], rotated[:, : i + 1]
             vector[i] = 1.0
-            part -= tau[i] * (part @ vector)[:, None] * vector
+            leading -= tau[i] * (leading @ vector)[:, None] * vector
         values = self._diagonal
         if n > 1:
             values = eigvalsh_tridiagonal(self._diagonal, self._off_diagonal, lapack_driver="sterf")
@@ -518,12 +518,12 @@ def leading_block(moments: Moments, size: int) -> Moments:
     They give a cheap first guess of lambda: random features are exchangeable, so the first few have nearly
     the same evidence as all of them.
     """
-    part = float(np.trace(moments.gram[:size, :size]))
-    scale = moments.trace / part if part > 0 else 1.0
+    trace = float(np.trace(moments.gram[:size, :size]))
+    scale = moments.trace / trace if trace > 0 else 1.0
     return Moments(
         n=moments.n,
         gram=moments.gram[:size, :size] * scale,
-        trace=part * scale,
+        trace=trace * scale,
         phi_sum=moments.phi_sum[:size] * math.sqrt(scale),
         phi_y=moments.phi_y[:size] * math.sqrt(scale),
         y_sum=moments.y_sum,

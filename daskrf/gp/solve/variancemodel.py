@@ -32,7 +32,7 @@ Double = npt.NDArray[np.float64]
 _START = np.array([1.05, -0.02, 0.0, 0.0])  # weights next to those of the upper bound
 _LEAST = 1e-12  # of the information on weights, for those that labels tell nothing of
 _MOST = 2  # times S: the most draws the model may count as, since labelled rows differ from new ones
-_OWN = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
+_LABELLED = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
 _ROWS = 20_000  # enough to fit four weights
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -98,28 +98,30 @@ def fit_variances(
     ratios = ratio / diagonal
     # The expected logarithm of a mean of S squares is less than the logarithm of its expectation.
     lost = float(digamma(n_draws / 2)) - math.log(n_draws / 2)
-    told = lost - np.log(np.maximum(squares * diagonal, _TINY))
+    observed = lost - np.log(np.maximum(squares * diagonal, _TINY))
     alone = 1 / (1 + ratios)
     left_out, labelled = _design(largest, total), _design(np.maximum(largest, alone), total + alone)
 
     def misfit(weights: Double) -> Double:
         guess = np.exp(_at_most(left_out, weights))
-        own = np.log(guess * ratios / (guess + ratios))
-        return np.concatenate([told - np.log(guess + ratios), _OWN * (own - labelled @ weights)])
+        at_labelled = np.log(guess * ratios / (guess + ratios))
+        return np.concatenate(
+            [observed - np.log(guess + ratios), _LABELLED * (at_labelled - labelled @ weights)]
+        )
 
-    found = least_squares(misfit, _START, method="trf", x_scale="jac")
-    guess = np.exp(_at_most(left_out, found.x))
+    fit = least_squares(misfit, _START, method="trf", x_scale="jac")
+    guess = np.exp(_at_most(left_out, fit.x))
     # Variance of log v about the model, beyond the sampling error of S draws.
-    freedom = max(len(guess) - len(found.x), 1e-6)
-    variance = float(np.square(found.fun[: len(guess)]).sum()) / freedom
+    freedom = max(len(guess) - len(fit.x), 1e-6)
+    variance = float(np.square(fit.fun[: len(guess)]).sum()) / freedom
     spread = (variance - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
     draws = min(2 / max(float(spread), 1e-6), _MOST * n_draws)
-    information = found.jac.T @ found.jac
+    information = fit.jac.T @ fit.jac
     information.flat[:: len(information) + 1] += max(_LEAST * float(information.trace()), _TINY)
     covariance = variance * inv(information)
     if not (np.isfinite(covariance).all() and np.isfinite(draws)):
         return VarianceModel(_START, 0.0, np.zeros_like(information))
-    return VarianceModel(found.x, draws, covariance)
+    return VarianceModel(fit.x, draws, covariance)
 
 
 def _at_most(design: Double, weights: Double) -> Double:

@@ -91,7 +91,7 @@ def feature_blocks(
     InputError
         If X does not consist of rows, or `diagonal` does not have one number for each.
     """
-    own = None if diagonal is None else _diagonal(diagonal, len(X))
+    diagonals = None if diagonal is None else _diagonal(diagonal, len(X))
     kernel = None if feature_map is None else feature_map.projected_kernel
     X = check_rows(X, feature_map)
     if feature_map is None:
@@ -102,7 +102,7 @@ def feature_blocks(
     rows = None if rows is None else _rows_of(rows, X.shape[0])
     for start in range(0, X.shape[0], step):
         block = X[start : start + step]
-        values = own[start : start + step] if own is not None else None
+        values = diagonals[start : start + step] if diagonals is not None else None
         if feature_map is None:
             block = np.asarray(block)
             is_features = block.dtype.kind == "f" or block.dtype == np.uint8
@@ -117,10 +117,10 @@ def feature_blocks(
 
 def _rows_of(rows: Any, n: int) -> Any:
     """Return the rows that features belong to, checked."""
-    found = as_csr(rows)
-    if found.shape[0] != n:
-        raise InputError(f"rows must be those of the {n} rows of features, not {found.shape[0]} rows.")
-    return found
+    matrix = as_csr(rows)
+    if matrix.shape[0] != n:
+        raise InputError(f"rows must be those of the {n} rows of features, not {matrix.shape[0]} rows.")
+    return matrix
 
 
 def _diagonal(values: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:

@@ -49,8 +49,8 @@ class Folds:
         >>> [rows.tolist() for rows in Folds(np.array([0, 1, 2, 1]), 3, ordered=True).rows(1)]
         [[0, 1, 3], [2]]
         """
-        known, own = self.blocks(fold)
-        return np.flatnonzero(np.isin(self.block, list(known))), np.flatnonzero(self.block == own)
+        training, held_out = self.blocks(fold)
+        return np.flatnonzero(np.isin(self.block, list(training))), np.flatnonzero(self.block == held_out)
 
 
 def equal_rows(X: Any) -> Numbers:
@@ -67,11 +67,11 @@ def equal_rows(X: Any) -> Numbers:
     """
     X = as_csr(X)
     seen: dict[tuple[bytes, bytes], int] = {}
-    found = np.empty(X.shape[0], dtype=np.int64)
+    numbers = np.empty(X.shape[0], dtype=np.int64)
     for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
         row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
-        found[i] = seen.setdefault(row, len(seen))
-    return found
+        numbers[i] = seen.setdefault(row, len(seen))
+    return numbers
 
 
 def random_folds(

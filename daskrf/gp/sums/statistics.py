@@ -504,10 +504,10 @@ class FloatStatistics(SufficientStatistics):
                 self.gram += blas.ssyrk(1.0, block.T, lower=1).T
             else:
                 blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
-            for part in _blocks(len(block), _DOUBLE_ROWS):
-                wide = block[part].astype(np.float64, copy=False)
+            for some in _blocks(len(block), _DOUBLE_ROWS):
+                wide = block[some].astype(np.float64, copy=False)
                 self.phi_sum += wide.sum(axis=0)
-                self.phi_y += wide.T @ targets[rows][part]
+                self.phi_y += wide.T @ targets[rows][some]
         self.y_sum = self.y_sum + targets.sum(axis=0)
         self.yy = self.yy + targets.T @ targets
 
@@ -529,9 +529,9 @@ def _blocks(n: int, step: int = _ROWS) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
-def _common_precision(*parts: SufficientStatistics) -> Precision:
+def _common_precision(*several: SufficientStatistics) -> Precision:
     """Return the precision of combined sums: the lowest among those with rows."""
-    precisions = [part.precision for part in parts if part.n] or [parts[0].precision]
+    precisions = [sums.precision for sums in several if sums.n] or [several[0].precision]
     return "single" if "single" in precisions else "double"
 
 

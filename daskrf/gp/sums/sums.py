@@ -141,12 +141,12 @@ def precision_for(feature_map: Any, n_rows: int) -> Precision:
 class StackedStatistics:
     """Sums over rows of features in C blocks of D, one block for each centroid.
 
-    `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are over
-    the same rows with all blocks but that of the nearest centroid set to 0; they give the evidence.
+    `rows` and `grams` are over all rows: every row counts for every centroid. `nearest` and `own_grams` are
+    over the same rows with all blocks but that of the nearest centroid set to 0; they give the evidence.
 
     Attributes
     ----------
-    rows, own : SufficientStatistics
+    rows, nearest : SufficientStatistics
         Sums for all M features, without a Gram matrix.
     grams, own_grams : float64 arrays, shape (C, D, D)
         Diagonal blocks of Phi^T Phi, upper triangles, summed in double precision.
@@ -160,7 +160,7 @@ class StackedStatistics:
     """
 
     rows: SufficientStatistics
-    own: SufficientStatistics
+    nearest: SufficientStatistics
     grams: Array
     own_grams: Array
 
@@ -177,12 +177,12 @@ class StackedStatistics:
         """
         if not 1 <= block_size <= n_components:
             raise InputError(f"blocks of {block_size} features do not fit {n_components} features.")
-        rows, own = (
+        rows, nearest = (
             SufficientStatistics.zero(n_components, n_targets, one_bit=False, map_key=map_key, gram=False)
             for _ in range(2)
         )
         shape = (n_components // block_size, block_size, block_size)
-        return cls(rows, own, np.zeros(shape), np.zeros(shape))
+        return cls(rows, nearest, np.zeros(shape), np.zeros(shape))
 
     @property
     def n(self) -> int:
@@ -245,12 +245,12 @@ class StackedStatistics:
         self._own_sums()
         n_blocks, size = self.grams.shape[:2]
         for start in range(0, len(phi), _DOUBLE_ROWS):
-            part = slice(start, start + _DOUBLE_ROWS)
-            wide = phi[part].astype(np.float64)
+            some = slice(start, start + _DOUBLE_ROWS)
+            wide = phi[some].astype(np.float64)
             for block, gram in enumerate(self.grams):
                 _add(gram, wide[:, block * size : (block + 1) * size])
             labels = keep_nearest(wide, n_blocks, size)
-            self.own.update(wide, None if targets is None else targets[part])
+            self.nearest.update(wide, None if targets is None else targets[some])
             for block in np.unique(labels):
                 _add(self.own_grams[block], wide[labels == block, block * size : (block + 1) * size])
         return self
@@ -261,7 +261,9 @@ class StackedStatistics:
 
     def copy(self) -> StackedStatistics:
         """Return an independent copy."""
-        return StackedStatistics(self.rows.copy(), self.own.copy(), self.grams.copy(), self.own_grams.copy())
+        return StackedStatistics(
+            self.rows.copy(), self.nearest.copy(), self.grams.copy(), self.own_grams.copy()
+        )
 
     def __add__(self, other: StackedStatistics) -> StackedStatistics:
         return self.combine(other)
@@ -275,7 +277,7 @@ class StackedStatistics:
                 f"{other.grams.shape[:2]} cannot be combined: use one map."
             )
         self.rows += other.rows
-        self.own += other.own
+        self.nearest += other.nearest
         self._own_sums()
         self.grams += other.grams
         self.own_grams += other.own_grams
@@ -283,28 +285,28 @@ class StackedStatistics:
 
     def moments(self) -> Moments:
         """Return the moments with each row at its nearest centroid only; Gram matrices of shape (C, D, D)."""
-        return self._stacked(self.own.moments(gram=False), self.own_grams)
+        return self._stacked(self.nearest.moments(gram=False), self.own_grams)
 
     def block_moments(self, block: int, *, nearest: bool = False) -> Moments:
         """Return the moments of all rows about one centroid, or only of the rows nearest to it.
 
         Shapes are those for D features; the Gram matrix is a copy.
         """
-        sums, grams = (self.own, self.own_grams) if nearest else (self.rows, self.grams)
+        sums, grams = (self.nearest, self.own_grams) if nearest else (self.rows, self.grams)
         whole = self._stacked(sums.moments(gram=False), grams)
-        own, gram = slice(block * self.block_size, (block + 1) * self.block_size), grams[block].copy()
+        columns, gram = slice(block * self.block_size, (block + 1) * self.block_size), grams[block].copy()
         return replace(
             whole,
             gram=gram,
             trace=float(np.trace(gram)),
-            phi_sum=whole.phi_sum[own],
-            phi_y=whole.phi_y[own],
+            phi_sum=whole.phi_sum[columns],
+            phi_y=whole.phi_y[columns],
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays for storing; no copies."""
-        parts = {"rows": self.rows.arrays(), "own": self.own.arrays()}
-        named = {f"{part}/{name}": array for part, own in parts.items() for name, array in own.items()}
+        sums = {"rows": self.rows.arrays(), "own": self.nearest.arrays()}
+        named = {f"{key}/{name}": array for key, arrays in sums.items() for name, array in arrays.items()}
         return {"grams": self.grams, "own_grams": self.own_grams, **named}
 
     @classmethod
@@ -316,14 +318,14 @@ class StackedStatistics:
         InputError
             If an array is missing.
         """
-        rows, own = (
+        rows, nearest = (
             SufficientStatistics.from_arrays(
-                {k.removeprefix(f"{part}/"): v for k, v in arrays.items() if k.startswith(f"{part}/")}
+                {k.removeprefix(f"{name}/"): v for k, v in arrays.items() if k.startswith(f"{name}/")}
             )
-            for part in ("rows", "own")
+            for name in ("rows", "own")
         )
         try:
-            return cls(rows, own, arrays["grams"], arrays["own_grams"])
+            return cls(rows, nearest, arrays["grams"], arrays["own_grams"])
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
