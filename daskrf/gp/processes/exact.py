@@ -59,7 +59,7 @@ _OPTIONS = (
 _OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # with conjugate gradients
 
 Array = npt.NDArray[np.float64]
-Given = tuple[float | None, float | None, float | None]
+FixedValues = tuple[float | None, float | None, float | None]
 
 
 class ExactGP(Regressor):
@@ -246,13 +246,13 @@ class ExactGP(Regressor):
             has several targets, or no variance where it is needed, a hyperparameter is out of range, or the
             n x n matrix does not fit into memory.
         """
-        given, X, y = X, check_rows(X, self.kernel), _check_target(y)
+        original, X, y = X, check_rows(X, self.kernel), _check_target(y)
         if X.shape[0] != len(y):
             raise InputError(f"X has {X.shape[0]} rows, but y has {len(y)}: they must be the same.")
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
-        m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+        m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
         for name in (*_OF_ONE_SOLVER, "kernel_choice_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.subset_ = self._choose(len(y))
@@ -263,13 +263,13 @@ class ExactGP(Regressor):
         self.X_train_, self.y_train_ = X, y
         self.solver_ = self.solver_for(len(y))
         if self.solver_ == "cg":
-            known = self._check_start(start, X)
-            keep = start is not None and known is not None and _few_more(start.y_train_, y)
-            self._fit_pathwise(X, y, (m, a, s), known, matrix, keep=keep)
+            posterior = self._check_start(start, X)
+            keep = start is not None and posterior is not None and _few_more(start.y_train_, y)
+            self._fit_pathwise(X, y, (m, a, s), posterior, matrix, keep=keep)
         else:
             with blas_threads_for(len(y)):
                 self._fit_factor(X, y, m, a, s)
-        learn_columns(self, given)
+        learn_columns(self, original)
         return self
 
     def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
@@ -289,46 +289,54 @@ class ExactGP(Regressor):
         names = ("kernel", "n_draws", "n_features", "random_state")
         return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
-    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given, bool]:
+    def _first_guess(
+        self, X: Any, y: Array, fixed: FixedValues
+    ) -> tuple[ProcessParameters, FixedValues, bool]:
         """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed.
 
         The last is whether those that are kept are at an end of their search range.
         """
-        m, a, s = given
+        m, a, s = fixed
         if a is not None and s is not None:
-            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given, False
-        part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+            return ProcessParameters(float(y.mean()) if m is None else m, a, s), fixed, False
+        subset_gp: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
         try:
-            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
-            m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+            subset_gp.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+            m0, a0, s0 = (
+                float(v[0]) for v in (subset_gp.mean_, subset_gp.signal_variance_, subset_gp.noise_variance_)
+            )
         except NotPositiveError:
             raise
         except InputError:  # all labels in the subset are equal, as with rare hits
             m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
-        found = ProcessParameters(m0, a0, s0)
+        guess = ProcessParameters(m0, a0, s0)
         if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
-            kept = m, a0 if a is None else a, s0 if s is None else s  # those given to the last digit
-            return found, kept, bool(part.at_bound_[0])
-        return found, given, False
+            with_variances = (
+                m,
+                a0 if a is None else a,
+                s0 if s is None else s,
+            )  # those given to the last digit
+            return guess, with_variances, bool(subset_gp.at_bound_[0])
+        return guess, fixed, False
 
     def _fit_pathwise(
         self,
         X: Any,
         y: Array,
-        given: Given,
+        fixed: FixedValues,
         start: PathwisePosterior | None,
         matrix: KernelMatrix | None,
         *,
         keep: bool,
     ) -> None:
         """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
-        searched, at_bound = given[1] is None or given[2] is None, False
+        searched, at_bound = fixed[1] is None or fixed[2] is None, False
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
-            if keep and given[1] is None and given[2] is None:
-                given = given[0], first.signal_variance, first.noise_variance
+            if keep and fixed[1] is None and fixed[2] is None:
+                fixed = fixed[0], first.signal_variance, first.noise_variance
         else:
-            first, given, at_bound = self._first_guess(X, y, given)
+            first, fixed, at_bound = self._first_guess(X, y, fixed)
         n_landmarks = self.landmarks_of(len(y))
         try:
             self._pathwise = fit_pathwise(
@@ -336,8 +344,8 @@ class ExactGP(Regressor):
                 X,
                 y,
                 start=first,
-                given=given,
-                known=start,
+                fixed=fixed,
+                previous=start,
                 n_draws=self.n_draws,
                 n_features=self.n_features,
                 n_landmarks=n_landmarks,
@@ -378,9 +386,13 @@ class ExactGP(Regressor):
         if a is None or s is None:
             solver = KernelSolver(matrix, y)
             doubt = _DOUBT * solver.spread if s is None else 0.0
-            given: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
-            ((found, at_bound),) = find_hyperparameters(solver, **given, doubt=doubt)
-            m, a, s = found.mean + float(solver.moments.shift[0]), found.signal_variance, found.noise_variance
+            fixed: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
+            ((optimum, at_bound),) = find_hyperparameters(solver, **fixed, doubt=doubt)
+            m, a, s = (
+                optimum.mean + float(solver.moments.shift[0]),
+                optimum.signal_variance,
+                optimum.noise_variance,
+            )
         _factorize(factor, s / a)
         if m is None:
             one, target = factor.half_solve(np.column_stack([np.ones(len(y)), y - y.mean()])).T
@@ -451,8 +463,8 @@ class ExactGP(Regressor):
         if self.solver_ == "cg":
             return self._pathwise.mean(X)
         mean = np.empty(X.shape[0])
-        for part, cross in self._cross(X):
-            mean[part] = self.mean_[0] + cross @ self.alpha_
+        for rows, cross in self._cross(X):
+            mean[rows] = self.mean_[0] + cross @ self.alpha_
         return mean
 
     def _variances(self, X: Any) -> tuple[Array, Array]:
@@ -463,11 +475,11 @@ class ExactGP(Regressor):
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with blas_threads_for(len(self.alpha_)):
             factor = self._cholesky()
-            for part, cross in self._cross(X):
-                mean[part] = self.mean_[0] + cross @ self.alpha_
+            for rows, cross in self._cross(X):
+                mean[rows] = self.mean_[0] + cross @ self.alpha_
                 half = factor.half_solve(cross.T)
                 explained = np.einsum("ij,ij->j", half, half)
-                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+                variance[rows] = self.signal_variance_[0] * (self.kernel.diag(X[rows]) - explained)
         return mean, np.maximum(variance, 0.0)
 
     def _covariance(self, X: Any) -> tuple[Array, Array]:
@@ -582,7 +594,7 @@ class ExactGP(Regressor):
             noise_variance = float(self.noise_variance_[0])
             mean, covariance = self._joint(X)
         else:
-            m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+            m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
             if s is None and of == "y":
                 raise InputError(
                     "the noise of a draw from the prior is not known: pass noise_variance, or of='f'."
@@ -645,8 +657,8 @@ class ExactGP(Regressor):
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
-        given = {name: self._given(name) for name in ("mean", "signal_variance", "noise_variance")}
-        found = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
+        fixed = {name: self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance")}
+        fitted = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
         posterior = self._pathwise if self.solver_ == "cg" else None
         return {
             "class": type(self).__name__,
@@ -654,8 +666,8 @@ class ExactGP(Regressor):
             "kernel": self.kernel.state(),
             "shape": list(self.X_train_.shape),
             "options": {name: getattr(self, name) for name in _OPTIONS} | {"solver": self.solver_},
-            "given": given,
-            **found,
+            "given": fixed,
+            **fitted,
             "jitter": getattr(self, "jitter_", None),
             "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
             **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
@@ -719,11 +731,11 @@ class ExactGP(Regressor):
             alpha = np.column_stack([alpha, rest["draws"]])
             prior = prior_of_fit(self.kernel, self.X_train_, self.n_draws, self.n_features, self.random_state)
             self.y_train_ = rest["labelled"]
-        found = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
+        values = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
         self._pathwise = PathwisePosterior(
             matrix=KernelMatrix(self.kernel, self.X_train_),
             prior=prior,
-            hyperparameters=ProcessParameters(*found),
+            hyperparameters=ProcessParameters(*values),
             alpha=alpha,
             ones=rest.get("ones", alpha[:, 0]),
             variances=VarianceModel.from_state(state["variances"]),
@@ -793,7 +805,7 @@ class ExactGP(Regressor):
         state = super().__getstate__()
         return {**state, "_factor": None} if "alpha_" in state else state
 
-    def _given(self, name: str) -> float | None:
+    def _fixed_value(self, name: str) -> float | None:
         """Return the hyperparameter that the user fixed, or None."""
         value = getattr(self, name)
         if value is None:
@@ -848,8 +860,8 @@ class ExactGP(Regressor):
                 f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which do not fit into "
                 "memory: use fewer rows (n_subset), or random features."
             ) from None
-        for part, block in self.kernel.blocks(X):
-            matrix[part] = block
+        for rows, block in self.kernel.blocks(X):
+            matrix[rows] = block
         return matrix
 
     def _cross(self, X: Any) -> Iterator[tuple[slice, Array]]:
@@ -863,9 +875,9 @@ class ExactGP(Regressor):
         covariance = self._kernel_matrix(X)
         mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
         factor = self._cholesky()
-        for part, cross in self._cross(X):
-            mean[part] = self.mean_[0] + cross @ self.alpha_
-            white[part] = factor.half_solve(cross.T).T
+        for rows, cross in self._cross(X):
+            mean[rows] = self.mean_[0] + cross @ self.alpha_
+            white[rows] = factor.half_solve(cross.T).T
         if m:
             # The upper triangle in C order is the lower one in Fortran order.
             blas.dsyrk(-1.0, white.T, beta=1.0, c=covariance.T, trans=1, lower=1, overwrite_c=1)

@@ -107,6 +107,6 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             Trial(from_state(trial["kernel"]) if trial["kernel"] else kernel, **{n: trial[n] for n in names})
             for trial in state["trials"]
         )
-        asked = from_state(state["asked"]) if "asked" in state else None
+        requested = from_state(state["asked"]) if "asked" in state else None
         learned = state.get("n_learned", 0), state.get("variances", {})
-        return cls(kernel, trials, state["n_rows"], state["n_left_out"], asked, *learned)
+        return cls(kernel, trials, state["n_rows"], state["n_left_out"], requested, *learned)

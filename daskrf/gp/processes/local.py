@@ -113,16 +113,16 @@ class LocalGaussianGP(FeatureSpaceGP):
             raise InputError(f"residual must be True or False, not {self.residual!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        said = super().cautions(target)
+        reasons = super().cautions(target)
         if (
             self.rows_ == "all"
             and self.noise_variance_[target] < _LITTLE_NOISE * self.signal_variance_[target]
         ):
-            said.append(
+            reasons.append(
                 "there is so little noise that posteriors of all rows are too sure of themselves: take those "
                 "of the nearest rows (rows='nearest', --rows nearest)"
             )
-        return said
+        return reasons
 
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one posterior draw, as other models do.
@@ -162,14 +162,14 @@ class LocalGaussianGP(FeatureSpaceGP):
         """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
         transform = self.feature_map_.transform_nearest if made else None
-        for phi, _, known in feature_blocks(X, self.feature_map_, transform, rows=rows):
+        for phi, _, block_rows in feature_blocks(X, self.feature_map_, transform, rows=rows):
             self._check_width(phi)
             refuse_half(phi.dtype)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
-                part = phi[start : start + step]
-                own = None if known is None else known[start : start + step]
-                yield FeatureBlock(part if made else _nearest_only(part, size), None, own)
+                piece = phi[start : start + step]
+                piece_rows = None if block_rows is None else block_rows[start : start + step]
+                yield FeatureBlock(piece if made else _nearest_only(piece, size), None, piece_rows)
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
@@ -196,7 +196,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         moments = (statistics.block_moments(block, nearest=nearest) for block in blocks)
         parts = [solved_weights(each, fitted, claimed=False) for each in moments]
         weights = np.zeros((statistics.n_components, len(fitted)))
-        stacked = np.concatenate([part for part, _ in parts])
+        stacked = np.concatenate([mean for mean, _ in parts])
         weights[: len(stacked)] = stacked
         return weights, max(jitter for _, jitter in parts)
 
@@ -213,10 +213,10 @@ class LocalGaussianGP(FeatureSpaceGP):
 
 def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """Return a copy of features that is 0 outside the block of each row's nearest centroid."""
-    own = np.zeros_like(phi)
+    nearest = np.zeros_like(phi)
     for _, rows, columns in nearest_blocks(phi, size):
-        own[rows, columns] = phi[rows, columns]
-    return own
+        nearest[rows, columns] = phi[rows, columns]
+    return nearest
 
 
 class StackedFactor:
@@ -235,7 +235,7 @@ class StackedFactor:
         moments = (statistics.block_moments(b, nearest=nearest) for b in range(len(statistics.grams)))
         self._parts = [PosteriorFactor(each, ratio) for each in moments]
         self._size, self._n_components = statistics.block_size, statistics.n_components
-        self.jitter = max(part.jitter for part in self._parts)
+        self.jitter = max(factor.jitter for factor in self._parts)
 
     @property
     def root(self) -> npt.NDArray[Any]:
@@ -245,23 +245,23 @@ class StackedFactor:
     def whiten(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return Z with Z Z^T = Phi A^-1 Phi^T, 0 for rows of different centroids; shape (n, M)."""
         white = np.zeros((len(phi), n_components))
-        for rows, columns, part in self._rows(phi):
-            white[rows, columns] = part.whiten(phi[rows, columns], self._size)
+        for rows, columns, factor in self._rows(phi):
+            white[rows, columns] = factor.whiten(phi[rows, columns], self._size)
         return white
 
     def variances(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
-        found = np.empty(len(phi))
-        for rows, columns, part in self._rows(phi):
-            found[rows] = part.variances(phi[rows, columns], self._size)
-        return found
+        variances = np.empty(len(phi))
+        for rows, columns, factor in self._rows(phi):
+            variances[rows] = factor.variances(phi[rows, columns], self._size)
+        return variances
 
     def sample(self, n: int, seed: int, target: int) -> Array:
         """Return n draws of all weights, shape (M, n), independent between blocks."""
         draws = standard_normal(seed, f"gp/weights/{target}", self._n_components, n)
-        for block, part in enumerate(self._parts):
-            own = slice(block * self._size, (block + 1) * self._size)
-            draws[own] = part.coloured(draws[own])
+        for block, factor in enumerate(self._parts):
+            rows = slice(block * self._size, (block + 1) * self._size)
+            draws[rows] = factor.coloured(draws[rows])
         draws[len(self._parts) * self._size :] = 0.0
         return draws
 

@@ -107,9 +107,9 @@ class LowRankFactor:
 
     def __init__(self, statistics: SufficientStatistics | Moments, ratio: float) -> None:
         moments = statistics if isinstance(statistics, Moments) else statistics.moments()
-        found = LowRankGram(moments.gram, moments.n)
-        self._vectors, self._ratio = found.vectors, ratio
-        self._shrunk = 1.0 - np.sqrt(ratio / (found.values + ratio))
+        low_rank = LowRankGram(moments.gram, moments.n)
+        self._vectors, self._ratio = low_rank.vectors, ratio
+        self._shrunk = 1.0 - np.sqrt(ratio / (low_rank.values + ratio))
 
     @property
     def root(self) -> npt.NDArray[np.float64]:
@@ -135,8 +135,8 @@ class LowRankFactor:
     def coloured(self, normal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return R Z, shape (M, n)."""
         inside = self._shrunk[:, None] * (self._vectors.T @ normal)
-        found: npt.NDArray[np.float64] = (normal - self._vectors @ inside) / math.sqrt(self._ratio)
-        return found
+        result: npt.NDArray[np.float64] = (normal - self._vectors @ inside) / math.sqrt(self._ratio)
+        return result
 
 
 def posterior_factor(

@@ -130,16 +130,16 @@ class PriorDraws:
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
         size, n_draws = self.weights.shape
-        found = np.empty((X.shape[0], n_draws), np.float32)
+        values = np.empty((X.shape[0], n_draws), np.float32)
         step = max(1, _BLOCK_ENTRIES // size)
         for start in range(0, X.shape[0], step):
             rows = X[start : start + step]
             if self.feature_map.one_bit:
                 bits = self.feature_map.transform_bits(rows)
-                found[start : start + step] = engine().bit_means(bits, size, self.weights)
+                values[start : start + step] = engine().bit_means(bits, size, self.weights)
             else:
-                found[start : start + step] = self.feature_map.transform(rows) @ self.weights
-        return found
+                values[start : start + step] = self.feature_map.transform(rows) @ self.weights
+        return values
 
 
 @dataclass(frozen=True)
@@ -160,17 +160,17 @@ class IntersectionDraws:
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
         rows = as_csr(X)
-        found = np.empty((rows.shape[0], self.n_draws), np.float32)
+        values = np.empty((rows.shape[0], self.n_draws), np.float32)
         for start in range(0, rows.shape[0], _ROWS):
-            part = row_slice(rows, start, start + _ROWS)
-            row, token, weight = _increments(part)
+            block = row_slice(rows, start, start + _ROWS)
+            row, token, weight = _increments(block)
             tokens, place = np.unique(token, return_inverse=True)
             normal = np.column_stack(
                 [np.empty((len(tokens), 0)), *map(self._normal(tokens), range(self.n_draws))]
             )
-            shares = sp.csr_matrix((weight, (row, place)), shape=(part.shape[0], len(tokens)))
-            found[start : start + _ROWS] = shares @ normal
-        return found
+            shares = sp.csr_matrix((weight, (row, place)), shape=(block.shape[0], len(tokens)))
+            values[start : start + _ROWS] = shares @ normal
+        return values
 
     def _normal(self, tokens: npt.NDArray[np.uint64]) -> Callable[[int], npt.NDArray[np.float64]]:
         def of(draw: int) -> npt.NDArray[np.float64]:
@@ -199,8 +199,8 @@ def _increments(
         hat = 1.0 - np.abs(2.0 * (scaled - place) - 1.0)
         token = _token(column, whole * 2.0**level + place, level + 1)
         parts.append((row, token, hat * 2.0 ** (-level / 2 - 1)))
-    found = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return next(found), next(found), next(found)
+    joined = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return next(joined), next(joined), next(joined)
 
 
 def _token(column: npt.NDArray[np.uint64], place: Any, level: int) -> npt.NDArray[np.uint64]:

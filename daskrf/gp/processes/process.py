@@ -122,7 +122,7 @@ class FeatureSpaceGP(Regressor):
         """
         if self.feature_map is not None:
             check_feature_map(self.feature_map)
-        given, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
+        original, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
@@ -136,7 +136,7 @@ class FeatureSpaceGP(Regressor):
             self._fit(sum_rows(X, targets, self.feature_map_, **sums))
         except CoarseSumsError:
             self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
-        learn_columns(self, given)
+        learn_columns(self, original)
         for target in range(targets.shape[1]):
             for caution in self.cautions(target):
                 warnings.warn(f"target {target}: {caution}.", CalibrationWarning, stacklevel=2)
@@ -187,14 +187,14 @@ class FeatureSpaceGP(Regressor):
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
-        kept = self._kept_statistics()
+        statistics = self._kept_statistics()
         check_columns_of(self, X)
         X, targets = check_rows(X, self.feature_map_), check_targets(y)
         if X.shape[0] == len(targets) == 0:
             return self
         self.check_parameters(targets.shape[1])
-        sums: dict[str, Any] = {"n_components": kept.n_components, "exponents": kept.y_exponents}
-        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=kept.n))
+        sums: dict[str, Any] = {"n_components": statistics.n_components, "exponents": statistics.y_exponents}
+        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=statistics.n))
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
         """Add the statistics of further rows and refit."""
@@ -265,20 +265,20 @@ class FeatureSpaceGP(Regressor):
     def cautions(self, target: int = 0) -> list[str]:
         """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
         self._check_fitted()
-        said = []
+        reasons = []
         if self.at_bound_[target]:
             noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
-            said.append(seen_no(self._maximized(), noise=noise))
+            reasons.append(seen_no(self._maximized(), noise=noise))
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
             noise = self.noise_variance_[target] / self.signal_variance_[target]
             kernel = getattr(self.feature_map_, "kernel_", None)
             longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
-            said.append(
+            reasons.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
                 f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
                 f"trusted; take more features{longer}"
             )
-        return said
+        return reasons
 
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
         """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
@@ -392,9 +392,9 @@ class FeatureSpaceGP(Regressor):
             weights = self.weights_of_draws(n_samples, random_state, target)
             return self._values(self.drawn(weights, random_state, target), blocks, normal, target)
         drawn = self._with_weights(self.sample_weights(n_samples, random_state, target), target)
-        shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
-        own = residual.joint_draws(known, shared, n_samples, random_state, target)
-        return self._with_noise(drawn, blocks, own, normal, target)
+        shared, all_rows = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
+        residuals = residual.joint_draws(all_rows, shared, n_samples, random_state, target)
+        return self._with_noise(drawn, blocks, residuals, normal, target)
 
     def values_of_draws(
         self,
@@ -427,21 +427,26 @@ class FeatureSpaceGP(Regressor):
 
     def _values(self, drawn: Self, blocks: list[FeatureBlock], normal: Array | None, target: int) -> Array:
         """Return the values of drawn functions at blocks of rows; see `values_of_draws`."""
-        own = None
+        residuals = None
         if drawn._residual_draws is not None:
-            own = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
-        return self._with_noise(drawn, blocks, own, normal, target)
+            residuals = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
+        return self._with_noise(drawn, blocks, residuals, normal, target)
 
     def _with_noise(
-        self, drawn: Self, blocks: list[FeatureBlock], own: Array | None, normal: Array | None, target: int
+        self,
+        drawn: Self,
+        blocks: list[FeatureBlock],
+        residuals: Array | None,
+        normal: Array | None,
+        target: int,
     ) -> Array:
         """Return drawn means, with draws of what features leave out, and with noise; see `_parts_of_y`."""
         draws = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._checked_means, blocks)])
         parts = [left for block in blocks for _, _, left in self._parts(block)]
         of = "f" if normal is None else "y"
         share, noise = self._parts_of_y(np.concatenate([np.empty(0), *parts]), target, of)
-        if own is not None:
-            draws += share[:, None] * own
+        if residuals is not None:
+            draws += share[:, None] * residuals
         return draws if normal is None else draws + noise[:, None] * normal
 
     def log_marginal_likelihood(
@@ -469,7 +474,7 @@ class FeatureSpaceGP(Regressor):
             raise InputError(
                 "a posterior draw cannot be stored: store the model, and draw again by the seed."
             )
-        given = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
+        fixed = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
         return {
             "class": type(self).__name__,
             "version": STATE_VERSION,
@@ -477,7 +482,7 @@ class FeatureSpaceGP(Regressor):
             "one_bit": self.one_bit_,
             **{name: getattr(self, name) for name in ("method", *self._options)},
             "n_components": len(self.weights_),
-            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
+            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in fixed.items()},
             "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
             **{name.rstrip("_"): getattr(self, name) for name in self._numbers},
             **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
@@ -511,8 +516,8 @@ class FeatureSpaceGP(Regressor):
             setattr(model, name, float(state[name.rstrip("_")]))
         model.n_rows_, model.one_bit_ = state["n"], state["one_bit"]
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
-        kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
-        model.statistics_ = Summation.restore(kept) if kept else None
+        sums = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
+        model.statistics_ = Summation.restore(sums) if sums else None
         model._factors, model._eigen = {}, None
         return model
 
@@ -560,9 +565,14 @@ class FeatureSpaceGP(Regressor):
 
     def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
         """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
-        phi, diagonal, known = block
-        if self._projects == "rows" and diagonal is None and known is not None and self._residual is not None:
-            diagonal = self._residual.diag(known)
+        phi, diagonal, block_rows = block
+        if (
+            self._projects == "rows"
+            and diagonal is None
+            and block_rows is not None
+            and self._residual is not None
+        ):
+            diagonal = self._residual.diag(block_rows)
         if self._projects == "rows" and diagonal is None:
             raise InputError(
                 "the kernel of these features is not 1 between a row and itself, so that deviations need its "
@@ -604,14 +614,14 @@ class FeatureSpaceGP(Regressor):
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         solver = self._solver(statistics)
-        found = self._search(solver)
-        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
+        results = self._search(solver)
+        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in results):
             if self._before_eigen is not None:
                 self._before_eigen()
             del solver  # frees its matrix before the next one is allocated
             solver = EigenSolver(self._moments(statistics))
-            found = self._search(solver)
-        fitted = [hyperparameters for hyperparameters, _ in found]
+            results = self._search(solver)
+        fitted = [hyperparameters for hyperparameters, _ in results]
         moments = solver.moments
         weights, self.jitter_ = self._weights(statistics, solver, fitted)
         self.statistics_ = statistics
@@ -620,7 +630,7 @@ class FeatureSpaceGP(Regressor):
         self.signal_variance_ = np.array([h.signal_variance for h in fitted])
         self.noise_variance_ = np.array([h.noise_variance for h in fitted])
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
-        self.at_bound_ = np.array([at_bound for _, at_bound in found])
+        self.at_bound_ = np.array([at_bound for _, at_bound in results])
         self.weights_ = self._feature_weights(weights)
         self._set_left_out(statistics, solver, fitted)
         self._factors = {}
@@ -717,8 +727,8 @@ class FeatureSpaceGP(Regressor):
         for rows, white, left in self._parts(block):
             for i, t in enumerate(targets):
                 explained = self._factor(t).variances(white, size) * self.noise_variance_[t]
-                for variance, own in zip(variances, self._own_variances(left, t), strict=True):
-                    variance[rows, i] = explained + own
+                for variance, extra in zip(variances, self._own_variances(left, t), strict=True):
+                    variance[rows, i] = explained + extra
         return variances
 
     def _predict_joint(
@@ -731,9 +741,9 @@ class FeatureSpaceGP(Regressor):
         for t in range(len(self.mean_)):
             white, left, start = np.empty((n, size)), np.empty(n), 0
             for block in blocks:
-                for part_rows, part, missing in self._parts(block):
-                    own = slice(start + part_rows.start, start + part_rows.stop)
-                    white[own], left[own] = self._factor(t).whiten(part, size), missing
+                for part_rows, features, missing in self._parts(block):
+                    span = slice(start + part_rows.start, start + part_rows.stop)
+                    white[span], left[span] = self._factor(t).whiten(features, size), missing
                 start += len(block.phi)
             covariance = self.noise_variance_[t] * (white @ white.T)
             share, noise = self._parts_of_y(left, t, of)

@@ -74,7 +74,9 @@ class Residual:
         self.kernel: Kernel = kernel
         self.project = project
         self._folded = folded
-        self._known = getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
+        self._sample_rows = (
+            getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
+        )
 
     def rows(self, X: Any) -> Any:
         """Return rows as the kernel takes them: folded, if the map folds them."""
@@ -108,24 +110,24 @@ class Residual:
         InputError
             If the kernel has no random features.
         """
-        own = seeds.key(seed, f"gp/residual/{target}") >> 33
+        prior_seed = seeds.key(seed, f"gp/residual/{target}") >> 33
         return ResidualDraws(
-            self, prior_draws(self.kernel, self._known, n, RESIDUAL_FEATURES, own), deviation
+            self, prior_draws(self.kernel, self._sample_rows, n, RESIDUAL_FEATURES, prior_seed), deviation
         )
 
     def correction(self, draws: ResidualDraws) -> Array | float:
         """Return what the draws take from the weights of features, shape (M, n_draws), or 0."""
         if self.project is None:
             return 0.0
-        values = draws.prior(self._known).astype(np.float64)
+        values = draws.prior(self._sample_rows).astype(np.float64)
         return draws.deviation * self.project(values)
 
     def joint_draws(self, X: Any, covariance: Array, n: int, seed: int, target: int) -> Array:
         """Return n joint draws at rows X of this covariance, shape (m, n), for kernels without features."""
         rows = as_csr(X)
-        known: dict[bytes, int] = {}
+        indices: dict[bytes, int] = {}
         place = np.array(
-            [known.setdefault(_bytes_of(rows[i]), len(known)) for i in range(rows.shape[0])], int
+            [indices.setdefault(_bytes_of(rows[i]), len(indices)) for i in range(rows.shape[0])], int
         )
         first = np.unique(place, return_index=True)[1]
         values, vectors = np.linalg.eigh(covariance[np.ix_(first, first)])

@@ -106,10 +106,10 @@ class SparseGP(FeatureSpaceGP):
             raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        said = super().cautions(target)
-        if said and self.criterion == "bound":
-            said[0] += "; more landmarks may help, or the evidence in place of the bound"
-        return said
+        reasons = super().cautions(target)
+        if reasons and self.criterion == "bound":
+            reasons[0] += "; more landmarks may help, or the evidence in place of the bound"
+        return reasons
 
     def log_bound(
         self,

@@ -78,7 +78,7 @@ def values_of(y: Array, target: Target) -> Array:
 
 def joint_prediction(
     process: Any,
-    own: int,
+    place: int,
     X: Any,
     diagonal: npt.ArrayLike | None = None,
     rows: Any = None,
@@ -90,7 +90,7 @@ def joint_prediction(
     Parameters
     ----------
     process : Process or SummedProcess
-    own : int
+    place : int
         Position of the target in the process.
     X : rows, shape (m, n_columns)
     diagonal : float64 array, shape (m,), optional
@@ -105,10 +105,10 @@ def joint_prediction(
     mean : float64 array, shape (m,)
     covariance : float64 array, shape (m, m)
     """
-    given = {"diagonal": diagonal, "rows": rows}
-    options = {name: values for name, values in given.items() if values is not None}
+    optional = {"diagonal": diagonal, "rows": rows}
+    options = {name: values for name, values in optional.items() if values is not None}
     mean, covariance = process.predict(X, return_cov=True, of=of, **options)
-    return (mean[:, own], covariance[:, :, own]) if covariance.ndim == 3 else (mean, covariance)
+    return (mean[:, place], covariance[:, :, place]) if covariance.ndim == 3 else (mean, covariance)
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class _MeanOf:
     """The mean of one target of a process, as a function of rows."""
 
     process: Any
-    own: int
+    place: int
 
     def predict(self, X: Any) -> Array:
-        return np.asarray(self.process.predict(X, target=self.own))
+        return np.asarray(self.process.predict(X, target=self.place))
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class SummedProcess:
     noise_variance_: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        of_parts = [(gp.mean_[own], gp.noise_variance_[own]) for gp, own in self.parts]
+        of_parts = [(gp.mean_[place], gp.noise_variance_[place]) for gp, place in self.parts]
         means, noises = np.array(of_parts).T
         w = np.array(self.weights)
         object.__setattr__(self, "mean_", np.array([w @ means]))
@@ -195,16 +195,16 @@ class SummedProcess:
         options: dict[str, Any] = {"diagonal": diagonal}
         w = np.array(self.weights)
         if return_cov:
-            joint = [joint_prediction(gp, own, X, rows=rows, of=of, **options) for gp, own in self.parts]
+            joint = [joint_prediction(gp, place, X, rows=rows, of=of, **options) for gp, place in self.parts]
             mean = np.asarray(w @ [m for m, _ in joint])
             covariance = np.zeros((len(mean), len(mean)))
-            for (_, own), weight in zip(joint, self.weights, strict=True):
-                covariance += weight**2 * own
+            for (_, term), weight in zip(joint, self.weights, strict=True):
+                covariance += weight**2 * term
             return mean, covariance
         if not return_std:
-            return w @ [gp.predict(X, target=own, **options) for gp, own in self.parts]
-        found = [gp.predict(X, True, of=of, target=own, **options) for gp, own in self.parts]
-        means, *deviations = zip(*found, strict=True)
+            return w @ [gp.predict(X, target=place, **options) for gp, place in self.parts]
+        predictions = [gp.predict(X, True, of=of, target=place, **options) for gp, place in self.parts]
+        means, *deviations = zip(*predictions, strict=True)
         return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
 
     @property
@@ -214,10 +214,10 @@ class SummedProcess:
 
     def rough(self) -> SummedFunction | None:
         """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""
-        found = [gp.rough() for gp, _ in self.parts]
-        if all(each is None for each in found):
+        approximations = [gp.rough() for gp, _ in self.parts]
+        if all(each is None for each in approximations):
             return None
-        cheap = (each or _MeanOf(*part) for each, part in zip(found, self.parts, strict=True))
+        cheap = (each or _MeanOf(*pair) for each, pair in zip(approximations, self.parts, strict=True))
         return SummedFunction(tuple(cheap), self.weights)
 
     def most_draws(self) -> int | None:
@@ -227,20 +227,20 @@ class SummedProcess:
 
     def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[Any]:
         """Return the weights of one draw of all targets, one after the other, shape (sum of sizes, 1)."""
-        found = zip(self.parts, self._seeds(seed), strict=True)
-        return np.concatenate([gp.weights_of_draw(own_seed, own) for (gp, own), own_seed in found])
+        seeded = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draw(own_seed, place) for (gp, place), own_seed in seeded])
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[Any]:
         """Return the weights of n draws of all targets, shape (sum of sizes, n)."""
         n = min(n, self.most_draws() or n)
-        found = zip(self.parts, self._seeds(seed), strict=True)
-        return np.concatenate([gp.weights_of_draws(n, own_seed, own) for (gp, own), own_seed in found])
+        seeded = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draws(n, own_seed, place) for (gp, place), own_seed in seeded])
 
     def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
         """Return the sum of draws with the weights from `weights_of_draw` or `weights_of_draws`."""
         ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
-        found = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
-        functions = (gp.drawn(own_weights, own_seed, own) for (gp, own), own_weights, own_seed in found)
+        seeded = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
+        functions = (gp.drawn(own_weights, own_seed, place) for (gp, place), own_weights, own_seed in seeded)
         return SummedFunction(tuple(functions), self.weights)
 
     def _seeds(self, seed: int) -> list[int]:
@@ -249,14 +249,14 @@ class SummedProcess:
         Processes that draw by the same seed draw the same prior function. Those fitted by conjugate gradients
         have some draws of their own, and the seed is a number of one: they take different ones.
         """
-        found = [seed]
+        result = [seed]
         for place, (gp, _) in enumerate(self.parts[1:], start=1):
             most = gp.most_draws()
             if most is None:
-                found.append(seeds.key(seed, f"gp/sum/{place}") >> 1)
+                result.append(seeds.key(seed, f"gp/sum/{place}") >> 1)
             else:
-                found.append((seed + place * max(1, most // len(self.parts))) % most)
-        return found
+                result.append((seed + place * max(1, most // len(self.parts))) % most)
+        return result
 
 
 def _size(gp: Any) -> int:

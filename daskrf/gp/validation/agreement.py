@@ -113,8 +113,8 @@ def agreement(
     Examples
     --------
     >>> z = np.array([0.5, -1.0, 1.5, 0.2])
-    >>> found = agreement(z, np.zeros(4), np.ones(4), lambda rows: np.eye(len(rows)))
-    >>> found.within_95, round(found.mean_z2, 3), round(found.p_value, 2), found.contradicts
+    >>> result = agreement(z, np.zeros(4), np.ones(4), lambda rows: np.eye(len(rows)))
+    >>> result.within_95, round(result.mean_z2, 3), round(result.p_value, 2), result.contradicts
     (1.0, 0.885, 0.94, False)
     """
     values, means, deviations = (np.asarray(v, dtype=np.float64) for v in (y, mean, std))
@@ -126,8 +126,8 @@ def agreement(
     if len(z) > most:
         order = np.argsort(seeds.words(0, "gp/agreement", len(z)), kind="stable")
         rows = np.sort(order[:most])
-    joint, own = covariance(rows), errors[rows]
-    statistic = float(own @ cho_solve(cho_factor(joint, lower=True), own))
+    joint, tested = covariance(rows), errors[rows]
+    statistic = float(tested @ cho_solve(cho_factor(joint, lower=True), tested))
     tails = chi2.cdf(statistic, len(rows)), chi2.sf(statistic, len(rows))
     return Agreement(
         len(z),
@@ -141,7 +141,7 @@ def agreement(
 
 
 def impossible(
-    y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, known: npt.ArrayLike
+    y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, earlier: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
     """Return which labels cannot be values of the quantity that a model predicts, beyond any doubt.
 
@@ -153,22 +153,22 @@ def impossible(
     ----------
     y, mean, std : float arrays, shape (n,)
         Labels, and their predictive means and standard deviations, noise included.
-    known : float array, shape (m,)
+    earlier : float array, shape (m,)
         Labels of the model.
 
     Examples
     --------
-    >>> known = np.linspace(1, 6, 20)
-    >>> impossible([3.4, 354.0, 6.5], [3.5, 3.6, 4.0], [0.2, 0.2, 0.3], known).tolist()
+    >>> earlier = np.linspace(1, 6, 20)
+    >>> impossible([3.4, 354.0, 6.5], [3.5, 3.6, 4.0], [0.2, 0.2, 0.3], earlier).tolist()
     [False, True, False]
     """
-    values, means, deviations, labels = (np.asarray(v, dtype=np.float64) for v in (y, mean, std, known))
+    values, means, deviations, labels = (np.asarray(v, dtype=np.float64) for v in (y, mean, std, earlier))
     errors = np.abs(values - means)
     z = errors / deviations
     low, high, spread = labels.min(), labels.max(), labels.std()
     outside = np.maximum(low - values, values - high)
-    found = (outside > _FAR * (high - low)) & (z > _NEVER_OUTSIDE)
+    outlying = (outside > _FAR * (high - low)) & (z > _NEVER_OUTSIDE)
     typical = max(1.0, float(np.median(z)) / 0.6745)
     wild = errors > 2 * spread
     scale = 1.0 if 2 * (wild & (z > _NEVER)).sum() > len(z) else typical
-    return found | (wild & (z > _NEVER * scale))
+    return outlying | (wild & (z > _NEVER * scale))

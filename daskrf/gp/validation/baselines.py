@@ -51,10 +51,10 @@ def nearest_neighbour(X: Any, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Arra
     if y.shape != (X.shape[0],) or not len(y):
         raise InputError(f"X has {X.shape[0]} rows and y the shape {y.shape}: give as many of both, above 0.")
     label, similarity = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
-    for part, block in kernel.blocks(X_new, X):
-        similarity[part] = block.max(axis=1)
-        nearest = block >= similarity[part][:, None] - _SAME
-        label[part] = (nearest @ y) / nearest.sum(axis=1)
+    for rows, block in kernel.blocks(X_new, X):
+        similarity[rows] = block.max(axis=1)
+        nearest = block >= similarity[rows][:, None] - _SAME
+        label[rows] = (nearest @ y) / nearest.sum(axis=1)
     return label, similarity
 
 

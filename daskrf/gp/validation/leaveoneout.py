@@ -80,17 +80,17 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     parts = np.split(order, starts[1:])
     y = np.asarray(gp.y_train_, dtype=np.float64)
-    found = _from_inverse(gp, parts)
+    results = _from_inverse(gp, parts)
     error, variance = np.empty(len(y)), np.empty(len(y))
-    for part, own in zip(parts, found, strict=True):
-        error[part], variance[part] = own
+    for labels, result in zip(parts, results, strict=True):
+        error[labels], variance[labels] = result
     return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
 
 
 def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[Array, Array]]:
     """Return errors and variances of the labels of each molecule, by the inverse."""
     factor, n, a = gp._cholesky(), len(gp.alpha_), float(gp.signal_variance_[0])
-    found, at = [], 0
+    results, at = [], 0
     while at < len(parts):
         some = parts[at : at + _COLUMNS]
         at += len(some)
@@ -98,10 +98,10 @@ def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[
         ones = np.zeros((n, len(columns)), order="F")
         ones[columns, np.arange(len(columns))] = 1.0
         half = factor.half_solve(ones)
-        ends = np.cumsum([len(part) for part in some])
-        for part, end in zip(some, ends.tolist(), strict=True):
-            own = half[:, end - len(part) : end]
-            inverse = cho_factor(own.T @ own, lower=True)
-            error = cho_solve(inverse, gp.alpha_[part])
-            found.append((error, a * cho_solve(inverse, np.eye(len(part))).diagonal()))
-    return found
+        ends = np.cumsum([len(labels) for labels in some])
+        for labels, end in zip(some, ends.tolist(), strict=True):
+            block = half[:, end - len(labels) : end]
+            inverse = cho_factor(block.T @ block, lower=True)
+            error = cho_solve(inverse, gp.alpha_[labels])
+            results.append((error, a * cho_solve(inverse, np.eye(len(labels))).diagonal()))
+    return results

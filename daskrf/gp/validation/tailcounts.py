@@ -63,16 +63,16 @@ class TailCounts:
         expected = (ndtr((self.mean[:, None] - at) / self.std[:, None]) * self.weight[:, None]).sum(axis=0)
         return seen, expected
 
-    def ratio(self, values: npt.ArrayLike, part: float, deviate: float) -> Array:
+    def ratio(self, values: npt.ArrayLike, quantile: float, deviate: float) -> Array:
         """Return what the number of molecules that reach a value is to the number that the model expects.
 
         It is a quantile of its distribution, which is a gamma distribution by what was seen (of a Poisson
-        variable with a gamma prior of mean 1), times a lognormal one: so that it is a draw, if `part` is
+        variable with a gamma prior of mean 1), times a lognormal one: so that it is a draw, if `quantile` is
         uniformly and `deviate` normally distributed.
         """
         seen, expected = self.above(values)
         doubt = _DISCREPANCY if self.n_batches else _UNTRIED
-        ratio = gamma.ppf(part, _PRIOR + seen) / (_PRIOR + expected)
+        ratio = gamma.ppf(quantile, _PRIOR + seen) / (_PRIOR + expected)
         return np.maximum(LEAST_RATIO, ratio * np.exp(doubt * deviate))
 
 
@@ -111,10 +111,10 @@ def tail_counts(gp: ExactGP, n_first: int, batches: list[int], sign: float) -> T
         factor = np.linalg.cholesky(K)
         white = solve_triangular(factor, y - m, lower=True)
     for age, n in zip(range(len(batches) - 1, -1, -1), batches, strict=True):
-        own = slice(start, start + n)
-        mean = m + factor[own, :start] @ white[:start]
-        std = np.sqrt(np.square(factor[own, own]).sum(axis=1))
-        parts.append((y[own], mean, std, np.full(n, _OLDER**age / _ALIKE)))
+        batch = slice(start, start + n)
+        mean = m + factor[batch, :start] @ white[:start]
+        std = np.sqrt(np.square(factor[batch, batch]).sum(axis=1))
+        parts.append((y[batch], mean, std, np.full(n, _OLDER**age / _ALIKE)))
         start += n
     labels, mean, std, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     return TailCounts(sign * labels, sign * mean, std, weight, len(batches))
