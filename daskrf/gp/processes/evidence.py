@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 
 FixedValue = npt.ArrayLike | None
 
-ONE_LABEL = "one label says nothing about signal and noise variance: give more labels, or fix both."
+ONE_LABEL = "signal and noise variance cannot be estimated from one label: give more labels, or fix both."
 _GUESS_SIZE = 512  # features that give the first guess for the Cholesky solver
 _LARGE = 8_192  # above, Cholesky factorizations are so slow that few are made: see `approach_evidence`
 
@@ -84,7 +84,7 @@ def find_hyperparameters(
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Values to keep fixed.
     doubt : float
-        Of a prior exp(-doubt / lambda): how much labels have to say for little noise; see
+        Strength of the prior exp(-doubt / lambda), which counters estimates of almost no noise; see
         `maximize_evidence`. Not for a CholeskySolver.
 
     Raises
@@ -128,7 +128,9 @@ def _approach(
 def check_positive(name: str, value: float) -> None:
     """Raise InputError if a signal or noise variance is not positive and finite."""
     if not (value > 0.0 and math.isfinite(value)):
-        raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
+        raise InputError(
+            f"{name} must be positive and finite, not {value}: leave it out to have it estimated."
+        )
 
 
 def check_given(n_targets: int | None, **fixed: FixedValue) -> None:
@@ -175,8 +177,8 @@ def _check_variance(moments: Moments, target: int) -> None:
         raise InputError(ONE_LABEL)
     if variance <= error:
         raise InputError(
-            f"y of target {target} has no variance over {moments.n} rows, as far as their sums can tell "
-            f"(it deviates by at most {math.sqrt(error / moments.n):.1g} from {moments.shift[target]:.6g}): "
+            f"y of target {target} has no variance over {moments.n} rows, to within rounding of their "
+            f"sums ({moments.shift[target]:.6g} give or take {math.sqrt(error / moments.n):.1g}): "
             "give labels that differ, subtract a constant from y, or fix both variances."
         )
 
@@ -191,7 +193,7 @@ def solved_weights(
     """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
 
     `factor` is one that already owns the Gram matrix; without it, the Gram matrix is overwritten here.
-    `claimed` says that the evidence of `fitted` was maximized on these moments, and is checked.
+    With `claimed`, check that `fitted` maximizes the evidence of these moments.
 
     Raises
     ------
@@ -296,8 +298,8 @@ def maximize_evidence(
     start : float, optional
         Initial guess of lambda. Without it the whole range is scanned: expensive for a CholeskySolver.
     doubt : float
-        Not with `start`. The evidence of few labels, or of some that stand twice, may grow without end as
-        lambda falls to 0; the product does not.
+        Not with `start`. The evidence of few labels, or of duplicates, may grow without limit as lambda
+        falls to 0; the product does not.
 
     Returns
     -------

@@ -40,15 +40,15 @@ class LocalGaussianGP(FeatureSpaceGP):
         rows where each is described by its nearest centroid alone, and rows of different centroids are
         independent. `daskrf.gp.choose_length_scale` finds the length scale by the same evidence.
     rows : {"all", "nearest"}, default "all"
-        Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
-        far ones, whose features have vanished, are to the others as noise that the process does not know of,
-        the more so the smaller noise_variance / signal_variance is. From 0.01 down take "nearest": of all
-        rows, deviations are then several times too small, and errors larger. In Python both are
+        Rows that inform the posterior of a centroid. "nearest" is better if every centroid has many rows:
+        features of distant rows vanish, and to the model they look like noise that it does not expect, the
+        more so the smaller noise_variance / signal_variance is. Use "nearest" if that is 0.01 or less: with
+        all rows, standard deviations are then several times too small, and errors larger. In Python both are
         in the statistics, so that ``gp.set_params(rows=...)`` and then
         ``gp.fit_statistics(gp.statistics_, gp.feature_map_)`` need no further pass.
     residual : bool, default True
-        Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
-        all centroids the deviation is then that of the prior, instead of 0.
+        Include the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
+        all centroids the standard deviation is then that of the prior, instead of 0.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
     rows_ : {"all", "nearest"}
-        `rows` at the last fit, which also applies to deviations and draws.
+        `rows` at the last fit, which also applies to standard deviations and samples.
     statistics_ : StackedStatistics
     local_map_ : LocalGaussianFeatures
         With `feature_map_` set to None, `predict` takes features (of all centroids) instead of rows.
@@ -67,12 +67,12 @@ class LocalGaussianGP(FeatureSpaceGP):
     Source: Wacker & Filippone 2022, algorithm 1, where all training rows contribute to the posterior of every
     centroid. The published loop skips the first centroid, the mean; here it has a posterior, too. The paper
     takes hyperparameters from an exact Gaussian process, which is possible here with `ExactGP`. The residual
-    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and draws
+    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and samples
     treat values of f at rows of different centroids as independent, but for the residual, which is one
     function of all rows.
 
     For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
-    `LocalGaussianFeatures.transform_nearest`, is a draw of f without its residual.
+    `LocalGaussianFeatures.transform_nearest`, is a posterior sample of f without its residual.
 
     Examples
     --------
@@ -119,16 +119,16 @@ class LocalGaussianGP(FeatureSpaceGP):
             and self.noise_variance_[target] < _LITTLE_NOISE * self.signal_variance_[target]
         ):
             reasons.append(
-                "there is so little noise that posteriors of all rows are too sure of themselves: take those "
-                "of the nearest rows (rows='nearest', --rows nearest)"
+                "with so little noise, posteriors of all rows are overconfident: use the nearest rows only "
+                "(rows='nearest', --rows nearest)"
             )
         return reasons
 
     def draw(self, seed: int, target: int = 0) -> Self:
-        """Return a model of one target whose mean is one posterior draw, as other models do.
+        """Return a model of one target whose mean is one posterior sample, as other models do.
 
-        Around each centroid it is a draw of the function; draws of different centroids are independent, so
-        it jumps between them. With the residual, far from all centroids it is a draw from the prior.
+        Samples around different centroids are independent, so the function jumps between them. With the
+        residual, far from all centroids it is a sample from the prior.
         """
         return super().draw(seed, target)
 
@@ -174,8 +174,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
             raise InputError(
-                "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: make the "
-                "sums with its map."
+                "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: compute "
+                "the sums with its map."
             )
         mine = (statistics.n_components, statistics.block_size)
         if mine != (self.local_map_.n_components, self.local_map_.block_size):
@@ -257,7 +257,7 @@ class StackedFactor:
         return variances
 
     def sample(self, n: int, seed: int, target: int) -> Array:
-        """Return n draws of all weights, shape (M, n), independent between blocks."""
+        """Return n samples of all weights, shape (M, n), independent between blocks."""
         draws = standard_normal(seed, f"gp/weights/{target}", self._n_components, n)
         for block, factor in enumerate(self._parts):
             rows = slice(block * self._size, (block + 1) * self._size)

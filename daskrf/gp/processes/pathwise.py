@@ -1,14 +1,15 @@
 """The exact posterior by conjugate gradients and pathwise samples, for data sets too large to factorize.
 
-A posterior draw is a prior draw corrected for its misfit to the labels (Matheron's rule; Wilson et al. 2020).
+A posterior sample is a prior sample corrected for its misfit to the labels (Matheron's rule; Wilson et al.
+2020).
 With C = K + lambda I, lambda = noise_variance / signal_variance, y the labels minus their mean in units of
-the signal's standard deviation, f a prior draw and e independent standard normal numbers, it is
+the signal's standard deviation, f a prior sample and e independent standard normal numbers, it is
 
     f(x) + k(x, X) C^-1 (y - f(X) - sqrt(lambda) e).
 
 One solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, therefore gives the mean
-k(x, X) alpha and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the
-evidence, since the expectation of |beta_s|^2 is tr C^-1.
+k(x, X) alpha and S samples, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of
+the evidence, since the expectation of |beta_s|^2 is tr C^-1.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _MANY = 16_000  # rows, above which the search starts with a search on some of t
 _SOME, _MOST_OF_SOME = 4, 20_000  # a quarter, at most so many: a product takes a 16th of the time or less
 _LANDMARKS_OF_SOME = 1000
 _STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
-_KNOWN_STEP = 0.5  # the same for the first step with all rows, where some rows have told how far to go
+_KNOWN_STEP = 0.5  # the same for the first step with all rows, where a search on some rows came before
 _LARGEST_STEP = 1.5
 _RANGE = (1e-3, 1e6)
 """Search range of lambda, relative to the mean of k(x, x): kernel values in single precision do not resolve
@@ -57,8 +58,8 @@ and solves with little noise are slow."""
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
 """Search range where the noise variance is given and only the signal variance is optimized."""
 
-_FACTORIZED = 20_000  # rows, up to which a factorization is worth a thought
-_PREDICTED = 16384  # rows whose draws are held in memory at a time
+_FACTORIZED = 20_000  # rows, up to which a factorization is suggested
+_PREDICTED = 16384  # rows whose samples are held in memory at a time
 
 
 class ProcessParameters(NamedTuple):
@@ -71,7 +72,7 @@ class ProcessParameters(NamedTuple):
 
 @dataclass
 class KernelSum:
-    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw; or several.
+    """A function of rows: mean + k(x, Z) weights, plus a prior sample for a posterior sample; or several.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class KernelSum:
         In units of `scale`.
     mean, scale : float
     prior : PriorDraws, optional
-        One draw for each function, in units of `deviation`.
+        One sample for each function, in units of `deviation`.
     deviation : float
     """
 
@@ -103,13 +104,13 @@ class KernelSum:
 
 @dataclass
 class PathwisePosterior:
-    """The mean and the draws of a posterior, as weights of kernel values.
+    """The mean and the samples of a posterior, as weights of kernel values.
 
     Attributes
     ----------
     hyperparameters : ProcessParameters
     alpha : float32 array, shape (n, 1 + S)
-        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior draws; shape (n, 1) for means only.
+        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior samples; shape (n, 1) for means only.
     ones : float32 array, shape (n,)
         C^-1 times ones; like alpha, an initial guess for the solution with further labels.
     variances : VarianceModel
@@ -147,12 +148,12 @@ class PathwisePosterior:
         return self.function(self.alpha[:, 0]).predict(X)
 
     def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
-        """Return the function with the given weights of the labelled rows, plus the prior draw if given."""
+        """Return the function with the given weights of the labelled rows, plus the prior sample if given."""
         matrix, column, (mean, a, _) = self.matrix, weights.reshape(len(weights), -1), self.hyperparameters
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
     def drawn(self, draw: int) -> Single:
-        """Return the weights of the labelled rows in one of the S draws."""
+        """Return the weights of the labelled rows in one of the S samples."""
         size = math.sqrt(self.hyperparameters.signal_variance) / self.scale
         return self.alpha[:, 0] - np.float32(size) * self.alpha[:, 1 + draw]
 
@@ -163,7 +164,7 @@ class PathwisePosterior:
         return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
 
     def deviations(self, X: Any) -> tuple[Double, Single]:
-        """Return the mean, and the deviation of each draw of f from it, float32 of shape (m, S)."""
+        """Return the mean, and the deviation of each sample of f from it, float32 of shape (m, S)."""
         assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
 
@@ -197,9 +198,9 @@ class PathwisePosterior:
         return self.mean(X), covariance
 
     def std(self, X: Any) -> tuple[Double, Double]:
-        """Return the mean and standard deviation of f, the latter from the S draws and the variance model.
+        """Return the mean and standard deviation of f, the latter from the S samples and the variance model.
 
-        From S draws alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
+        From S samples alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
         """
         mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
         for start in range(0, X.shape[0], _PREDICTED):
@@ -238,7 +239,7 @@ def correlation_scales(matrix: KernelMatrix, parameters: ProcessParameters) -> S
 
 
 def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
-    """Return the prior draws that a fit turns into posterior draws."""
+    """Return the prior samples that a fit turns into posterior samples."""
     return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
 
 
@@ -268,7 +269,7 @@ def fit_pathwise(
     fixed : (float or None, float or None, float or None)
         Mean, signal variance and noise variance; those that are not None are fixed.
     n_draws, n_features : int
-        Number of posterior draws, and of random features for the prior draws.
+        Number of posterior samples, and of random features for the prior samples.
     n_landmarks : int
         Number of landmarks of the preconditioner.
     tolerance : float
@@ -355,7 +356,7 @@ def _search_some(
 
 
 def _variances(matrix: KernelMatrix, parameters: ProcessParameters, beta: Double) -> VarianceModel:
-    """Fit the variance model to the solutions for the draws."""
+    """Fit the variance model to the solutions for the samples."""
     diagonal = matrix.kernel.diag(matrix.X)
     largest, total = matrix.own_squares(correlation_scales(matrix, parameters))
     squares = np.einsum("ij,ij->i", beta, beta) / beta.shape[1]
@@ -378,7 +379,7 @@ def _check_residuals(solution: Solution, accepted: float, max_iterations: int) -
         why = (
             "in all products with the kernel matrix that max_iterations allows"
             if spent
-            else "and rounding in single precision keeps it from falling further"
+            else "because of rounding in single precision"
         )
         few = len(solution.x) <= _FACTORIZED
         ways = [*["more of them"] * spent, "a larger noise variance", *["solver='cholesky'"] * few]
@@ -390,7 +391,7 @@ def _check_residuals(solution: Solution, accepted: float, max_iterations: int) -
 
 
 class _System:
-    """(K + lambda I) x = b for labels, ones and noisy prior draws; keeps the last solution."""
+    """(K + lambda I) x = b for labels, ones and noisy prior samples; keeps the last solution."""
 
     def __init__(
         self,
@@ -435,9 +436,9 @@ class _System:
         self._solve(tolerance, tolerance, check=check)
 
     def refine(self, tolerance: float) -> None:
-        """Solve for labels and ones, which determine the mean, more precisely than for the draws.
+        """Solve for labels and ones, which determine the mean, more precisely than for the samples.
 
-        Where rounding prevents that, the tolerance of the draws is accepted.
+        Where rounding prevents that, the tolerance of the samples is accepted.
         """
         size = 2 + self.draws.shape[1]
         self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
@@ -510,8 +511,8 @@ class _Search:
     def run(self, system: _System, tolerance: float) -> None:
         """Search with the evidence of a system of equations, which may be solved coarsely.
 
-        Where some rows have told how far to go, the first step may be coarser still. A later one may not: a
-        solution that still serves after a short step would tell nothing new.
+        After a search on some rows, the first step may be coarser still. A later one may not: after a short
+        step, a coarse solution would hardly change.
         """
         coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
         while not self.done:

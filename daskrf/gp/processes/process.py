@@ -56,7 +56,7 @@ PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
     *("log_marginal_likelihoods_", "at_bound_"),
 )
-"""Attributes of a fitted process with one entry per target."""
+"""Attributes of a fitted model with one entry per target."""
 _SMALLEST_LEFT = 1e-6  # relative to k(x, x): anything less is rounding of the features
 _FEW_LEFT = 0.05  # of the signal variance: below, the labels contradict the prior of what features leave out
 _FACTOR_LOCK = threading.Lock()
@@ -75,17 +75,17 @@ class FeatureSpaceGP(Regressor):
         "method",
         "n_components",
     )
-    """Parameters shared by several kinds of process."""
+    """Parameters shared by several kinds of model."""
 
     _weights_name = "weights_"
 
-    # The parameters and fitted attributes that belong to a state, besides those of every process.
+    # The parameters and fitted attributes that belong to a state, besides those of every model.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
     kernel: Kernel | None = None
-    """The exact kernel of an `ExactGP`; processes of features have that of their map."""
+    """The exact kernel of an `ExactGP`; models on features have that of their map."""
 
     feature_map: Any
     mean: npt.ArrayLike | None
@@ -164,7 +164,7 @@ class FeatureSpaceGP(Regressor):
         if feature_map is not None and statistics.map_key not in (None, map_key(feature_map.state())):
             raise InputError(
                 f"the statistics are of the map {statistics.map_key}, not of {map_key(feature_map.state())}: "
-                "pass the map that they were made with."
+                "pass the map that they were computed with."
             )
         self._set_map(feature_map)
         self._before_eigen = before_eigen
@@ -237,7 +237,7 @@ class FeatureSpaceGP(Regressor):
             k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
         rows : rows of the feature map, optional
             The rows that X holds features of, needed for the covariance if the features are a projection,
-            and for draws of such a process.
+            and for samples of such a model.
 
         Returns
         -------
@@ -263,7 +263,7 @@ class FeatureSpaceGP(Regressor):
         return mean_and_std(mean, std_f, std_y, of)
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
+        """Return the reasons not to trust the standard deviations of one target; usually none."""
         self._check_fitted()
         reasons = []
         if self.at_bound_[target]:
@@ -274,43 +274,43 @@ class FeatureSpaceGP(Regressor):
             kernel = getattr(self.feature_map_, "kernel_", None)
             longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
             reasons.append(
-                f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
-                f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
-                f"trusted; take more features{longer}"
+                f"the features leave out {self.mean_left_:.0%} of the kernel of labelled molecules, but the "
+                f"noise is only {100 * noise:.2g}% of the signal variance: do not trust the standard "
+                f"deviations; use more features{longer}"
             )
         return reasons
 
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
+        """Return n exact posterior samples of the feature weights of one target, shape (M, n).
 
-        mean_[target] + phi(x) . w is then a draw of the function f, but for what features leave out of it.
-        Draw i does not depend on n.
+        mean_[target] + phi(x) . w is then a sample of the function f, except for what features leave out.
+        Sample i does not depend on n.
         """
         self._check_fitted()
         if n < 0:
-            raise InputError(f"the number of draws must not be negative, but is {n}.")
+            raise InputError(f"n must not be negative, but is {n}.")
         draws = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
 
     def rough(self) -> None:
-        """Return nothing: the mean is cheap itself; see `ExactGP.rough`."""
+        """Return None: the mean itself is cheap; see `ExactGP.rough`."""
 
     def words(self) -> str:
-        """Return nothing: sums have one way of solving; see `ExactGP.words`."""
+        """Return an empty text: sums are solved in one way; see `ExactGP.words`."""
         return ""
 
     @property
     def means_only(self) -> bool:
-        """Whether it was read without the statistics, which deviations and draws need."""
+        """Whether it was loaded without the statistics, which standard deviations and samples need."""
         return self.statistics_ is None
 
     def draw(self, seed: int, target: int = 0) -> Self:
-        """Return a model of one target whose mean is one exact posterior draw of the whole function.
+        """Return a model of one target whose mean is one exact posterior sample of the whole function.
 
-        If features leave a part of the kernel out, the draw has that part, too. It is made of 4,096 random
-        features of the kernel (`daskrf.gp.processes.residual`), in addition to those of the map, so that a
-        draw takes the rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance
-        is exact; a single draw has that of its random features, which is right to some 3 %.
+        If features leave out a part of the kernel, the sample includes that part, from 4,096 random features
+        of the kernel (`daskrf.gp.processes.residual`) in addition to those of the map. It then depends on the
+        rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance is exact; a
+        single sample has that of its random features, which is right to about 3 %.
 
         It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
         seed instead.
@@ -323,14 +323,14 @@ class FeatureSpaceGP(Regressor):
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> Array:
-        """Return the weights of a draw, shape (M, 1); see `draw`."""
+        """Return the weights of a posterior sample, shape (M, 1); see `draw`."""
         return self.weights_of_draws(1, seed, target)
 
     def most_draws(self) -> None:
-        """Return None: there may be any number of draws; see `ExactGP.most_draws`."""
+        """Return None: the number of samples is not limited; see `ExactGP.most_draws`."""
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return the weights of n draws, shape (M, n); the first is that of `weights_of_draw`."""
+        """Return the weights of n posterior samples, shape (M, n); the first is that of `weights_of_draw`."""
         weights = self.sample_weights(n, seed, target)
         residual = self._drawn_residual(n, seed, target)
         if residual is not None:
@@ -338,7 +338,7 @@ class FeatureSpaceGP(Regressor):
         return weights
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        """Return the sample with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
         drawn = self._with_weights(weights, target)
         drawn._residual_draws = self._drawn_residual(weights.shape[1], seed, target)
         return drawn
@@ -354,11 +354,11 @@ class FeatureSpaceGP(Regressor):
 
     @property
     def draws_take_rows(self) -> bool:
-        """Whether draws and covariances take the rows themselves, besides features of them."""
+        """Whether samples and covariances need the rows themselves, besides their features."""
         return self._residual is not None
 
     def _drawn_residual(self, n: int, seed: int, target: int) -> ResidualDraws | None:
-        """Return n draws of what features leave out, or None if that is nothing."""
+        """Return n samples of what features leave out, or None if that is nothing."""
         if self._residual is None:
             return None
         return self._residual.draws(n, seed, target, math.sqrt(float(self.left_out_[target])))
@@ -374,11 +374,11 @@ class FeatureSpaceGP(Regressor):
         diagonal: npt.ArrayLike | None = None,
         rows: Any = None,
     ) -> Array:
-        """Return posterior draws at the rows X, shape (n, n_samples), of y (with noise) or of f.
+        """Return posterior samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
-        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever
-        rows stand beside them, and draw i does not depend on n_samples. Only where features leave out a part
-        of a kernel without random features is that part drawn for the rows X jointly.
+        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever the
+        other rows are, and sample i does not depend on n_samples. Only if features leave out a part of a
+        kernel without random features is that part sampled for the rows X jointly.
 
         `diagonal` and `rows` are as in `predict`.
         """
@@ -410,7 +410,7 @@ class FeatureSpaceGP(Regressor):
 
         Parameters
         ----------
-        drawn : process
+        drawn : model
             From `drawn`.
         X : features or rows, n of them
         normal : float64 array, shape (n, n_draws), optional
@@ -472,7 +472,7 @@ class FeatureSpaceGP(Regressor):
         self._check_fitted()
         if not hasattr(self, "noise_variance_"):
             raise InputError(
-                "a posterior draw cannot be stored: store the model, and draw again by the seed."
+                "a posterior sample cannot be stored: store the model, and sample again with the same seed."
             )
         fixed = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
         return {
@@ -489,7 +489,7 @@ class FeatureSpaceGP(Regressor):
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return the weights and the statistics, which deviations, samples and partial_fit need."""
+        """Return the weights and the statistics, which standard deviations, samples and partial_fit need."""
         self._check_fitted()
         arrays = {"weights": self.weights_}
         if statistics and self.statistics_ is not None:
@@ -575,8 +575,8 @@ class FeatureSpaceGP(Regressor):
             diagonal = self._residual.diag(block_rows)
         if self._projects == "rows" and diagonal is None:
             raise InputError(
-                "the kernel of these features is not 1 between a row and itself, so that deviations need its "
-                "values: give diagonal=k(x, x) of each row, or rows to a model with its feature_map_."
+                "the kernel of these features is not 1 between a row and itself, so standard deviations "
+                "need its values: pass diagonal=k(x, x) for each row, or rows to a model with a feature_map_."
             )
         for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
             white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
@@ -754,7 +754,7 @@ class FeatureSpaceGP(Regressor):
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        """Return the means of a block, those of a draw with its residual; see `_checked_means`."""
+        """Return the means of a block, those of a sample with its residual."""
         means = self._checked_means(block)
         return means if self._residual_draws is None else means + self._residual_of(block)
 
@@ -769,7 +769,7 @@ class FeatureSpaceGP(Regressor):
         return means
 
     def _residual_of(self, block: FeatureBlock) -> Array:
-        """Return the values of a draw's residual at the rows of a block."""
+        """Return the values of a sample's residual at the rows of a block."""
         assert self._residual_draws is not None
         rows, scaled = self._rows_of(block), self._residual_draws.residual.project is None
         parts = [left for _, _, left in self._parts(block)] if scaled else []
@@ -778,9 +778,8 @@ class FeatureSpaceGP(Regressor):
     def _rows_of(self, block: FeatureBlock) -> Any:
         if block.rows is None:
             raise InputError(
-                "the covariance of f, and draws of it, need the kernel between rows, which features do not "
-                "hold: ask for return_std, or give the rows, too (rows), or rows to a model with its "
-                "feature_map_."
+                "the covariance and samples of f need the kernel between rows, which features alone do not "
+                "give: use return_std, pass the rows as well (rows=), or rows to a model with a feature_map_."
             )
         return block.rows
 
@@ -797,7 +796,7 @@ class FeatureSpaceGP(Regressor):
         return sp.vstack([as_csr(self._rows_of(block)) for block in blocks], format="csr")
 
     def _factor(self, target: int) -> PosteriorFactor | LowRankFactor:
-        """Return the factor of one target, computed once per process; targets with equal ratios share it."""
+        """Return the factor of one target, computed once per worker; targets with equal ratios share it."""
         statistics = self._kept_statistics()
         ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
         with _FACTOR_LOCK:
@@ -809,7 +808,8 @@ class FeatureSpaceGP(Regressor):
         self._check_fitted()
         if self.statistics_ is None:
             raise InputError(
-                "this model has no statistics (it was stored without, or is a draw) and predicts means only."
+                "this model has no statistics (stored without, or a posterior sample): it "
+                "predicts means only."
             )
         if self.statistics_.n != self.n_rows_:
             raise InputError(
@@ -846,14 +846,13 @@ def check_version(
 def seen_no(who: str, *, noise: bool) -> str:
     """Return the message for labels that show no noise, or no signal."""
     lacks = "noise" if noise else "signal"
-    so = (
-        "molecules just like a labelled one get next to no deviation: give the noise variance if a "
-        "repeated measurement would differ"
+    advice = (
+        "predictions are overconfident near labelled molecules; set the noise variance if replicates differ"
         if noise
-        else "predictions will hardly differ from the mean: see that these are the right labels, and "
-        "joined to the right molecules"
+        else "predictions will hardly differ from the mean; check that these are the right labels, joined to "
+        "the right molecules"
     )
-    return f"{who} sees no {lacks} in these labels, so that {so}"
+    return f"{who} sees no {lacks} in these labels: {advice}"
 
 
 class RandomFeatureGP(FeatureSpaceGP):

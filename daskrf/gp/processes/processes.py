@@ -54,7 +54,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 
 
 def _misplaced(option: str, feature_map: Any) -> str:
-    """Return a message that says which maps support an option."""
+    """Return the message for an option that the map does not support."""
     flag, map_class = f"--{option.replace('_', '-')}", type(feature_map)
     maps = [cls.facts.name for cls in known_maps() if option in PROCESSES[cls.process]._get_param_names()]
     if not maps:
@@ -81,5 +81,5 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), ExactGP)}
     name = state.get("class")
     if name not in classes:
-        raise InputError(f"model {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
+        raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")
     return classes[name].from_state(state, arrays)

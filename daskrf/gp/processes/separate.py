@@ -1,4 +1,4 @@
-"""Targets measured for different rows: one process per set of rows, behind a common interface."""
+"""Targets measured for different rows: one model per set of rows, behind a common interface."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, Weig
 
 
 class SeparateGP:
-    """Processes with a common feature map or kernel, each for some targets and the rows labelled with them.
+    """Models with a common feature map or kernel, each for some targets and the rows labelled with them.
 
-    Targets of one process share the Gram matrix of the rows that have labels for all of them. If targets have
-    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the processes.
+    Targets of one model share the Gram matrix of the rows that have labels for all of them. If targets have
+    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the models.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class SeparateGP:
     mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
         Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
-        Weights of features; exact processes have neither these nor `left_out_`.
-    one_bit_, jitter_ : as for the processes; the largest jitter
+        Weights of features; exact models have neither these nor `left_out_`.
+    one_bit_, jitter_ : as for the models; the largest jitter
 
     Raises
     ------
@@ -66,7 +66,7 @@ class SeparateGP:
             [t for group in self.targets for t in group],
         )
         if [len(group) for group in self.targets] != sizes or sorted(numbers) != list(range(sum(sizes))):
-            raise InputError(f"the targets {self.targets} are not those of processes of {sizes} targets.")
+            raise InputError(f"the targets {self.targets} do not match models of {sizes} targets.")
         self._order = np.argsort(numbers)
         whose = (process for process, size in zip(self.parts, sizes, strict=True) for _ in range(size))
         within = (place for size in sizes for place in range(size))
@@ -80,7 +80,7 @@ class SeparateGP:
 
     @property
     def feature_map_(self) -> Any:
-        """The map of all processes; if set to None, they take features instead of rows."""
+        """The map of all models; if set to None, they take features instead of rows."""
         return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
@@ -90,13 +90,13 @@ class SeparateGP:
 
     @property
     def statistics_(self) -> Any:
-        """The sums of each process, or None if the model was stored without them."""
+        """The sums of each model, or None if the model was stored without them."""
         sums = tuple(process.statistics_ for process in self.parts)
         return None if None in sums else sums
 
     @property
     def means_only(self) -> bool:
-        """Whether the model was read without the arrays that deviations and draws need."""
+        """Whether the model was loaded without the arrays that standard deviations and samples need."""
         return any(process.means_only for process in self.parts)
 
     def process_of(self, target: int) -> tuple[Process, int]:
@@ -104,7 +104,7 @@ class SeparateGP:
         return self._places[target]
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return the reasons not to trust deviations of one target; see `FeatureSpaceGP.cautions`."""
+        """Return the reasons not to trust standard deviations of one target; usually none."""
         process, place = self.process_of(target)
         return process.cautions(place)
 
@@ -117,7 +117,7 @@ class SeparateGP:
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> Any:
-        """Return means and, on request, deviations of all targets or of one, as `FeatureSpaceGP.predict`.
+        """Return means and, on request, standard deviations of all targets or of one.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class SeparateGP:
         return tuple(self._columns(values) for values in zip(*predictions, strict=True))
 
     def draw(self, seed: int, target: int = 0) -> Any:
-        """Return one posterior draw of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
+        """Return one posterior sample of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
         process, place = self.process_of(target)
         return process.draw(seed, place)
 

@@ -1,4 +1,4 @@
-"""Fit several exact processes in step, so that each kernel value is made once for all of them.
+"""Fit several exact models in step, so that each kernel value is computed once for all of them.
 
 Targets of the same rows have one kernel matrix but each its own noise, so that conjugate gradients solve
 different equations. Their products with the matrix can still be taken side by side.
@@ -23,21 +23,21 @@ Ask = Callable[[Any], Any]
 def fit_together(
     processes: Sequence[ExactGP], X: Any, y: Sequence[npt.ArrayLike], matrix: KernelMatrix
 ) -> None:
-    """Fit processes with the same kernel to the same rows by conjugate gradients.
+    """Fit models with the same kernel to the same rows by conjugate gradients.
 
     Parameters
     ----------
     processes : sequence of ExactGP
     X : rows
     y : sequence of arrays, shape (n,)
-        Labels of each process.
+        Labels of each model.
     matrix : KernelMatrix
         k(X, X).
 
     Raises
     ------
     InputError
-        As of `ExactGP.fit`, for the first process that it happens to; the others are then not fitted either.
+        As for `ExactGP.fit`, from the first model that fails; the others are then not fitted either.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def fit_together(
 
 
 class _Shared(KernelMatrix):
-    """A kernel matrix whose totals are asked for, until `forget`; those of a fitted process are its own."""
+    """A kernel matrix whose totals come from `ask` until `forget`; a fitted model computes its own."""
 
     def __init__(self, matrix: KernelMatrix, ask: Ask) -> None:
         super().__init__(matrix.kernel, matrix.X, tile=matrix.tile, n_threads=matrix.n_threads)

@@ -1,7 +1,7 @@
-"""A weighted sum of targets as a target of its own, and the process that predicts it.
+"""A weighted sum of targets as a target of its own, and the model that predicts it.
 
-The processes of different targets are independent, so that the mean of a sum is the sum of the means, its
-variance that of the variances times the squares of the weights, and a draw of it a sum of independent draws.
+The models of different targets are independent. The mean of a sum is the weighted sum of the means, its
+variance the sum of the variances times the squared weights, and a sample of it a sum of independent samples.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WeightedSum:
 
 
 Target = int | WeightedSum
-"""What ranks molecules: a target of a model by its position, or a sum of several."""
+"""The quantity that ranks molecules: a target by its position in a model, or a weighted sum."""
 
 
 def targets_in(target: Target) -> tuple[int, ...]:
@@ -85,13 +85,13 @@ def joint_prediction(
     *,
     of: str = "f",
 ) -> tuple[Array, Array]:
-    """Return mean and joint covariance at some rows, for one target of a process.
+    """Return mean and joint covariance at some rows, for one target of a model.
 
     Parameters
     ----------
     process : Process or SummedProcess
     place : int
-        Position of the target in the process.
+        Position of the target in the model.
     X : rows, shape (m, n_columns)
     diagonal : float64 array, shape (m,), optional
         k(x, x) of each row, for features that do not determine it.
@@ -137,12 +137,12 @@ class _MeanOf:
 
 @dataclass(frozen=True)
 class SummedProcess:
-    """Predicts a weighted sum of targets as if it were one: it stands wherever a process does.
+    """A model of a weighted sum of targets, which can be used like a model of one target.
 
     Parameters
     ----------
     parts : sequence of (process, int)
-        The process of each target, and the position of the target in it.
+        The model of each target, and the position of the target in it.
     weights : sequence of float
 
     Attributes
@@ -174,7 +174,7 @@ class SummedProcess:
 
     @property
     def means_only(self) -> bool:
-        """Whether a process was read without the arrays that deviations and draws need."""
+        """Whether a model was loaded without the arrays that standard deviations and samples need."""
         return any(gp.means_only for gp, _ in self.parts)
 
     def predict(
@@ -188,7 +188,7 @@ class SummedProcess:
         diagonal: npt.ArrayLike | None = None,
         rows: Any = None,
     ) -> Any:
-        """Return means and, on request, deviations or the joint covariance, as `FeatureSpaceGP.predict`.
+        """Return means and, on request, standard deviations or the joint covariance.
 
         `target` may be 0 or None: there is only the sum.
         """
@@ -209,7 +209,7 @@ class SummedProcess:
 
     @property
     def draws_take_rows(self) -> bool:
-        """Whether draws and covariances take the rows themselves, besides features of them."""
+        """Whether samples and covariances need the rows themselves, besides their features."""
         return any(gp.draws_take_rows for gp, _ in self.parts)
 
     def rough(self) -> SummedFunction | None:
@@ -221,23 +221,23 @@ class SummedProcess:
         return SummedFunction(tuple(cheap), self.weights)
 
     def most_draws(self) -> int | None:
-        """Return how many draws there are, or None for any number."""
+        """Return the number of posterior samples, or None for any."""
         numbers = [n for gp, _ in self.parts if (n := gp.most_draws()) is not None]
         return min(numbers, default=None)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[Any]:
-        """Return the weights of one draw of all targets, one after the other, shape (sum of sizes, 1)."""
+        """Return the weights of one sample of all targets, one after the other, shape (sum of sizes, 1)."""
         seeded = zip(self.parts, self._seeds(seed), strict=True)
         return np.concatenate([gp.weights_of_draw(own_seed, place) for (gp, place), own_seed in seeded])
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[Any]:
-        """Return the weights of n draws of all targets, shape (sum of sizes, n)."""
+        """Return the weights of n samples of all targets, shape (sum of sizes, n)."""
         n = min(n, self.most_draws() or n)
         seeded = zip(self.parts, self._seeds(seed), strict=True)
         return np.concatenate([gp.weights_of_draws(n, own_seed, place) for (gp, place), own_seed in seeded])
 
     def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
-        """Return the sum of draws with the weights from `weights_of_draw` or `weights_of_draws`."""
+        """Return the sum of samples with the weights from `weights_of_draw` or `weights_of_draws`."""
         ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
         seeded = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
         functions = (gp.drawn(own_weights, own_seed, place) for (gp, place), own_weights, own_seed in seeded)
@@ -246,8 +246,8 @@ class SummedProcess:
     def _seeds(self, seed: int) -> list[int]:
         """Return a seed for each target, the first as given.
 
-        Processes that draw by the same seed draw the same prior function. Those fitted by conjugate gradients
-        have some draws of their own, and the seed is a number of one: they take different ones.
+        Models with the same seed would use the same prior function. For those fitted by conjugate gradients
+        the seed is the number of one of their samples: they use different ones.
         """
         result = [seed]
         for place, (gp, _) in enumerate(self.parts[1:], start=1):

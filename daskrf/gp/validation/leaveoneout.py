@@ -1,4 +1,4 @@
-"""What an exact process says of each labelled molecule from the labels of all others, without new fits."""
+"""Leave-one-out predictions of labelled molecules by an exact model, without new fits."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from daskrf.gp.sums.folds import equal_rows
 
 Array = npt.NDArray[np.float64]
 
-_MOST = 2000  # molecules that are left out, each in its turn
+_MOST = 2000  # molecules left out, one at a time
 _COLUMNS = 512  # of the inverse at a time
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Labels, and their predictions by a process without the labels of their molecule.
+    """Labels, and their predictions by a model without the labels of their molecule.
 
     Attributes
     ----------
     y, mean, std : float64 arrays, shape (n,)
         Labels, and predictive means and standard deviations, noise included.
     n_molecules : int
-        Molecules with labels, all of them; at most 2,000 are left out.
+        All molecules with labels, of which at most 2,000 are left out.
     rows : int array, shape (n,)
-        Where the labels stand among all of the process.
+        Positions of the labels among all labels of the model.
     """
 
     y: Array
@@ -50,12 +50,12 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     gp : ExactGP
         Fitted by a factorization (solver "cholesky").
     most : int
-        Molecules to leave out; of more, as many are drawn at random.
+        Largest number of molecules to leave out; of more, a random subset.
 
     Raises
     ------
     InputError
-        If the process was fitted by conjugate gradients, which give no inverse.
+        If the model was fitted by conjugate gradients, which give no inverse.
 
     Notes
     -----
@@ -71,7 +71,9 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     [0.5, 0.9, 2.1, 2.9, 4.1, 4.5]
     """
     if gp.solver_ != "cholesky":
-        raise InputError("labels are left out one by one after a factorization only: use evaluate, or folds.")
+        raise InputError(
+            "leave-one-out predictions need a factorization (solver='cholesky'): use evaluate, or folds."
+        )
     groups = np.unique(equal_rows(gp.X_train_), return_inverse=True)[1]
     n_molecules = int(groups.max(initial=-1)) + 1
     chosen = np.argsort(seeds.words(0, "gp/leaveoneout", n_molecules), kind="stable")[:most]
