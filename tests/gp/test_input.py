@@ -164,9 +164,9 @@ def test_statistics_of_another_map_are_refused():
     assert one.statistics_.map_key == map_key(maps[0].state()) == map_key(one.feature_map_.state())
     with pytest.raises(InputError, match="cannot be combined"):
         one.add_statistics(two.statistics_)
-    with pytest.raises(InputError, match="the map that they were made with"):
+    with pytest.raises(InputError, match="the map that they were computed with"):
         RandomFeatureGP(maps[0]).fit_statistics(two.statistics_)
-    with pytest.raises(InputError, match="the map that they were made with"):
+    with pytest.raises(InputError, match="the map that they were computed with"):
         RandomFeatureGP().fit_statistics(two.statistics_, maps[0])
     again = RandomFeatureGP().fit_statistics(two.statistics_, maps[1])
     assert again.predict(counts).tobytes() == two.predict(counts).tobytes()

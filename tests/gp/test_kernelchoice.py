@@ -135,7 +135,7 @@ def test_a_metric_is_learned_where_labels_depend_on_a_sum(n: int, monkeypatch: p
     assert choice.kernel == last.kernel
     assert choice.n_learned == 200
     assert last.r2 > max(trial.r2 for trial in others) + 0.03
-    assert "The metric was learned from 200 of the labels; its figures are of others" in str(choice)
+    assert "The metric was learned from 200 of the labels; its figures are for others" in str(choice)
     assert "clearly better" not in str(choice)
     again = KernelChoice.from_state(json.loads(json.dumps(choice.state())))
     assert again == choice

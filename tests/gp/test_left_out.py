@@ -151,7 +151,7 @@ def test_doubtful_deviations_are_said_to_be_doubtful() -> None:
     X = rows(60, 3)
     far = GaussianMaclaurinFeatures(100, length_scale=0.6).fit(X)  # which vanish far from the mean
     gp = fitted(far, X, drawn(Gaussian(0.6), X, 1e-4, 0))
-    assert any("deviations cannot be trusted" in caution for caution in gp.cautions())
+    assert any("do not trust the standard deviations" in caution for caution in gp.cautions())
     rng = np.random.default_rng(0)
     Z = np.linspace(-3, 3, 200)[:, None]
     local = LocalGaussianFeatures(80, length_scale=0.5, n_centroids=4).fit(Z)
@@ -160,7 +160,9 @@ def test_doubtful_deviations_are_said_to_be_doubtful() -> None:
         model = gp_for(local, rows=rows_).fit_statistics(
             sum_rows(Z, y[:, None], local, n_components=None, exponents=None), local
         )
-        assert any("too sure" in caution for caution in model.cautions()) == said
+        assert (
+            any("posteriors of all rows are overconfident" in caution for caution in model.cautions()) == said
+        )
     with pytest.warns(CalibrationWarning, match="sees no noise"):
         RandomFeatureGP(NystromFeatures(60, kernel=GAUSSIAN)).fit(X, drawn(GAUSSIAN, X, 1e-6, 2))
 

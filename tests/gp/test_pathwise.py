@@ -48,7 +48,7 @@ def labels(X: Any, kernel: Any, found: ProcessParameters = GIVEN, seed: int = 5)
 
 def fitted(X: Any, y: np.ndarray, kernel: Any = TanimotoMinMax(), **options: Any) -> Any:  # noqa: B008
     keywords: dict[str, Any] = {
-        "start": GIVEN, "given": tuple(GIVEN), "n_draws": 32, "n_features": 8192, "n_landmarks": 40,
+        "start": GIVEN, "fixed": tuple(GIVEN), "n_draws": 32, "n_features": 8192, "n_landmarks": 40,
         "tolerance": 1e-4, "max_iterations": 500, "keep_bytes": 0, "random_state": 0,
     }  # fmt: skip
     return fit_pathwise(kernel, X, y, **{**keywords, **options})
@@ -108,7 +108,7 @@ def test_hyperparameters_maximize_the_evidence(fixed: tuple[int, ...]) -> None:
     m, a, s = given
     best = ExactGP(kernel, mean=m, signal_variance=a, noise_variance=s).fit(X, y)
     for start in (ProcessParameters(0.0, 1.0, 0.01), ProcessParameters(0.0, 1.0, 3.0)):
-        found = fitted(X, y, given=given, start=start, n_draws=64).hyperparameters
+        found = fitted(X, y, fixed=given, start=start, n_draws=64).hyperparameters
         for i in fixed:
             assert found[i] == GIVEN[i]
         lost = best.log_marginal_likelihood_value_ - best.log_marginal_likelihood(*found)
@@ -119,7 +119,7 @@ def test_a_search_that_begins_with_some_rows_ends_at_the_same_place_with_fewer_p
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernel = TanimotoMinMax()
-    options: dict[str, Any] = {"given": FREE, "start": ProcessParameters(0.0, 1.0, 0.02), "tolerance": 1e-3}
+    options: dict[str, Any] = {"fixed": FREE, "start": ProcessParameters(0.0, 1.0, 0.02), "tolerance": 1e-3}
     n_products = np.zeros(2)
     for seed in range(8):
         X = rows(1200, seed)

@@ -71,5 +71,5 @@ def test_each_target_is_predicted_by_its_own_process(feature_map):
 def test_targets_are_all_there_once():
     parts, _ = processes(TanimotoMinMaxFeatures(64))
     for wrong in ([[0], [1, 2], [2]], [[0], [1], [2]], [[0], [1, 2], [4]], [[0], [1, 2]]):
-        with pytest.raises(InputError, match="are not those of processes of"):
+        with pytest.raises(InputError, match="do not match models of"):
             SeparateGP(parts, wrong)

@@ -31,7 +31,7 @@ def test_predictions_are_those_of_refits(sign: float) -> None:
         mean, std = other.predict(X[own], return_std=True)
         np.testing.assert_allclose(found.mean[own], sign * mean, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(found.std[own], std, rtol=1e-5)
-    with pytest.raises(InputError, match="are not the 60 of the process"):
+    with pytest.raises(InputError, match="do not add up to the 60 of the model"):
         tail_counts(gp, 30, [10], sign)
 
 

@@ -36,9 +36,9 @@ from daskrf.gp.sums.statistics import Moments
 
 Array = npt.NDArray[np.float64]
 
-Given = npt.ArrayLike | None
+FixedValue = npt.ArrayLike | None
 
-ONE_LABEL = "one label says nothing about signal and noise variance: give more labels, or fix both."
+ONE_LABEL = "signal and noise variance cannot be estimated from one label: give more labels, or fix both."
 _GUESS_SIZE = 512  # features that give the first guess for the Cholesky solver
 _LARGE = 8_192  # above, Cholesky factorizations are so slow that few are made: see `approach_evidence`
 
@@ -68,7 +68,12 @@ class Fixed:
 
 
 def find_hyperparameters(
-    solver: Solver, *, mean: Given, signal_variance: Given, noise_variance: Given, doubt: float = 0.0
+    solver: Solver,
+    *,
+    mean: FixedValue,
+    signal_variance: FixedValue,
+    noise_variance: FixedValue,
+    doubt: float = 0.0,
 ) -> list[tuple[Hyperparameters, bool]]:
     """Return the hyperparameters of each target, and whether lambda is at an end of its search range.
 
@@ -79,7 +84,7 @@ def find_hyperparameters(
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Values to keep fixed.
     doubt : float
-        Of a prior exp(-doubt / lambda): how much labels have to say for little noise; see
+        Strength of the prior exp(-doubt / lambda), which counters estimates of almost no noise; see
         `maximize_evidence`. Not for a CholeskySolver.
 
     Raises
@@ -111,21 +116,26 @@ def _approach(
     moments = solver.moments
     # All features come last: their first factor overwrites the diagonal that the blocks are taken from.
     for size in (len(moments.phi_sum) // 4, len(moments.phi_sum) // 2):
-        part = CholeskySolver(leading_block(moments, size))
-        peaks = [approach_evidence(part, target, fixed[target], peak)[2] for target, peak in enumerate(peaks)]
-        del part
+        block_solver = CholeskySolver(leading_block(moments, size))
+        peaks = [
+            approach_evidence(block_solver, target, fixed[target], peak)[2]
+            for target, peak in enumerate(peaks)
+        ]
+        del block_solver
     return [approach_evidence(solver, target, fixed[target], peak)[:2] for target, peak in enumerate(peaks)]
 
 
 def check_positive(name: str, value: float) -> None:
     """Raise InputError if a signal or noise variance is not positive and finite."""
     if not (value > 0.0 and math.isfinite(value)):
-        raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
+        raise InputError(
+            f"{name} must be positive and finite, not {value}: leave it out to have it estimated."
+        )
 
 
-def check_given(n_targets: int | None, **given: Given) -> None:
+def check_given(n_targets: int | None, **fixed: FixedValue) -> None:
     """Raise InputError if a given mean or variance is invalid for the number of targets, if that is known."""
-    for name, value in given.items():
+    for name, value in fixed.items():
         if value is None:
             continue
         values = np.asarray(value, dtype=np.float64)
@@ -141,17 +151,17 @@ def check_given(n_targets: int | None, **given: Given) -> None:
 
 
 def _fixed(
-    moments: Moments, target: int, mean: Given, signal_variance: Given, noise_variance: Given
+    moments: Moments, target: int, mean: FixedValue, signal_variance: FixedValue, noise_variance: FixedValue
 ) -> Fixed:
     """Return the fixed values for one target, with the mean relative to the shift of the moments."""
     n_targets = len(moments.yy)
-    m = _given(mean, "mean", target, n_targets)
-    a = _given(signal_variance, "signal_variance", target, n_targets)
-    s = _given(noise_variance, "noise_variance", target, n_targets)
+    m = _fixed_value(mean, "mean", target, n_targets)
+    a = _fixed_value(signal_variance, "signal_variance", target, n_targets)
+    s = _fixed_value(noise_variance, "noise_variance", target, n_targets)
     return Fixed(None if m is None else m - float(moments.shift[target]), a, s)
 
 
-def _given(value: Given, name: str, target: int, n_targets: int) -> float | None:
+def _fixed_value(value: FixedValue, name: str, target: int, n_targets: int) -> float | None:
     """Return the value that the user fixed for one target, or None."""
     if value is None:
         return None
@@ -167,8 +177,8 @@ def _check_variance(moments: Moments, target: int) -> None:
         raise InputError(ONE_LABEL)
     if variance <= error:
         raise InputError(
-            f"y of target {target} has no variance over {moments.n} rows, as far as their sums can tell "
-            f"(it deviates by at most {math.sqrt(error / moments.n):.1g} from {moments.shift[target]:.6g}): "
+            f"y of target {target} has no variance over {moments.n} rows, to within rounding of their "
+            f"sums ({moments.shift[target]:.6g} give or take {math.sqrt(error / moments.n):.1g}): "
             "give labels that differ, subtract a constant from y, or fix both variances."
         )
 
@@ -183,7 +193,7 @@ def solved_weights(
     """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
 
     `factor` is one that already owns the Gram matrix; without it, the Gram matrix is overwritten here.
-    `claimed` says that the evidence of `fitted` was maximized on these moments, and is checked.
+    With `claimed`, check that `fitted` maximizes the evidence of these moments.
 
     Raises
     ------
@@ -288,8 +298,8 @@ def maximize_evidence(
     start : float, optional
         Initial guess of lambda. Without it the whole range is scanned: expensive for a CholeskySolver.
     doubt : float
-        Not with `start`. The evidence of few labels, or of some that stand twice, may grow without end as
-        lambda falls to 0; the product does not.
+        Not with `start`. The evidence of few labels, or of duplicates, may grow without limit as lambda
+        falls to 0; the product does not.
 
     Returns
     -------
@@ -345,29 +355,29 @@ def approach_evidence(
     -------
     As `maximize_evidence`, and the peak.
     """
-    given = fixed.signal_variance is not None and fixed.noise_variance is not None
-    peak = None if given or solver.moments.trace == 0 else _climb(solver, target, fixed, start)
+    both_fixed = fixed.signal_variance is not None and fixed.noise_variance is not None
+    peak = None if both_fixed or solver.moments.trace == 0 else _find_peak(solver, target, fixed, start)
     if peak is None:
-        found, at_bound = maximize_evidence(solver, target, fixed, math.exp(start.x))
-        return found, at_bound, Peak(math.log(found.ratio))
+        optimum, at_bound = maximize_evidence(solver, target, fixed, math.exp(start.x))
+        return optimum, at_bound, Peak(math.log(optimum.ratio))
     return profile(solver, math.exp(peak.x), target, fixed), False, peak
 
 
-def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | None:
+def _find_peak(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | None:
     """Return the top of the parabola, or None if the evidence is flat or not parabolic."""
     low, high = _search_range(solver, target, fixed)
-    known: dict[float, float] = {}
+    values: dict[float, float] = {}
     x, curvature = round(start.x, 12), start.curvature  # rounded as in `maximize_evidence`
     first = x
     for step in range(8):
         if not low < x < high:
             return None
-        known[x] = profile(solver, math.exp(x), target, fixed).log_marginal_likelihood
-        best = max(known, key=known.__getitem__)
+        values[x] = profile(solver, math.exp(x), target, fixed).log_marginal_likelihood
+        best = max(values, key=values.__getitem__)
         if step == 0:
             x = round(x - 0.1, 12)
             continue
-        (x0, y0), (x1, y1), *rest = sorted(known.items(), key=lambda point: abs(point[0] - best))
+        (x0, y0), (x1, y1), *rest = sorted(values.items(), key=lambda point: abs(point[0] - best))
         slope = (y1 - y0) / (x1 - x0)
         if rest:
             x2, y2 = rest[0]
@@ -432,7 +442,7 @@ def _brent(loss: Callable[[float], float], points: tuple[float, float, float], t
         return points[1]  # flat to the last bit
     centre = points[1] - 10.0
     bracket = tuple(p - centre for p in points)
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda u: loss(u + centre), bracket=bracket, method="brent", options={"xtol": tolerance}
     )
-    return float(found.x) + centre
+    return float(result.x) + centre

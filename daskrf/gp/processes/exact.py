@@ -39,7 +39,7 @@ from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.quantities import format_bytes
 
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
-_DRAW_JITTER = 1e-10  # relative to the variance, added to draws of f: 1e-5 of their standard deviation
+_DRAW_JITTER = 1e-10  # relative to the variance, added to samples of f: 1e-5 of their standard deviation
 _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
@@ -48,7 +48,7 @@ _DOUBT = 3e-3  # of noise far below that part of the variance of f over the rows
 _FEW_MORE = 1.1  # times the labels: up to there the variances of a fit to start from are kept
 _FACTOR_LOCK = threading.Lock()
 
-_VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
+_VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, samples, copies
 _USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
 _STATE_VERSION = 2
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
@@ -59,7 +59,7 @@ _OPTIONS = (
 _OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # with conjugate gradients
 
 Array = npt.NDArray[np.float64]
-Given = tuple[float | None, float | None, float | None]
+FixedValues = tuple[float | None, float | None, float | None]
 
 
 class ExactGP(Regressor):
@@ -68,8 +68,8 @@ class ExactGP(Regressor):
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: the model that
     random features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the
     rows it is fitted to. Up to a few thousand rows K is factorized. Above, conjugate gradients solve for the
-    labels and for prior draws at once: means are then accurate to residuals of `tolerance`, there are
-    `n_draws` posterior draws, and standard deviations are estimated from these and a variance model.
+    labels and for prior samples at once: means are then accurate to residuals of `tolerance`, there are
+    `n_draws` posterior samples, and standard deviations are estimated from these and a variance model.
 
     Parameters
     ----------
@@ -80,24 +80,24 @@ class ExactGP(Regressor):
     solver : {"auto", "cholesky", "cg"}
         How to solve: a Cholesky factorization, conjugate gradients, or the former up to 4,096 rows.
     n_draws : int
-        Draws from the posterior that conjugate gradients solve for.
+        Number of posterior samples that conjugate gradients solve for.
     n_features : int
-        Random features that their prior is made of; more are closer to the kernel.
+        Random features of the prior samples; more approximate the kernel better.
     n_landmarks : int, optional
         Rows that precondition conjugate gradients; default: n / 20, from 500 to 4,000, and at most 2,000
         above 200,000 rows.
     tolerance : float
-        Of the residuals of conjugate gradients, relative to the right-hand sides. The one of the mean is a
-        tenth of it.
+        Largest residuals of conjugate gradients, relative to the right-hand sides; a tenth of it for the
+        mean.
     max_iterations : int
-        Products with K, at most.
+        Largest number of products with K.
     cache_bytes : int
-        Memory for float32 tiles of K, of which 2 n^2 bytes are enough; what is not kept is made anew for each
-        product. Where memory has less room, fewer are kept.
+        Memory for float32 tiles of K; 2 n^2 bytes hold them all. Tiles that do not fit, here or in free
+        memory, are recomputed for each product.
     n_subset : int, optional
-        Fit to so many rows, drawn at random without replacement; all rows where there are no more.
+        Number of rows to fit to, chosen at random without replacement; all rows if there are no more.
     random_state : int
-        Seed of that choice, of landmarks and of draws.
+        Seed of that choice, of the landmarks and of the samples.
 
     Attributes
     ----------
@@ -132,17 +132,17 @@ class ExactGP(Regressor):
     -----
     With a factorization the evidence is multiplied by a weak prior, exp(-0.003 v / lambda), where lambda is
     noise_variance / signal_variance and v signal_variance is the prior variance of f over the rows. The
-    evidence alone of 100 labels often ends without noise, and so does that of more labels if some stand
-    twice; then molecules like a labelled one get intervals that are far too small. Of n labels that truly
-    have no noise, the prior leaves lambda at 0.006 v / n or less.
+    evidence alone often finds no noise in 100 labels, or in more labels with duplicates; intervals near
+    labelled molecules are then far too narrow. For n labels that truly have no noise, the prior keeps lambda
+    at 0.006 v / n or less.
 
     With conjugate gradients log det K is not computed, so there is no log marginal likelihood; its gradient
-    follows from the draws, and the search uses that. It ends at a noise of 0.001 of the variance of the
+    follows from the samples, and the search uses that. It ends at a noise of 0.001 of the variance of the
     signal, which products in single precision still resolve: labels with less noise end there, as `at_bound_`
-    and `cautions` say, and their deviations are somewhat too large. Variances combine those of the draws with
-    a smooth model (`daskrf.gp.solve.variancemodel`), weighted by the leave-one-out accuracy of the model at
-    labelled rows. With 32 draws their relative error for docking scores is 10 %, against 25 % from the draws
-    alone.
+    and `cautions` say, and their standard deviations are somewhat too large. Variances combine those of the
+    samples with a smooth model (`daskrf.gp.solve.variancemodel`), weighted by the leave-one-out
+    accuracy of the model at labelled rows. With 32 samples their relative error for docking scores is 10 %,
+    against 25 % from the samples alone.
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
     about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
@@ -165,7 +165,7 @@ class ExactGP(Regressor):
     common: ClassVar[tuple[str, ...]] = (
         *("kernel", "mean", "signal_variance", "noise_variance", "cache_bytes", "n_subset", "random_state"),
     )
-    """Parameters that the `fit` command has for every process, or chooses itself."""
+    """Parameters that the `fit` command has for every model, or chooses itself."""
 
     _weights_name = "alpha_"
     one_bit_ = False
@@ -233,9 +233,9 @@ class ExactGP(Regressor):
         ----------
         X, y : rows and labels
         start : ExactGP, optional
-            A fit by conjugate gradients whose rows come first in X. Solutions start from its own. If its
-            labels come first in y, too, with at most a tenth more, its signal and noise variance are kept
-            and only the mean is new; otherwise they are searched for, starting from its values.
+            A fit by conjugate gradients whose rows come first in X: its solution is the initial guess. If y
+            also begins with its labels and is at most a tenth longer, its signal and noise variance are kept
+            and only the mean is estimated anew; otherwise they are optimized, starting from its values.
         matrix : KernelMatrix, optional
             k(X, X), if its products for conjugate gradients are computed elsewhere.
 
@@ -246,13 +246,13 @@ class ExactGP(Regressor):
             has several targets, or no variance where it is needed, a hyperparameter is out of range, or the
             n x n matrix does not fit into memory.
         """
-        given, X, y = X, check_rows(X, self.kernel), _check_target(y)
+        original, X, y = X, check_rows(X, self.kernel), _check_target(y)
         if X.shape[0] != len(y):
             raise InputError(f"X has {X.shape[0]} rows, but y has {len(y)}: they must be the same.")
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
-        m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+        m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
         for name in (*_OF_ONE_SOLVER, "kernel_choice_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.subset_ = self._choose(len(y))
@@ -263,13 +263,13 @@ class ExactGP(Regressor):
         self.X_train_, self.y_train_ = X, y
         self.solver_ = self.solver_for(len(y))
         if self.solver_ == "cg":
-            known = self._check_start(start, X)
-            keep = start is not None and known is not None and _few_more(start.y_train_, y)
-            self._fit_pathwise(X, y, (m, a, s), known, matrix, keep=keep)
+            posterior = self._check_start(start, X)
+            keep = start is not None and posterior is not None and _few_more(start.y_train_, y)
+            self._fit_pathwise(X, y, (m, a, s), posterior, matrix, keep=keep)
         else:
             with blas_threads_for(len(y)):
                 self._fit_factor(X, y, m, a, s)
-        learn_columns(self, given)
+        learn_columns(self, original)
         return self
 
     def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
@@ -279,56 +279,61 @@ class ExactGP(Regressor):
         n, posterior = start.n_rows_, start._pathwise
         if not self.begins_from(start) or X.shape[0] < n or _differ(start.X_train_, row_slice(X, 0, n)):
             raise InputError(
-                "start is a fit with another kernel, draws or random_state, or its rows do not come first in "
-                "X: leave it out, or put them there."
+                "start was fitted with another kernel, n_draws, n_features or random_state, or X does not "
+                "begin with its rows: leave start out, or put its rows first."
             )
         return posterior
 
     def begins_from(self, other: ExactGP) -> bool:
-        """Return whether another process has the same kernel and draws, so that `fit` can start from it."""
+        """Return whether another model has the same kernel and prior samples: `fit` can start from it."""
         names = ("kernel", "n_draws", "n_features", "random_state")
         return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
-    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given, bool]:
-        """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed.
-
-        The last is whether those that are kept are at an end of their search range.
-        """
-        m, a, s = given
+    def _first_guess(
+        self, X: Any, y: Array, fixed: FixedValues
+    ) -> tuple[ProcessParameters, FixedValues, bool]:
+        """Return a first guess from a subset, the values to keep fixed, and whether they are at a bound."""
+        m, a, s = fixed
         if a is not None and s is not None:
-            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given, False
-        part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+            return ProcessParameters(float(y.mean()) if m is None else m, a, s), fixed, False
+        subset_gp: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
         try:
-            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
-            m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+            subset_gp.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+            m0, a0, s0 = (
+                float(v[0]) for v in (subset_gp.mean_, subset_gp.signal_variance_, subset_gp.noise_variance_)
+            )
         except NotPositiveError:
             raise
         except InputError:  # all labels in the subset are equal, as with rare hits
             m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
-        found = ProcessParameters(m0, a0, s0)
+        guess = ProcessParameters(m0, a0, s0)
         if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
-            kept = m, a0 if a is None else a, s0 if s is None else s  # those given to the last digit
-            return found, kept, bool(part.at_bound_[0])
-        return found, given, False
+            with_variances = (
+                m,
+                a0 if a is None else a,
+                s0 if s is None else s,
+            )  # those given to the last digit
+            return guess, with_variances, bool(subset_gp.at_bound_[0])
+        return guess, fixed, False
 
     def _fit_pathwise(
         self,
         X: Any,
         y: Array,
-        given: Given,
+        fixed: FixedValues,
         start: PathwisePosterior | None,
         matrix: KernelMatrix | None,
         *,
         keep: bool,
     ) -> None:
         """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
-        searched, at_bound = given[1] is None or given[2] is None, False
+        searched, at_bound = fixed[1] is None or fixed[2] is None, False
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
-            if keep and given[1] is None and given[2] is None:
-                given = given[0], first.signal_variance, first.noise_variance
+            if keep and fixed[1] is None and fixed[2] is None:
+                fixed = fixed[0], first.signal_variance, first.noise_variance
         else:
-            first, given, at_bound = self._first_guess(X, y, given)
+            first, fixed, at_bound = self._first_guess(X, y, fixed)
         n_landmarks = self.landmarks_of(len(y))
         try:
             self._pathwise = fit_pathwise(
@@ -336,8 +341,8 @@ class ExactGP(Regressor):
                 X,
                 y,
                 start=first,
-                given=given,
-                known=start,
+                fixed=fixed,
+                previous=start,
                 n_draws=self.n_draws,
                 n_features=self.n_features,
                 n_landmarks=n_landmarks,
@@ -349,8 +354,8 @@ class ExactGP(Regressor):
             )
         except MemoryError:
             raise InputError(
-                f"conjugate gradients for {len(y):,} rows do not fit into memory: take fewer n_landmarks or "
-                "n_draws, or random features."
+                f"conjugate gradients for {len(y):,} rows do not fit into memory: lower n_landmarks or "
+                "n_draws, or use random features."
             ) from None
         self._pathwise.at_bound |= at_bound
         self._take(self._pathwise)
@@ -378,9 +383,13 @@ class ExactGP(Regressor):
         if a is None or s is None:
             solver = KernelSolver(matrix, y)
             doubt = _DOUBT * solver.spread if s is None else 0.0
-            given: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
-            ((found, at_bound),) = find_hyperparameters(solver, **given, doubt=doubt)
-            m, a, s = found.mean + float(solver.moments.shift[0]), found.signal_variance, found.noise_variance
+            fixed: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
+            ((optimum, at_bound),) = find_hyperparameters(solver, **fixed, doubt=doubt)
+            m, a, s = (
+                optimum.mean + float(solver.moments.shift[0]),
+                optimum.signal_variance,
+                optimum.noise_variance,
+            )
         _factorize(factor, s / a)
         if m is None:
             one, target = factor.half_solve(np.column_stack([np.ones(len(y)), y - y.mean()])).T
@@ -422,7 +431,7 @@ class ExactGP(Regressor):
         target : int, optional
             0 or None: there is only one.
         diagonal : None
-            Not used; only processes of features may need it.
+            Not used; only models on features may need it.
 
         Returns
         -------
@@ -432,7 +441,7 @@ class ExactGP(Regressor):
         """
         self._check_request(X, of, return_std=return_std, return_cov=return_cov)
         if target not in (None, 0):
-            raise InputError(f"there is no target {target}: this model has one.")
+            raise InputError(f"this model has one target: target must be 0 or None, not {target!r}.")
         X = check_rows(X, self.kernel)
         noise_variance = float(self.noise_variance_[0])
         if return_std or return_cov:
@@ -451,8 +460,8 @@ class ExactGP(Regressor):
         if self.solver_ == "cg":
             return self._pathwise.mean(X)
         mean = np.empty(X.shape[0])
-        for part, cross in self._cross(X):
-            mean[part] = self.mean_[0] + cross @ self.alpha_
+        for rows, cross in self._cross(X):
+            mean[rows] = self.mean_[0] + cross @ self.alpha_
         return mean
 
     def _variances(self, X: Any) -> tuple[Array, Array]:
@@ -463,11 +472,11 @@ class ExactGP(Regressor):
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         with blas_threads_for(len(self.alpha_)):
             factor = self._cholesky()
-            for part, cross in self._cross(X):
-                mean[part] = self.mean_[0] + cross @ self.alpha_
+            for rows, cross in self._cross(X):
+                mean[rows] = self.mean_[0] + cross @ self.alpha_
                 half = factor.half_solve(cross.T)
                 explained = np.einsum("ij,ij->j", half, half)
-                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+                variance[rows] = self.signal_variance_[0] * (self.kernel.diag(X[rows]) - explained)
         return mean, np.maximum(variance, 0.0)
 
     def _covariance(self, X: Any) -> tuple[Array, Array]:
@@ -484,37 +493,37 @@ class ExactGP(Regressor):
         return self._pathwise.rough if self.solver_ == "cg" else None
 
     def draw(self, seed: int, target: int = 0) -> KernelSum:
-        """Return a posterior draw as a function; with conjugate gradients, one of the draws of the fit.
+        """Return a posterior sample as a function; with conjugate gradients, one of those of the fit.
 
         Raises
         ------
         InputError
-            If the fit has no draw with this number.
+            If the fit has no sample with this number.
         """
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
-        """Return the weights of the labelled rows in a draw, float32 of shape (n, 1); see `draw`."""
+        """Return the weights of the labelled rows in a posterior sample, float32 of shape (n, 1)."""
         self._check_fitted()
         self._check_draws()
         if self.solver_ == "cg" and not 0 <= seed < self.n_draws:
             raise InputError(
-                f"this model has {self.n_draws} draws from the posterior: take a seed from 0 to "
-                f"{self.n_draws - 1}, or fit it with more n_draws."
+                f"this model has {self.n_draws} posterior samples: choose a seed from 0 to "
+                f"{self.n_draws - 1}, or fit it with a larger n_draws."
             )
         return self.weights_of_draws(1, seed)
 
     draws_take_rows = False  # besides X, which are rows
 
     def most_draws(self) -> int | None:
-        """Return how many draws there are: `n_draws` with conjugate gradients, else None for any number."""
+        """Return the number of posterior samples: `n_draws` with conjugate gradients, or None for any."""
         return self.n_draws if self.solver_ == "cg" else None
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
-        """Return the weights of the labelled rows in n draws, float32 of shape (n_rows, n).
+        """Return the weights of the labelled rows in n posterior samples, float32 of shape (n_rows, n).
 
         With conjugate gradients they are n of those of the fit, from number `seed` on, and again from the
-        first one after the last. Draw 0 is that of `weights_of_draw`.
+        first one after the last. Sample 0 is that of `weights_of_draw`.
         """
         self._check_fitted()
         self._check_draws()
@@ -528,7 +537,7 @@ class ExactGP(Regressor):
         return weights.astype(np.float32)
 
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
-        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        """Return the sample with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
         n = weights.shape[1]
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
@@ -539,7 +548,7 @@ class ExactGP(Regressor):
         return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, prior, math.sqrt(a))
 
     def _numbers(self, seed: int, n: int) -> list[int]:
-        """Return the numbers of n draws of a fit by conjugate gradients."""
+        """Return the numbers of n samples of a fit by conjugate gradients."""
         return [(seed + draw) % self.n_draws for draw in range(min(n, self.n_draws))]
 
     def _prior_of_draws(self, seed: int, n: int) -> PriorDraws | IntersectionDraws:
@@ -547,22 +556,22 @@ class ExactGP(Regressor):
 
     def _check_draws(self) -> None:
         if self.means_only:
-            raise InputError("this model was read without its draws and predicts means only.")
+            raise InputError("this model was loaded without its posterior samples and predicts means only.")
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
     ) -> Array:
-        """Return joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
+        """Return joint samples at the rows X, shape (m, n_samples); of y with noise, or of f.
 
         With conjugate gradients they are taken from the `n_draws` of the fit, in an order set by
-        `random_state`, and cost n kernel values a row. The rest applies to a factorization, where draws are
+        `random_state`, and cost n kernel values a row. The rest applies to a factorization, where samples are
         exact.
 
-        Draws are from the posterior after `fit`, and from the prior before it (mean 0 and signal variance 1
+        Samples are from the posterior after `fit`, and from the prior before it (mean 0 and signal variance 1
         unless given; y needs `noise_variance`). The covariance of all m rows is factorized: m^3 / 3
         multiply-adds and 8 m^2 bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more. A
-        jitter of 1e-10 of the variance of f keeps that matrix positive definite. Draw i does not depend on
-        `n_samples`.
+        jitter of 1e-10 of the variance of f keeps that matrix positive definite. Sample i does not depend
+        on `n_samples`.
 
         Raises
         ------
@@ -572,7 +581,7 @@ class ExactGP(Regressor):
         """
         check_of(of)
         if n_samples < 0:
-            raise InputError(f"the number of draws must not be negative, but is {n_samples}.")
+            raise InputError(f"n_samples must not be negative, but is {n_samples}.")
         seeds.check_seed(random_state)
         check_columns_of(self, X)
         X = check_rows(X, self.kernel)
@@ -582,10 +591,10 @@ class ExactGP(Regressor):
             noise_variance = float(self.noise_variance_[0])
             mean, covariance = self._joint(X)
         else:
-            m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+            m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
             if s is None and of == "y":
                 raise InputError(
-                    "the noise of a draw from the prior is not known: pass noise_variance, or of='f'."
+                    "samples of y from the prior need the noise variance: pass noise_variance, or of='f'."
                 )
             noise_variance = 0.0 if s is None else s
             mean = np.full(X.shape[0], 0.0 if m is None else m)
@@ -607,7 +616,7 @@ class ExactGP(Regressor):
     def _draws_pathwise(self, X: Any, n_samples: int, random_state: int, of: str) -> Array:
         if n_samples > self.n_draws:
             raise InputError(
-                f"this model has {self.n_draws} draws from the posterior, not {n_samples}: fit it with "
+                f"this model has {self.n_draws} posterior samples, not {n_samples}: fit it with "
                 f"n_draws={n_samples}, or with solver='cholesky'."
             )
         mean, deviations = self._pathwise.deviations(X)
@@ -645,8 +654,8 @@ class ExactGP(Regressor):
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
-        given = {name: self._given(name) for name in ("mean", "signal_variance", "noise_variance")}
-        found = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
+        fixed = {name: self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance")}
+        fitted = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
         posterior = self._pathwise if self.solver_ == "cg" else None
         return {
             "class": type(self).__name__,
@@ -654,8 +663,8 @@ class ExactGP(Regressor):
             "kernel": self.kernel.state(),
             "shape": list(self.X_train_.shape),
             "options": {name: getattr(self, name) for name in _OPTIONS} | {"solver": self.solver_},
-            "given": given,
-            **found,
+            "given": fixed,
+            **fitted,
             "jitter": getattr(self, "jitter_", None),
             "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
             **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
@@ -664,7 +673,7 @@ class ExactGP(Regressor):
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return labelled rows and weights and, with `statistics`, what deviations and draws need."""
+        """Return labelled rows and weights and, with `statistics`, what std and samples need."""
         self._check_fitted()
         X = as_csr(self.X_train_)
         parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
@@ -695,7 +704,7 @@ class ExactGP(Regressor):
             tuple(arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")),
             shape=tuple(state["shape"]),
         )
-        X.check_format(full_check=True)  # rows that are none would crash compiled code
+        X.check_format(full_check=True)  # malformed rows would crash compiled code
         if not X.has_canonical_format:
             raise ValueError("the columns of its rows are not in order")
         model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
@@ -719,11 +728,11 @@ class ExactGP(Regressor):
             alpha = np.column_stack([alpha, rest["draws"]])
             prior = prior_of_fit(self.kernel, self.X_train_, self.n_draws, self.n_features, self.random_state)
             self.y_train_ = rest["labelled"]
-        found = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
+        values = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
         self._pathwise = PathwisePosterior(
             matrix=KernelMatrix(self.kernel, self.X_train_),
             prior=prior,
-            hyperparameters=ProcessParameters(*found),
+            hyperparameters=ProcessParameters(*values),
             alpha=alpha,
             ones=rest.get("ones", alpha[:, 0]),
             variances=VarianceModel.from_state(state["variances"]),
@@ -744,13 +753,13 @@ class ExactGP(Regressor):
         return _USUAL_PRODUCTS if self.solver_for(n_rows) == "cg" else 2 + n_rows / 50
 
     def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
-        """Return the rough time of a fit with a hyperparameter search that recomputes all tiles."""
+        """Return the approximate time of a fit with a hyperparameter search that recomputes all tiles."""
         if self.solver_for(n_rows) == "cholesky":
             return 2.0 + n_rows**3 * 2e-11
         return 2.0 + _USUAL_PRODUCTS * n_rows**2 * 1.4e-9 / n_processors
 
     def memory_of_model(self, *, std: bool) -> int:
-        """Return the bytes of the fitted model in a predicting process, including tiles being computed."""
+        """Return the bytes of the fitted model in a worker that predicts, including tiles being computed."""
         X, n = as_csr(self.X_train_), self.n_rows_
         size = 16 * X.nnz + KernelMatrix.memory(X.nnz, 1)
         if self.solver_ == "cholesky":
@@ -758,7 +767,7 @@ class ExactGP(Regressor):
         return size + (12 * (2 + self.n_draws) * (n + self.n_features) if std else 8 * n)
 
     def seconds_per_row(self, *, std: bool) -> float:
-        """Return the rough time in seconds to predict a row on one core."""
+        """Return the approximate time in seconds to predict a row on one core."""
         n, features = self.n_rows_, 5e-9 * self.n_features
         if self.solver_ == "cg":
             return n * (1.2e-9 + std * 4e-11 * (1 + self.n_draws)) + std * features
@@ -766,7 +775,7 @@ class ExactGP(Regressor):
 
     @property
     def means_only(self) -> bool:
-        """Whether it was read without the arrays that deviations and draws need."""
+        """Whether it was loaded without the arrays that standard deviations and samples need."""
         return self.solver_ == "cg" and self._pathwise.alpha.shape[1] == 1
 
     @property
@@ -793,7 +802,7 @@ class ExactGP(Regressor):
         state = super().__getstate__()
         return {**state, "_factor": None} if "alpha_" in state else state
 
-    def _given(self, name: str) -> float | None:
+    def _fixed_value(self, name: str) -> float | None:
         """Return the hyperparameter that the user fixed, or None."""
         value = getattr(self, name)
         if value is None:
@@ -848,8 +857,8 @@ class ExactGP(Regressor):
                 f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which do not fit into "
                 "memory: use fewer rows (n_subset), or random features."
             ) from None
-        for part, block in self.kernel.blocks(X):
-            matrix[part] = block
+        for rows, block in self.kernel.blocks(X):
+            matrix[rows] = block
         return matrix
 
     def _cross(self, X: Any) -> Iterator[tuple[slice, Array]]:
@@ -863,9 +872,9 @@ class ExactGP(Regressor):
         covariance = self._kernel_matrix(X)
         mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
         factor = self._cholesky()
-        for part, cross in self._cross(X):
-            mean[part] = self.mean_[0] + cross @ self.alpha_
-            white[part] = factor.half_solve(cross.T).T
+        for rows, cross in self._cross(X):
+            mean[rows] = self.mean_[0] + cross @ self.alpha_
+            white[rows] = factor.half_solve(cross.T).T
         if m:
             # The upper triangle in C order is the lower one in Fortran order.
             blas.dsyrk(-1.0, white.T, beta=1.0, c=covariance.T, trans=1, lower=1, overwrite_c=1)
@@ -875,7 +884,7 @@ class ExactGP(Regressor):
         return mean, covariance
 
     def _cholesky(self) -> ShiftedCholesky:
-        """Return the factor of K + lambda I, recomputed once in a process that unpickled this model."""
+        """Return the factor of K + lambda I, recomputed once in a worker that unpickled this model."""
         with _FACTOR_LOCK:
             if self._factor is None:
                 matrix = self._kernel_matrix(self.X_train_)
@@ -898,7 +907,7 @@ def _differ(a: Any, b: Any) -> bool:
 
 
 class _Sampler(ShiftedCholesky):
-    """A Cholesky factor U^T U that turns standard normal numbers into draws."""
+    """A Cholesky factor U^T U that turns standard normal numbers into samples."""
 
     def multiply(self, right: Array) -> Array:
         """Return U^T right."""

@@ -1,4 +1,4 @@
-"""The kernels tried for an exact process, and the one that was chosen: what a model keeps of it."""
+"""The record of a kernel choice in an exact model: the kernels that were tried, and the one chosen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class KernelChoice(ChoiceByLabelsLeftOut):
-    """The kernel that was chosen, and what was tried.
+    """The kernel that was chosen, and the kernels that were tried.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     n_learned : int
         Labels that the metric of the last kernel was learned from; 0 if none was tried.
     variances : dict of str to float
-        "signal_variance" and "noise_variance" that go with a kernel in a learned metric, by labels that it
-        has not seen: those that it was learned from look less noisy than they are. Else empty, since the
-        evidence of all labels finds them.
+        "signal_variance" and "noise_variance" for a kernel in a learned metric, estimated on labels that the
+        metric has not seen: those that it was learned from look less noisy than they are. Otherwise empty,
+        since the evidence of all labels finds them.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -78,7 +78,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
 
     def _notes(self) -> list[str]:
         learned = (
-            f"The metric was learned from {self.n_learned:,} of the labels; its figures are of others, left "
+            f"The metric was learned from {self.n_learned:,} of the labels; its figures are for others, left "
             "out then."
         )
         return [learned] * bool(self.n_learned) + super()._notes()
@@ -107,6 +107,6 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             Trial(from_state(trial["kernel"]) if trial["kernel"] else kernel, **{n: trial[n] for n in names})
             for trial in state["trials"]
         )
-        asked = from_state(state["asked"]) if "asked" in state else None
+        requested = from_state(state["asked"]) if "asked" in state else None
         learned = state.get("n_learned", 0), state.get("variances", {})
-        return cls(kernel, trials, state["n_rows"], state["n_left_out"], asked, *learned)
+        return cls(kernel, trials, state["n_rows"], state["n_left_out"], requested, *learned)

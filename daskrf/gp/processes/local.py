@@ -40,15 +40,15 @@ class LocalGaussianGP(FeatureSpaceGP):
         rows where each is described by its nearest centroid alone, and rows of different centroids are
         independent. `daskrf.gp.choose_length_scale` finds the length scale by the same evidence.
     rows : {"all", "nearest"}, default "all"
-        Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
-        far ones, whose features have vanished, are to the others as noise that the process does not know of,
-        the more so the smaller noise_variance / signal_variance is. From 0.01 down take "nearest": of all
-        rows, deviations are then several times too small, and errors larger. In Python both are
+        Rows that inform the posterior of a centroid. "nearest" is better if every centroid has many rows:
+        features of distant rows vanish, and to the model they look like noise that it does not expect, the
+        more so the smaller noise_variance / signal_variance is. Use "nearest" if that is 0.01 or less: with
+        all rows, standard deviations are then several times too small, and errors larger. In Python both are
         in the statistics, so that ``gp.set_params(rows=...)`` and then
         ``gp.fit_statistics(gp.statistics_, gp.feature_map_)`` need no further pass.
     residual : bool, default True
-        Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
-        all centroids the deviation is then that of the prior, instead of 0.
+        Include the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
+        all centroids the standard deviation is then that of the prior, instead of 0.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
     rows_ : {"all", "nearest"}
-        `rows` at the last fit, which also applies to deviations and draws.
+        `rows` at the last fit, which also applies to standard deviations and samples.
     statistics_ : StackedStatistics
     local_map_ : LocalGaussianFeatures
         With `feature_map_` set to None, `predict` takes features (of all centroids) instead of rows.
@@ -67,12 +67,12 @@ class LocalGaussianGP(FeatureSpaceGP):
     Source: Wacker & Filippone 2022, algorithm 1, where all training rows contribute to the posterior of every
     centroid. The published loop skips the first centroid, the mean; here it has a posterior, too. The paper
     takes hyperparameters from an exact Gaussian process, which is possible here with `ExactGP`. The residual
-    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and draws
+    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and samples
     treat values of f at rows of different centroids as independent, but for the residual, which is one
     function of all rows.
 
     For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
-    `LocalGaussianFeatures.transform_nearest`, is a draw of f without its residual.
+    `LocalGaussianFeatures.transform_nearest`, is a posterior sample of f without its residual.
 
     Examples
     --------
@@ -113,22 +113,22 @@ class LocalGaussianGP(FeatureSpaceGP):
             raise InputError(f"residual must be True or False, not {self.residual!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        said = super().cautions(target)
+        reasons = super().cautions(target)
         if (
             self.rows_ == "all"
             and self.noise_variance_[target] < _LITTLE_NOISE * self.signal_variance_[target]
         ):
-            said.append(
-                "there is so little noise that posteriors of all rows are too sure of themselves: take those "
-                "of the nearest rows (rows='nearest', --rows nearest)"
+            reasons.append(
+                "with so little noise, posteriors of all rows are overconfident: use the nearest rows only "
+                "(rows='nearest', --rows nearest)"
             )
-        return said
+        return reasons
 
     def draw(self, seed: int, target: int = 0) -> Self:
-        """Return a model of one target whose mean is one posterior draw, as other models do.
+        """Return a model of one target whose mean is one posterior sample, as other models do.
 
-        Around each centroid it is a draw of the function; draws of different centroids are independent, so
-        it jumps between them. With the residual, far from all centroids it is a draw from the prior.
+        Samples around different centroids are independent, so the function jumps between them. With the
+        residual, far from all centroids it is a sample from the prior.
         """
         return super().draw(seed, target)
 
@@ -162,20 +162,20 @@ class LocalGaussianGP(FeatureSpaceGP):
         """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
         transform = self.feature_map_.transform_nearest if made else None
-        for phi, _, known in feature_blocks(X, self.feature_map_, transform, rows=rows):
+        for phi, _, block_rows in feature_blocks(X, self.feature_map_, transform, rows=rows):
             self._check_width(phi)
             refuse_half(phi.dtype)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
-                part = phi[start : start + step]
-                own = None if known is None else known[start : start + step]
-                yield FeatureBlock(part if made else _nearest_only(part, size), None, own)
+                piece = phi[start : start + step]
+                piece_rows = None if block_rows is None else block_rows[start : start + step]
+                yield FeatureBlock(piece if made else _nearest_only(piece, size), None, piece_rows)
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
             raise InputError(
-                "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: make the "
-                "sums with its map."
+                "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: compute "
+                "the sums with its map."
             )
         mine = (statistics.n_components, statistics.block_size)
         if mine != (self.local_map_.n_components, self.local_map_.block_size):
@@ -196,7 +196,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         moments = (statistics.block_moments(block, nearest=nearest) for block in blocks)
         parts = [solved_weights(each, fitted, claimed=False) for each in moments]
         weights = np.zeros((statistics.n_components, len(fitted)))
-        stacked = np.concatenate([part for part, _ in parts])
+        stacked = np.concatenate([mean for mean, _ in parts])
         weights[: len(stacked)] = stacked
         return weights, max(jitter for _, jitter in parts)
 
@@ -213,10 +213,10 @@ class LocalGaussianGP(FeatureSpaceGP):
 
 def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """Return a copy of features that is 0 outside the block of each row's nearest centroid."""
-    own = np.zeros_like(phi)
+    nearest = np.zeros_like(phi)
     for _, rows, columns in nearest_blocks(phi, size):
-        own[rows, columns] = phi[rows, columns]
-    return own
+        nearest[rows, columns] = phi[rows, columns]
+    return nearest
 
 
 class StackedFactor:
@@ -235,7 +235,7 @@ class StackedFactor:
         moments = (statistics.block_moments(b, nearest=nearest) for b in range(len(statistics.grams)))
         self._parts = [PosteriorFactor(each, ratio) for each in moments]
         self._size, self._n_components = statistics.block_size, statistics.n_components
-        self.jitter = max(part.jitter for part in self._parts)
+        self.jitter = max(factor.jitter for factor in self._parts)
 
     @property
     def root(self) -> npt.NDArray[Any]:
@@ -245,23 +245,23 @@ class StackedFactor:
     def whiten(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return Z with Z Z^T = Phi A^-1 Phi^T, 0 for rows of different centroids; shape (n, M)."""
         white = np.zeros((len(phi), n_components))
-        for rows, columns, part in self._rows(phi):
-            white[rows, columns] = part.whiten(phi[rows, columns], self._size)
+        for rows, columns, factor in self._rows(phi):
+            white[rows, columns] = factor.whiten(phi[rows, columns], self._size)
         return white
 
     def variances(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
-        found = np.empty(len(phi))
-        for rows, columns, part in self._rows(phi):
-            found[rows] = part.variances(phi[rows, columns], self._size)
-        return found
+        variances = np.empty(len(phi))
+        for rows, columns, factor in self._rows(phi):
+            variances[rows] = factor.variances(phi[rows, columns], self._size)
+        return variances
 
     def sample(self, n: int, seed: int, target: int) -> Array:
-        """Return n draws of all weights, shape (M, n), independent between blocks."""
+        """Return n samples of all weights, shape (M, n), independent between blocks."""
         draws = standard_normal(seed, f"gp/weights/{target}", self._n_components, n)
-        for block, part in enumerate(self._parts):
-            own = slice(block * self._size, (block + 1) * self._size)
-            draws[own] = part.coloured(draws[own])
+        for block, factor in enumerate(self._parts):
+            rows = slice(block * self._size, (block + 1) * self._size)
+            draws[rows] = factor.coloured(draws[rows])
         draws[len(self._parts) * self._size :] = 0.0
         return draws
 

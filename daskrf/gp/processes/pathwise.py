@@ -1,14 +1,15 @@
 """The exact posterior by conjugate gradients and pathwise samples, for data sets too large to factorize.
 
-A posterior draw is a prior draw corrected for its misfit to the labels (Matheron's rule; Wilson et al. 2020).
+A posterior sample is a prior sample corrected for its misfit to the labels (Matheron's rule; Wilson et al.
+2020).
 With C = K + lambda I, lambda = noise_variance / signal_variance, y the labels minus their mean in units of
-the signal's standard deviation, f a prior draw and e independent standard normal numbers, it is
+the signal's standard deviation, f a prior sample and e independent standard normal numbers, it is
 
     f(x) + k(x, X) C^-1 (y - f(X) - sqrt(lambda) e).
 
 One solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, therefore gives the mean
-k(x, X) alpha and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the
-evidence, since the expectation of |beta_s|^2 is tr C^-1.
+k(x, X) alpha and S samples, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of
+the evidence, since the expectation of |beta_s|^2 is tr C^-1.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _MANY = 16_000  # rows, above which the search starts with a search on some of t
 _SOME, _MOST_OF_SOME = 4, 20_000  # a quarter, at most so many: a product takes a 16th of the time or less
 _LANDMARKS_OF_SOME = 1000
 _STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
-_KNOWN_STEP = 0.5  # the same for the first step with all rows, where some rows have told how far to go
+_KNOWN_STEP = 0.5  # the same for the first step with all rows, where a search on some rows came before
 _LARGEST_STEP = 1.5
 _RANGE = (1e-3, 1e6)
 """Search range of lambda, relative to the mean of k(x, x): kernel values in single precision do not resolve
@@ -57,8 +58,8 @@ and solves with little noise are slow."""
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
 """Search range where the noise variance is given and only the signal variance is optimized."""
 
-_FACTORIZED = 20_000  # rows, up to which a factorization is worth a thought
-_PREDICTED = 16384  # rows whose draws are held in memory at a time
+_FACTORIZED = 20_000  # rows, up to which a factorization is suggested
+_PREDICTED = 16384  # rows whose samples are held in memory at a time
 
 
 class ProcessParameters(NamedTuple):
@@ -71,7 +72,7 @@ class ProcessParameters(NamedTuple):
 
 @dataclass
 class KernelSum:
-    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw; or several.
+    """A function of rows: mean + k(x, Z) weights, plus a prior sample for a posterior sample; or several.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class KernelSum:
         In units of `scale`.
     mean, scale : float
     prior : PriorDraws, optional
-        One draw for each function, in units of `deviation`.
+        One sample for each function, in units of `deviation`.
     deviation : float
     """
 
@@ -94,8 +95,8 @@ class KernelSum:
 
     def predict(self, X: Any) -> Double:
         """Return the values of the function at each row, float64 of shape (m,), or (m, D) for several."""
-        found = self.matrix.cross_product(X, self.weights)
-        values = self.mean + self.scale * found.astype(np.float64)
+        products = self.matrix.cross_product(X, self.weights)
+        values = self.mean + self.scale * products.astype(np.float64)
         if self.prior is not None:
             values += self.deviation * self.prior(X)
         return values[:, 0] if values.shape[1] == 1 else values
@@ -103,13 +104,13 @@ class KernelSum:
 
 @dataclass
 class PathwisePosterior:
-    """The mean and the draws of a posterior, as weights of kernel values.
+    """The mean and the samples of a posterior, as weights of kernel values.
 
     Attributes
     ----------
     hyperparameters : ProcessParameters
     alpha : float32 array, shape (n, 1 + S)
-        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior draws; shape (n, 1) for means only.
+        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior samples; shape (n, 1) for means only.
     ones : float32 array, shape (n,)
         C^-1 times ones; like alpha, an initial guess for the solution with further labels.
     variances : VarianceModel
@@ -147,12 +148,12 @@ class PathwisePosterior:
         return self.function(self.alpha[:, 0]).predict(X)
 
     def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
-        """Return the function with the given weights of the labelled rows, plus the prior draw if given."""
+        """Return the function with the given weights of the labelled rows, plus the prior sample if given."""
         matrix, column, (mean, a, _) = self.matrix, weights.reshape(len(weights), -1), self.hyperparameters
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
     def drawn(self, draw: int) -> Single:
-        """Return the weights of the labelled rows in one of the S draws."""
+        """Return the weights of the labelled rows in one of the S samples."""
         size = math.sqrt(self.hyperparameters.signal_variance) / self.scale
         return self.alpha[:, 0] - np.float32(size) * self.alpha[:, 1 + draw]
 
@@ -163,13 +164,13 @@ class PathwisePosterior:
         return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
 
     def deviations(self, X: Any) -> tuple[Double, Single]:
-        """Return the mean, and the deviation of each draw of f from it, float32 of shape (m, S)."""
+        """Return the mean, and the deviation of each sample of f from it, float32 of shape (m, S)."""
         assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
 
-        def use(part: slice, values: Single) -> None:
-            mean[part] = values[:, 0]
-            draws[part] -= values[:, 1:]
+        def use(rows: slice, values: Single) -> None:
+            mean[rows] = values[:, 0]
+            draws[rows] -= values[:, 1:]
 
         self.matrix.cross(X, self.alpha, use)
         draws *= np.float32(math.sqrt(self.hyperparameters.signal_variance))
@@ -183,28 +184,28 @@ class PathwisePosterior:
         InputError
             If the residuals do not fall to the tolerance.
         """
-        kernel, own = self.matrix.kernel, self.matrix.X
-        cross = kernel(own, X)
-        preconditioner = LandmarkPreconditioner(kernel, own, len(self.landmarks), self.random_state)
+        kernel, X_train = self.matrix.kernel, self.matrix.X
+        cross = kernel(X_train, X)
+        preconditioner = LandmarkPreconditioner(kernel, X_train, len(self.landmarks), self.random_state)
         preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
         system = BlockSystem(
             self.matrix.product, preconditioner, cross.astype(np.float32), preconditioner.ratio
         )
-        found = system.solve(tolerance, max_iterations)
-        _check_residuals(found, tolerance, max_iterations)
-        covariance = kernel(X) - cross.T @ found.x
+        solution = system.solve(tolerance, max_iterations)
+        _check_residuals(solution, tolerance, max_iterations)
+        covariance = kernel(X) - cross.T @ solution.x
         covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
         return self.mean(X), covariance
 
     def std(self, X: Any) -> tuple[Double, Double]:
-        """Return the mean and standard deviation of f, the latter from the S draws and the variance model.
+        """Return the mean and standard deviation of f, the latter from the S samples and the variance model.
 
-        From S draws alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
+        From S samples alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
         """
         mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
         for start in range(0, X.shape[0], _PREDICTED):
-            part = slice(start, min(start + _PREDICTED, X.shape[0]))
-            mean[part], std[part] = self._std(row_slice(X, part.start, part.stop))
+            rows = slice(start, min(start + _PREDICTED, X.shape[0]))
+            mean[rows], std[rows] = self._std(row_slice(X, rows.start, rows.stop))
         return mean, std
 
     def _std(self, X: Any) -> tuple[Double, Double]:
@@ -213,13 +214,13 @@ class PathwisePosterior:
         variance, diagonal = np.empty(X.shape[0]), self.matrix.kernel.diag(X)
         size = np.maximum(diagonal, np.finfo(np.float64).tiny)
 
-        def use(part: slice, values: Single, largest: Single, total: Single) -> None:
-            mean[part] = values[:, 0]
-            deviations = draws[part] - values[:, 1:]
+        def use(rows: slice, values: Single, largest: Single, total: Single) -> None:
+            mean[rows] = values[:, 0]
+            deviations = draws[rows] - values[:, 1:]
             squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
-            guess, worth = self.variances.guess(largest / size[part], total / size[part])
-            squares += worth * diagonal[part] * guess
-            variance[part] = squares / (deviations.shape[1] + worth)
+            guess, worth = self.variances.guess(largest / size[rows], total / size[rows])
+            squares += worth * diagonal[rows] * guess
+            variance[rows] = squares / (deviations.shape[1] + worth)
 
         self.matrix.cross(X, self.alpha, use, scales=self.correlation_scales)
         mean = self.hyperparameters.mean + self.scale * mean
@@ -231,14 +232,14 @@ class PathwisePosterior:
         return correlation_scales(self.matrix, self.hyperparameters)
 
 
-def correlation_scales(matrix: KernelMatrix, found: ProcessParameters) -> Single:
+def correlation_scales(matrix: KernelMatrix, parameters: ProcessParameters) -> Single:
     """Return 1 / sqrt(k(x_i, x_i) + lambda) of the rows of a matrix, float32 of shape (n,)."""
-    ratio = found.noise_variance / found.signal_variance
+    ratio = parameters.noise_variance / parameters.signal_variance
     return (1 / np.sqrt(matrix.kernel.diag(matrix.X) + ratio)).astype(np.float32)
 
 
 def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
-    """Return the prior draws that a fit turns into posterior draws."""
+    """Return the prior samples that a fit turns into posterior samples."""
     return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
 
 
@@ -248,7 +249,7 @@ def fit_pathwise(
     y: Double,
     *,
     start: ProcessParameters,
-    given: tuple[float | None, float | None, float | None],
+    fixed: tuple[float | None, float | None, float | None],
     n_draws: int,
     n_features: int,
     n_landmarks: int,
@@ -257,7 +258,7 @@ def fit_pathwise(
     keep_bytes: int = 0,
     random_state: int,
     matrix: KernelMatrix | None = None,
-    known: PathwisePosterior | None = None,
+    previous: PathwisePosterior | None = None,
 ) -> PathwisePosterior:
     """Fit to the rows X and the labels y.
 
@@ -265,10 +266,10 @@ def fit_pathwise(
     ----------
     start : ProcessParameters
         Starting point of the search.
-    given : (float or None, float or None, float or None)
+    fixed : (float or None, float or None, float or None)
         Mean, signal variance and noise variance; those that are not None are fixed.
     n_draws, n_features : int
-        Number of posterior draws, and of random features for the prior draws.
+        Number of posterior samples, and of random features for the prior samples.
     n_landmarks : int
         Number of landmarks of the preconditioner.
     tolerance : float
@@ -279,7 +280,7 @@ def fit_pathwise(
         Memory for tiles of the kernel matrix.
     matrix : KernelMatrix, optional
         k(X, X), if its products are computed elsewhere.
-    known : PathwisePosterior, optional
+    previous : PathwisePosterior, optional
         A posterior whose rows come first in X: its solution is the initial guess.
 
     Raises
@@ -290,29 +291,29 @@ def fit_pathwise(
     prior = prior_of_fit(kernel, X, n_draws, n_features, random_state)
     matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
-    system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
-    if known is not None:
-        system.begin_from(known)
+    system = _System(matrix, preconditioner, y, prior(X), fixed, max_iterations, random_state)
+    if previous is not None:
+        system.begin_from(previous)
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
-    if given[1] is None or given[2] is None:
+    if fixed[1] is None or fixed[2] is None:
         size = float(np.mean(kernel.diag(X)))
-        if given[2] is None and known is None:
+        if fixed[2] is None and previous is None:
             log_ratio = max(log_ratio, math.log(_FIRST * size))
-        search = _Search(log_ratio, size, _RANGE if given[2] is None else _RANGE_OF_SIGNAL)
-        if known is None and len(y) > _MANY:
+        search = _Search(log_ratio, size, _RANGE if fixed[2] is None else _RANGE_OF_SIGNAL)
+        if previous is None and len(y) > _MANY:
             _search_some(search, system, prior, keep_bytes, tolerance, random_state)
         search.run(system, tolerance)
         log_ratio, at_bound = search.log_ratio, search.at_bound
     system.solve(log_ratio, tolerance, check=False)
     system.refine(tolerance)
-    found = system.hyperparameters()
-    variances = _variances(matrix, found, system.solution.x[:, 2:])
+    parameters = system.hyperparameters()
+    variances = _variances(matrix, parameters, system.solution.x[:, 2:])
     matrix.forget()
     alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
         matrix=matrix,
         prior=prior,
-        hyperparameters=found,
+        hyperparameters=parameters,
         alpha=alpha,
         ones=system.solution.x[:, 1].astype(np.float32),
         variances=variances,
@@ -321,7 +322,7 @@ def fit_pathwise(
         residual=float(system.solution.residuals.max()),
         n_iterations=system.n_iterations,
         landmarks=preconditioner.landmarks,
-        landmark_weights=preconditioner.weights((y - found.mean) / system.scale)[:, None],
+        landmark_weights=preconditioner.weights((y - parameters.mean) / system.scale)[:, None],
         random_state=random_state,
     )
 
@@ -346,7 +347,7 @@ def _search_some(
         preconditioner,
         system.y[chosen] + system.shift,
         prior(X),
-        system.given,
+        system.fixed,
         system.max_iterations,
         random_state,
     )
@@ -354,10 +355,10 @@ def _search_some(
     search.begin_again()
 
 
-def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Double) -> VarianceModel:
-    """Fit the variance model to the solutions for the draws."""
+def _variances(matrix: KernelMatrix, parameters: ProcessParameters, beta: Double) -> VarianceModel:
+    """Fit the variance model to the solutions for the samples."""
     diagonal = matrix.kernel.diag(matrix.X)
-    largest, total = matrix.own_squares(correlation_scales(matrix, found))
+    largest, total = matrix.own_squares(correlation_scales(matrix, parameters))
     squares = np.einsum("ij,ij->i", beta, beta) / beta.shape[1]
     some = diagonal > 0
     return fit_variances(
@@ -365,22 +366,22 @@ def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Double) -> 
         total[some] / diagonal[some],
         diagonal[some],
         squares[some],
-        found.noise_variance / found.signal_variance,
+        parameters.noise_variance / parameters.signal_variance,
         beta.shape[1],
     )
 
 
-def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> None:
+def _check_residuals(solution: Solution, accepted: float, max_iterations: int) -> None:
     """Raise InputError if a residual exceeds `accepted`."""
-    worst = float(found.residuals.max(initial=0.0))
-    spent = found.n_iterations + 1 >= max_iterations  # the last one would be of the residual
+    worst = float(solution.residuals.max(initial=0.0))
+    spent = solution.n_iterations + 1 >= max_iterations  # the last one would be of the residual
     if not worst <= accepted:
         why = (
             "in all products with the kernel matrix that max_iterations allows"
             if spent
-            else "and rounding in single precision keeps it from falling further"
+            else "because of rounding in single precision"
         )
-        few = len(found.x) <= _FACTORIZED
+        few = len(solution.x) <= _FACTORIZED
         ways = [*["more of them"] * spent, "a larger noise variance", *["solver='cholesky'"] * few]
         advice = ", or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
         raise InputError(
@@ -390,7 +391,7 @@ def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> N
 
 
 class _System:
-    """(K + lambda I) x = b for labels, ones and noisy prior draws; keeps the last solution."""
+    """(K + lambda I) x = b for labels, ones and noisy prior samples; keeps the last solution."""
 
     def __init__(
         self,
@@ -398,11 +399,11 @@ class _System:
         preconditioner: LandmarkPreconditioner,
         y: Double,
         draws: Single,
-        given: tuple[float | None, float | None, float | None],
+        fixed: tuple[float | None, float | None, float | None],
         max_iterations: int,
         random_state: int,
     ) -> None:
-        self.matrix, self.preconditioner, self.given = matrix, preconditioner, given
+        self.matrix, self.preconditioner, self.fixed = matrix, preconditioner, fixed
         self.draws, self.max_iterations = draws, max_iterations
         self.shift = float(y.mean())
         self.y = y - self.shift
@@ -435,9 +436,9 @@ class _System:
         self._solve(tolerance, tolerance, check=check)
 
     def refine(self, tolerance: float) -> None:
-        """Solve for labels and ones, which determine the mean, more precisely than for the draws.
+        """Solve for labels and ones, which determine the mean, more precisely than for the samples.
 
-        Where rounding prevents that, the tolerance of the draws is accepted.
+        Where rounding prevents that, the tolerance of the samples is accepted.
         """
         size = 2 + self.draws.shape[1]
         self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
@@ -454,9 +455,9 @@ class _System:
 
     @property
     def mean(self) -> float:
-        """The given mean, or the optimal one for the current lambda."""
-        if self.given[0] is not None:
-            return self.given[0]
+        """The fixed mean, or the optimal one for the current lambda."""
+        if self.fixed[0] is not None:
+            return self.fixed[0]
         labels, ones = self.solution.x[:, :2].T
         return self.shift + self.scale * float(labels.sum() / ones.sum())
 
@@ -467,9 +468,9 @@ class _System:
         return labels - (self.mean - self.shift) * ones
 
     def hyperparameters(self) -> ProcessParameters:
-        """Return the hyperparameters: those given, and the optimal others for the current lambda."""
+        """Return the hyperparameters: fixed values, and the optimal others for the current lambda."""
         alpha = self.alpha()
-        _, signal, noise = self.given
+        _, signal, noise = self.fixed
         if signal is None and noise is not None:
             signal = noise / self.ratio
         elif signal is None:
@@ -480,13 +481,13 @@ class _System:
         """Return the first-order step in log lambda to where the gradient of the evidence vanishes.
 
         It vanishes where tr C^-1 = alpha^T alpha / a, with the signal variance a = r^T alpha / n unless it is
-        given. If the noise variance is given, a = alpha^T K alpha / tr(C^-1 K).
+        fixed. If the noise variance is fixed, a = alpha^T K alpha / tr(C^-1 K).
         """
         alpha, n = self.alpha(), len(self.y)
         residual = self.y - (self.mean - self.shift)
         beta = self.solution.x[:, 2:]
         trace = float(np.einsum("ij,ij->", beta, beta)) / beta.shape[1]
-        _, signal, noise = self.given
+        _, signal, noise = self.fixed
         tiny = float(np.finfo(np.float64).tiny)
         if noise is not None:
             # Sampling error may make the degrees of freedom vanish.
@@ -504,41 +505,41 @@ class _Search:
         self.low, self.high = (math.log(end * size) for end in ends)
         self.log_ratio = min(max(log_ratio, self.low), self.high)
         self.done = self.at_bound = False
-        self._known: list[tuple[float, float]] = []
+        self._points: list[tuple[float, float]] = []
         self._fall: float | None = None
 
     def run(self, system: _System, tolerance: float) -> None:
         """Search with the evidence of a system of equations, which may be solved coarsely.
 
-        Where some rows have told how far to go, the first step may be coarser still. A later one may not: a
-        solution that still serves after a short step would tell nothing new.
+        After a search on some rows, the first step may be coarser still. A later one may not: after a short
+        step, a coarse solution would hardly change.
         """
         coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
         while not self.done:
-            first = self._fall is not None and not self._known
+            first = self._fall is not None and not self._points
             system.solve(self.log_ratio, coarse * (_FIRST_SEARCH if first else 1.0), check=False)
             self.tell(system.slope())
 
     def begin_again(self) -> None:
         """Go on with another system of equations of which the function falls alike."""
         self.done = self.at_bound = False
-        (x0, v0), (x1, v1) = self._known[-2:]
+        (x0, v0), (x1, v1) = self._points[-2:]
         self._fall = (v0 - v1) / (x1 - x0) if x1 != x0 else None
-        self._known = []
+        self._points = []
 
     def tell(self, value: float) -> None:
         """Take the value of the function at `log_ratio`, and update `log_ratio`."""
-        self._known.append((self.log_ratio, value))
+        self._points.append((self.log_ratio, value))
         fall = self._fall
-        if len(self._known) > 1:
-            (x0, v0), (x1, v1) = self._known[-2:]
+        if len(self._points) > 1:
+            (x0, v0), (x1, v1) = self._points[-2:]
             fall = (v0 - v1) / (x1 - x0) if x1 != x0 else None
         step = value if fall is None else value / min(max(fall, 0.05), 2.0)
         step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
         target = min(max(self.log_ratio + step, self.low), self.high)
         self.at_bound = target != self.log_ratio + step
         enough = _STEP
-        if len(self._known) == 1:
+        if len(self._points) == 1:
             enough = 0.0 if self._fall is None else _KNOWN_STEP
-        self.done = abs(target - self.log_ratio) < enough or len(self._known) >= _ROUNDS
+        self.done = abs(target - self.log_ratio) < enough or len(self._points) >= _ROUNDS
         self.log_ratio = target

@@ -81,17 +81,17 @@ class PosteriorFactor:
         return squared_lengths(self.root, phi, n_components)
 
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
-        """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
+        """Return n samples of N(0, A^-1), shape (M, n); sample i does not depend on n."""
         return self.coloured(standard_normal(seed, f"gp/weights/{target}", len(self.root), n))
 
     def coloured(self, normal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return R Z: draws of N(0, A^-1) from standard normal numbers, both of shape (M, n)."""
+        """Return R Z: samples of N(0, A^-1) from standard normal numbers, both of shape (M, n)."""
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         return trmm(1.0, self.root, normal.astype(self.root.dtype, order="F"), lower=0).astype(np.float64)
 
 
 class LowRankFactor:
-    """What `PosteriorFactor` is for many rows, for fewer rows than features.
+    """As `PosteriorFactor`, for fewer rows than features.
 
     With the eigenvectors V and eigenvalues s of Phi^T Phi, A^-1 = (I - V D V^T) / lambda, D = s / (s +
     lambda), and its symmetric root is (I - V (1 - sqrt(1 - D)) V^T) / sqrt(lambda).
@@ -107,9 +107,9 @@ class LowRankFactor:
 
     def __init__(self, statistics: SufficientStatistics | Moments, ratio: float) -> None:
         moments = statistics if isinstance(statistics, Moments) else statistics.moments()
-        found = LowRankGram(moments.gram, moments.n)
-        self._vectors, self._ratio = found.vectors, ratio
-        self._shrunk = 1.0 - np.sqrt(ratio / (found.values + ratio))
+        low_rank = LowRankGram(moments.gram, moments.n)
+        self._vectors, self._ratio = low_rank.vectors, ratio
+        self._shrunk = 1.0 - np.sqrt(ratio / (low_rank.values + ratio))
 
     @property
     def root(self) -> npt.NDArray[np.float64]:
@@ -129,14 +129,14 @@ class LowRankFactor:
         return squares
 
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
-        """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
+        """Return n samples of N(0, A^-1), shape (M, n); sample i does not depend on n."""
         return self.coloured(standard_normal(seed, f"gp/weights/{target}", len(self._vectors), n))
 
     def coloured(self, normal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return R Z, shape (M, n)."""
         inside = self._shrunk[:, None] * (self._vectors.T @ normal)
-        found: npt.NDArray[np.float64] = (normal - self._vectors @ inside) / math.sqrt(self._ratio)
-        return found
+        result: npt.NDArray[np.float64] = (normal - self._vectors @ inside) / math.sqrt(self._ratio)
+        return result
 
 
 def posterior_factor(

@@ -1,4 +1,4 @@
-"""Prior draws of a Gaussian process as functions of a row, built from random features."""
+"""Prior samples of a Gaussian process as functions of a row, built from random features."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
         inner_map = map_of(kernel.inner, n_components, random_state)
         return FoldedFeatures(inner_map, kernel.size, kernel.hashed, kernel.binary, **common)
     raise InputError(
-        f"{kernel.words()} has no random features, which draws of a function are made of: take another "
-        "acquisition rule than thompson, in Python sample_y, or another kernel; exact processes of this one "
-        "are solved with solver='cholesky'."
+        f"{kernel.words()} has no random features, which posterior samples need: use an acquisition rule "
+        "other than thompson, sample_y in Python, or another kernel; an exact model with this kernel needs "
+        "solver='cholesky'."
     )
 
 
@@ -85,19 +85,19 @@ def has_map(kernel: Kernel) -> bool:
 
 
 def has_draws(kernel: Kernel) -> bool:
-    """Return whether draws of the kernel's process are known as functions."""
+    """Return whether prior samples of the kernel are available as functions."""
     return isinstance(kernel, Intersection) or has_map(kernel)
 
 
 def prior_draws(
     kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int
 ) -> PriorDraws | IntersectionDraws:
-    """Return draws as functions, as `PriorDraws`, or exact ones where that is possible.
+    """Return prior samples as functions: exact ones if possible, else `PriorDraws`.
 
     Raises
     ------
     InputError
-        If there are none.
+        If the kernel has none.
     """
     if isinstance(kernel, Intersection):
         return IntersectionDraws(n_draws, random_state)
@@ -105,7 +105,7 @@ def prior_draws(
 
 
 class PriorDraws:
-    """Draws f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, whose covariance approximates k.
+    """Samples f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, whose covariance approximates k.
 
     Parameters
     ----------
@@ -122,29 +122,29 @@ class PriorDraws:
             self.weights /= np.float32(np.sqrt(size))
 
     def only(self, numbers: Sequence[int]) -> PriorDraws:
-        """Return some of the draws."""
+        """Return some of the samples."""
         some = copy.copy(self)
         some.weights = np.ascontiguousarray(self.weights[:, list(numbers)])
         return some
 
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
+        """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
         size, n_draws = self.weights.shape
-        found = np.empty((X.shape[0], n_draws), np.float32)
+        values = np.empty((X.shape[0], n_draws), np.float32)
         step = max(1, _BLOCK_ENTRIES // size)
         for start in range(0, X.shape[0], step):
             rows = X[start : start + step]
             if self.feature_map.one_bit:
                 bits = self.feature_map.transform_bits(rows)
-                found[start : start + step] = engine().bit_means(bits, size, self.weights)
+                values[start : start + step] = engine().bit_means(bits, size, self.weights)
             else:
-                found[start : start + step] = self.feature_map.transform(rows) @ self.weights
-        return found
+                values[start : start + step] = self.feature_map.transform(rows) @ self.weights
+        return values
 
 
 @dataclass(frozen=True)
 class IntersectionDraws:
-    """Exact draws of the process of sum_k min(x_k, y_k): f(x) = sum_k B_k(x_k), with Brownian motions B_k.
+    """Exact prior samples for the kernel sum_k min(x_k, y_k): f(x) = sum_k B_k(x_k), Brownian motions B_k.
 
     The increments of B_k over whole numbers are normal numbers, hashed from the column. Between them follow
     Brownian bridges, as Schauder series of 24 levels: what is left has a variance of 1e-8.
@@ -158,19 +158,19 @@ class IntersectionDraws:
     random_state: int
 
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
+        """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
         rows = as_csr(X)
-        found = np.empty((rows.shape[0], self.n_draws), np.float32)
+        values = np.empty((rows.shape[0], self.n_draws), np.float32)
         for start in range(0, rows.shape[0], _ROWS):
-            part = row_slice(rows, start, start + _ROWS)
-            row, token, weight = _increments(part)
+            block = row_slice(rows, start, start + _ROWS)
+            row, token, weight = _increments(block)
             tokens, place = np.unique(token, return_inverse=True)
             normal = np.column_stack(
                 [np.empty((len(tokens), 0)), *map(self._normal(tokens), range(self.n_draws))]
             )
-            shares = sp.csr_matrix((weight, (row, place)), shape=(part.shape[0], len(tokens)))
-            found[start : start + _ROWS] = shares @ normal
-        return found
+            shares = sp.csr_matrix((weight, (row, place)), shape=(block.shape[0], len(tokens)))
+            values[start : start + _ROWS] = shares @ normal
+        return values
 
     def _normal(self, tokens: npt.NDArray[np.uint64]) -> Callable[[int], npt.NDArray[np.float64]]:
         def of(draw: int) -> npt.NDArray[np.float64]:
@@ -199,8 +199,8 @@ def _increments(
         hat = 1.0 - np.abs(2.0 * (scaled - place) - 1.0)
         token = _token(column, whole * 2.0**level + place, level + 1)
         parts.append((row, token, hat * 2.0 ** (-level / 2 - 1)))
-    found = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return next(found), next(found), next(found)
+    joined = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return next(joined), next(joined), next(joined)
 
 
 def _token(column: npt.NDArray[np.uint64], place: Any, level: int) -> npt.NDArray[np.uint64]:

@@ -56,7 +56,7 @@ PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
     *("log_marginal_likelihoods_", "at_bound_"),
 )
-"""Attributes of a fitted process with one entry per target."""
+"""Attributes of a fitted model with one entry per target."""
 _SMALLEST_LEFT = 1e-6  # relative to k(x, x): anything less is rounding of the features
 _FEW_LEFT = 0.05  # of the signal variance: below, the labels contradict the prior of what features leave out
 _FACTOR_LOCK = threading.Lock()
@@ -75,17 +75,17 @@ class FeatureSpaceGP(Regressor):
         "method",
         "n_components",
     )
-    """Parameters shared by several kinds of process."""
+    """Parameters shared by several kinds of model."""
 
     _weights_name = "weights_"
 
-    # The parameters and fitted attributes that belong to a state, besides those of every process.
+    # The parameters and fitted attributes that belong to a state, besides those of every model.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
     kernel: Kernel | None = None
-    """The exact kernel of an `ExactGP`; processes of features have that of their map."""
+    """The exact kernel of an `ExactGP`; models on features have that of their map."""
 
     feature_map: Any
     mean: npt.ArrayLike | None
@@ -122,7 +122,7 @@ class FeatureSpaceGP(Regressor):
         """
         if self.feature_map is not None:
             check_feature_map(self.feature_map)
-        given, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
+        original, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
@@ -136,7 +136,7 @@ class FeatureSpaceGP(Regressor):
             self._fit(sum_rows(X, targets, self.feature_map_, **sums))
         except CoarseSumsError:
             self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
-        learn_columns(self, given)
+        learn_columns(self, original)
         for target in range(targets.shape[1]):
             for caution in self.cautions(target):
                 warnings.warn(f"target {target}: {caution}.", CalibrationWarning, stacklevel=2)
@@ -164,7 +164,7 @@ class FeatureSpaceGP(Regressor):
         if feature_map is not None and statistics.map_key not in (None, map_key(feature_map.state())):
             raise InputError(
                 f"the statistics are of the map {statistics.map_key}, not of {map_key(feature_map.state())}: "
-                "pass the map that they were made with."
+                "pass the map that they were computed with."
             )
         self._set_map(feature_map)
         self._before_eigen = before_eigen
@@ -187,14 +187,14 @@ class FeatureSpaceGP(Regressor):
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
-        kept = self._kept_statistics()
+        statistics = self._kept_statistics()
         check_columns_of(self, X)
         X, targets = check_rows(X, self.feature_map_), check_targets(y)
         if X.shape[0] == len(targets) == 0:
             return self
         self.check_parameters(targets.shape[1])
-        sums: dict[str, Any] = {"n_components": kept.n_components, "exponents": kept.y_exponents}
-        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=kept.n))
+        sums: dict[str, Any] = {"n_components": statistics.n_components, "exponents": statistics.y_exponents}
+        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=statistics.n))
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
         """Add the statistics of further rows and refit."""
@@ -237,7 +237,7 @@ class FeatureSpaceGP(Regressor):
             k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
         rows : rows of the feature map, optional
             The rows that X holds features of, needed for the covariance if the features are a projection,
-            and for draws of such a process.
+            and for samples of such a model.
 
         Returns
         -------
@@ -263,54 +263,54 @@ class FeatureSpaceGP(Regressor):
         return mean_and_std(mean, std_f, std_y, of)
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
+        """Return the reasons not to trust the standard deviations of one target; usually none."""
         self._check_fitted()
-        said = []
+        reasons = []
         if self.at_bound_[target]:
             noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
-            said.append(seen_no(self._maximized(), noise=noise))
+            reasons.append(seen_no(self._maximized(), noise=noise))
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
             noise = self.noise_variance_[target] / self.signal_variance_[target]
             kernel = getattr(self.feature_map_, "kernel_", None)
             longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
-            said.append(
-                f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
-                f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
-                f"trusted; take more features{longer}"
+            reasons.append(
+                f"the features leave out {self.mean_left_:.0%} of the kernel of labelled molecules, but the "
+                f"noise is only {100 * noise:.2g}% of the signal variance: do not trust the standard "
+                f"deviations; use more features{longer}"
             )
-        return said
+        return reasons
 
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
+        """Return n exact posterior samples of the feature weights of one target, shape (M, n).
 
-        mean_[target] + phi(x) . w is then a draw of the function f, but for what features leave out of it.
-        Draw i does not depend on n.
+        mean_[target] + phi(x) . w is then a sample of the function f, except for what features leave out.
+        Sample i does not depend on n.
         """
         self._check_fitted()
         if n < 0:
-            raise InputError(f"the number of draws must not be negative, but is {n}.")
+            raise InputError(f"n must not be negative, but is {n}.")
         draws = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
 
     def rough(self) -> None:
-        """Return nothing: the mean is cheap itself; see `ExactGP.rough`."""
+        """Return None: the mean itself is cheap; see `ExactGP.rough`."""
 
     def words(self) -> str:
-        """Return nothing: sums have one way of solving; see `ExactGP.words`."""
+        """Return an empty text: sums are solved in one way; see `ExactGP.words`."""
         return ""
 
     @property
     def means_only(self) -> bool:
-        """Whether it was read without the statistics, which deviations and draws need."""
+        """Whether it was loaded without the statistics, which standard deviations and samples need."""
         return self.statistics_ is None
 
     def draw(self, seed: int, target: int = 0) -> Self:
-        """Return a model of one target whose mean is one exact posterior draw of the whole function.
+        """Return a model of one target whose mean is one exact posterior sample of the whole function.
 
-        If features leave a part of the kernel out, the draw has that part, too. It is made of 4,096 random
-        features of the kernel (`daskrf.gp.processes.residual`), in addition to those of the map, so that a
-        draw takes the rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance
-        is exact; a single draw has that of its random features, which is right to some 3 %.
+        If features leave out a part of the kernel, the sample includes that part, from 4,096 random features
+        of the kernel (`daskrf.gp.processes.residual`) in addition to those of the map. It then depends on the
+        rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance is exact; a
+        single sample has that of its random features, which is right to about 3 %.
 
         It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
         seed instead.
@@ -323,14 +323,14 @@ class FeatureSpaceGP(Regressor):
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> Array:
-        """Return the weights of a draw, shape (M, 1); see `draw`."""
+        """Return the weights of a posterior sample, shape (M, 1); see `draw`."""
         return self.weights_of_draws(1, seed, target)
 
     def most_draws(self) -> None:
-        """Return None: there may be any number of draws; see `ExactGP.most_draws`."""
+        """Return None: the number of samples is not limited; see `ExactGP.most_draws`."""
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return the weights of n draws, shape (M, n); the first is that of `weights_of_draw`."""
+        """Return the weights of n posterior samples, shape (M, n); the first is that of `weights_of_draw`."""
         weights = self.sample_weights(n, seed, target)
         residual = self._drawn_residual(n, seed, target)
         if residual is not None:
@@ -338,7 +338,7 @@ class FeatureSpaceGP(Regressor):
         return weights
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        """Return the sample with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
         drawn = self._with_weights(weights, target)
         drawn._residual_draws = self._drawn_residual(weights.shape[1], seed, target)
         return drawn
@@ -354,11 +354,11 @@ class FeatureSpaceGP(Regressor):
 
     @property
     def draws_take_rows(self) -> bool:
-        """Whether draws and covariances take the rows themselves, besides features of them."""
+        """Whether samples and covariances need the rows themselves, besides their features."""
         return self._residual is not None
 
     def _drawn_residual(self, n: int, seed: int, target: int) -> ResidualDraws | None:
-        """Return n draws of what features leave out, or None if that is nothing."""
+        """Return n samples of what features leave out, or None if that is nothing."""
         if self._residual is None:
             return None
         return self._residual.draws(n, seed, target, math.sqrt(float(self.left_out_[target])))
@@ -374,11 +374,11 @@ class FeatureSpaceGP(Regressor):
         diagonal: npt.ArrayLike | None = None,
         rows: Any = None,
     ) -> Array:
-        """Return posterior draws at the rows X, shape (n, n_samples), of y (with noise) or of f.
+        """Return posterior samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
-        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever
-        rows stand beside them, and draw i does not depend on n_samples. Only where features leave out a part
-        of a kernel without random features is that part drawn for the rows X jointly.
+        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever the
+        other rows are, and sample i does not depend on n_samples. Only if features leave out a part of a
+        kernel without random features is that part sampled for the rows X jointly.
 
         `diagonal` and `rows` are as in `predict`.
         """
@@ -392,9 +392,9 @@ class FeatureSpaceGP(Regressor):
             weights = self.weights_of_draws(n_samples, random_state, target)
             return self._values(self.drawn(weights, random_state, target), blocks, normal, target)
         drawn = self._with_weights(self.sample_weights(n_samples, random_state, target), target)
-        shared, known = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
-        own = residual.joint_draws(known, shared, n_samples, random_state, target)
-        return self._with_noise(drawn, blocks, own, normal, target)
+        shared, all_rows = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
+        residuals = residual.joint_draws(all_rows, shared, n_samples, random_state, target)
+        return self._with_noise(drawn, blocks, residuals, normal, target)
 
     def values_of_draws(
         self,
@@ -410,7 +410,7 @@ class FeatureSpaceGP(Regressor):
 
         Parameters
         ----------
-        drawn : process
+        drawn : model
             From `drawn`.
         X : features or rows, n of them
         normal : float64 array, shape (n, n_draws), optional
@@ -427,21 +427,26 @@ class FeatureSpaceGP(Regressor):
 
     def _values(self, drawn: Self, blocks: list[FeatureBlock], normal: Array | None, target: int) -> Array:
         """Return the values of drawn functions at blocks of rows; see `values_of_draws`."""
-        own = None
+        residuals = None
         if drawn._residual_draws is not None:
-            own = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
-        return self._with_noise(drawn, blocks, own, normal, target)
+            residuals = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._residual_of, blocks)])
+        return self._with_noise(drawn, blocks, residuals, normal, target)
 
     def _with_noise(
-        self, drawn: Self, blocks: list[FeatureBlock], own: Array | None, normal: Array | None, target: int
+        self,
+        drawn: Self,
+        blocks: list[FeatureBlock],
+        residuals: Array | None,
+        normal: Array | None,
+        target: int,
     ) -> Array:
         """Return drawn means, with draws of what features leave out, and with noise; see `_parts_of_y`."""
         draws = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._checked_means, blocks)])
         parts = [left for block in blocks for _, _, left in self._parts(block)]
         of = "f" if normal is None else "y"
         share, noise = self._parts_of_y(np.concatenate([np.empty(0), *parts]), target, of)
-        if own is not None:
-            draws += share[:, None] * own
+        if residuals is not None:
+            draws += share[:, None] * residuals
         return draws if normal is None else draws + noise[:, None] * normal
 
     def log_marginal_likelihood(
@@ -467,9 +472,9 @@ class FeatureSpaceGP(Regressor):
         self._check_fitted()
         if not hasattr(self, "noise_variance_"):
             raise InputError(
-                "a posterior draw cannot be stored: store the model, and draw again by the seed."
+                "a posterior sample cannot be stored: store the model, and sample again with the same seed."
             )
-        given = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
+        fixed = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
         return {
             "class": type(self).__name__,
             "version": STATE_VERSION,
@@ -477,14 +482,14 @@ class FeatureSpaceGP(Regressor):
             "one_bit": self.one_bit_,
             **{name: getattr(self, name) for name in ("method", *self._options)},
             "n_components": len(self.weights_),
-            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
+            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in fixed.items()},
             "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
             **{name.rstrip("_"): getattr(self, name) for name in self._numbers},
             **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return the weights and the statistics, which deviations, samples and partial_fit need."""
+        """Return the weights and the statistics, which standard deviations, samples and partial_fit need."""
         self._check_fitted()
         arrays = {"weights": self.weights_}
         if statistics and self.statistics_ is not None:
@@ -511,8 +516,8 @@ class FeatureSpaceGP(Regressor):
             setattr(model, name, float(state[name.rstrip("_")]))
         model.n_rows_, model.one_bit_ = state["n"], state["one_bit"]
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
-        kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
-        model.statistics_ = Summation.restore(kept) if kept else None
+        sums = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
+        model.statistics_ = Summation.restore(sums) if sums else None
         model._factors, model._eigen = {}, None
         return model
 
@@ -560,13 +565,18 @@ class FeatureSpaceGP(Regressor):
 
     def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
         """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
-        phi, diagonal, known = block
-        if self._projects == "rows" and diagonal is None and known is not None and self._residual is not None:
-            diagonal = self._residual.diag(known)
+        phi, diagonal, block_rows = block
+        if (
+            self._projects == "rows"
+            and diagonal is None
+            and block_rows is not None
+            and self._residual is not None
+        ):
+            diagonal = self._residual.diag(block_rows)
         if self._projects == "rows" and diagonal is None:
             raise InputError(
-                "the kernel of these features is not 1 between a row and itself, so that deviations need its "
-                "values: give diagonal=k(x, x) of each row, or rows to a model with its feature_map_."
+                "the kernel of these features is not 1 between a row and itself, so standard deviations "
+                "need its values: pass diagonal=k(x, x) for each row, or rows to a model with a feature_map_."
             )
         for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
             white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
@@ -604,14 +614,14 @@ class FeatureSpaceGP(Regressor):
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         solver = self._solver(statistics)
-        found = self._search(solver)
-        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
+        results = self._search(solver)
+        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in results):
             if self._before_eigen is not None:
                 self._before_eigen()
             del solver  # frees its matrix before the next one is allocated
             solver = EigenSolver(self._moments(statistics))
-            found = self._search(solver)
-        fitted = [hyperparameters for hyperparameters, _ in found]
+            results = self._search(solver)
+        fitted = [hyperparameters for hyperparameters, _ in results]
         moments = solver.moments
         weights, self.jitter_ = self._weights(statistics, solver, fitted)
         self.statistics_ = statistics
@@ -620,7 +630,7 @@ class FeatureSpaceGP(Regressor):
         self.signal_variance_ = np.array([h.signal_variance for h in fitted])
         self.noise_variance_ = np.array([h.noise_variance for h in fitted])
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
-        self.at_bound_ = np.array([at_bound for _, at_bound in found])
+        self.at_bound_ = np.array([at_bound for _, at_bound in results])
         self.weights_ = self._feature_weights(weights)
         self._set_left_out(statistics, solver, fitted)
         self._factors = {}
@@ -717,8 +727,8 @@ class FeatureSpaceGP(Regressor):
         for rows, white, left in self._parts(block):
             for i, t in enumerate(targets):
                 explained = self._factor(t).variances(white, size) * self.noise_variance_[t]
-                for variance, own in zip(variances, self._own_variances(left, t), strict=True):
-                    variance[rows, i] = explained + own
+                for variance, extra in zip(variances, self._own_variances(left, t), strict=True):
+                    variance[rows, i] = explained + extra
         return variances
 
     def _predict_joint(
@@ -731,9 +741,9 @@ class FeatureSpaceGP(Regressor):
         for t in range(len(self.mean_)):
             white, left, start = np.empty((n, size)), np.empty(n), 0
             for block in blocks:
-                for part_rows, part, missing in self._parts(block):
-                    own = slice(start + part_rows.start, start + part_rows.stop)
-                    white[own], left[own] = self._factor(t).whiten(part, size), missing
+                for part_rows, features, missing in self._parts(block):
+                    span = slice(start + part_rows.start, start + part_rows.stop)
+                    white[span], left[span] = self._factor(t).whiten(features, size), missing
                 start += len(block.phi)
             covariance = self.noise_variance_[t] * (white @ white.T)
             share, noise = self._parts_of_y(left, t, of)
@@ -744,7 +754,7 @@ class FeatureSpaceGP(Regressor):
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        """Return the means of a block, those of a draw with its residual; see `_checked_means`."""
+        """Return the means of a block, those of a sample with its residual."""
         means = self._checked_means(block)
         return means if self._residual_draws is None else means + self._residual_of(block)
 
@@ -759,7 +769,7 @@ class FeatureSpaceGP(Regressor):
         return means
 
     def _residual_of(self, block: FeatureBlock) -> Array:
-        """Return the values of a draw's residual at the rows of a block."""
+        """Return the values of a sample's residual at the rows of a block."""
         assert self._residual_draws is not None
         rows, scaled = self._rows_of(block), self._residual_draws.residual.project is None
         parts = [left for _, _, left in self._parts(block)] if scaled else []
@@ -768,9 +778,8 @@ class FeatureSpaceGP(Regressor):
     def _rows_of(self, block: FeatureBlock) -> Any:
         if block.rows is None:
             raise InputError(
-                "the covariance of f, and draws of it, need the kernel between rows, which features do not "
-                "hold: ask for return_std, or give the rows, too (rows), or rows to a model with its "
-                "feature_map_."
+                "the covariance and samples of f need the kernel between rows, which features alone do not "
+                "give: use return_std, pass the rows as well (rows=), or rows to a model with a feature_map_."
             )
         return block.rows
 
@@ -787,7 +796,7 @@ class FeatureSpaceGP(Regressor):
         return sp.vstack([as_csr(self._rows_of(block)) for block in blocks], format="csr")
 
     def _factor(self, target: int) -> PosteriorFactor | LowRankFactor:
-        """Return the factor of one target, computed once per process; targets with equal ratios share it."""
+        """Return the factor of one target, computed once per worker; targets with equal ratios share it."""
         statistics = self._kept_statistics()
         ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
         with _FACTOR_LOCK:
@@ -799,7 +808,8 @@ class FeatureSpaceGP(Regressor):
         self._check_fitted()
         if self.statistics_ is None:
             raise InputError(
-                "this model has no statistics (it was stored without, or is a draw) and predicts means only."
+                "this model has no statistics (stored without, or a posterior sample): it "
+                "predicts means only."
             )
         if self.statistics_.n != self.n_rows_:
             raise InputError(
@@ -836,14 +846,13 @@ def check_version(
 def seen_no(who: str, *, noise: bool) -> str:
     """Return the message for labels that show no noise, or no signal."""
     lacks = "noise" if noise else "signal"
-    so = (
-        "molecules just like a labelled one get next to no deviation: give the noise variance if a "
-        "repeated measurement would differ"
+    advice = (
+        "predictions are overconfident near labelled molecules; set the noise variance if replicates differ"
         if noise
-        else "predictions will hardly differ from the mean: see that these are the right labels, and "
-        "joined to the right molecules"
+        else "predictions will hardly differ from the mean; check that these are the right labels, joined to "
+        "the right molecules"
     )
-    return f"{who} sees no {lacks} in these labels, so that {so}"
+    return f"{who} sees no {lacks} in these labels: {advice}"
 
 
 class RandomFeatureGP(FeatureSpaceGP):

@@ -54,13 +54,13 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 
 
 def _misplaced(option: str, feature_map: Any) -> str:
-    """Return a message that says which maps support an option."""
-    flag, own = f"--{option.replace('_', '-')}", type(feature_map)
+    """Return the message for an option that the map does not support."""
+    flag, map_class = f"--{option.replace('_', '-')}", type(feature_map)
     maps = [cls.facts.name for cls in known_maps() if option in PROCESSES[cls.process]._get_param_names()]
     if not maps:
         return f"there is no option {flag}; leave it out"
-    name = own.facts.name if own in known_maps() else own.__name__
-    default = " (the default)" if own is type(default_map()) else ""
+    name = map_class.facts.name if map_class in known_maps() else map_class.__name__
+    default = " (the default)" if map_class is type(default_map()) else ""
     return (
         f"{flag} goes with {either('--map', maps)}, not with the map {name}{default}; leave it out, or take "
         "such a map"
@@ -76,10 +76,10 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
         If the class is unknown, the state has another version, or the weights are missing.
     """
     if state.get("class") == SeparateGP.__name__:
-        parts = (model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays))
-        return SeparateGP([part for part in parts if not isinstance(part, SeparateGP)], state["targets"])
+        parts = (model_from_state(*stored) for stored in SeparateGP.stored_parts(state, arrays))
+        return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], state["targets"])
     classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), ExactGP)}
     name = state.get("class")
     if name not in classes:
-        raise InputError(f"model {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
+        raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")
     return classes[name].from_state(state, arrays)

@@ -1,4 +1,4 @@
-"""What Gaussian process regressors of features and of exact kernels check, and return, in the same way."""
+"""Checks and results that Gaussian process regressors on features and on exact kernels share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Regressor(RegressorMixin, BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
 
     def _check_request(self, X: Any, of: str, *, return_std: bool, return_cov: bool) -> None:
-        """Raise InputError if `predict` cannot return what it is asked for."""
+        """Raise InputError if `predict` cannot return what is requested."""
         self._check_fitted()
         check_columns_of(self, X)
         check_of(of, *(["both"] if return_std else []))

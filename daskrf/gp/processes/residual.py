@@ -1,11 +1,11 @@
-"""What features leave out of a process: its covariance, and its draws as functions of a row.
+"""The residual that features leave out of a process: its covariance, and its samples as functions of a row.
 
-Features that project their kernel (`FeatureMap.projected_kernel`) describe f but for a residual, which labels
-say nothing of: its posterior is its prior. For landmarks Z the residual of a prior draw g is
+Features that project their kernel (`FeatureMap.projected_kernel`) describe f except for a residual, which the
+labels do not inform: its posterior is its prior. For landmarks Z the residual of a prior sample g is
 
     g(x) - k(x, Z) K_ZZ^-1 g(Z),    of covariance k(x, x') - phi(x) . phi(x')
 
-with the whitened features phi. The second term is a function of the features, so that a draw takes g, made of
+with the whitened features phi. The second term is a function of the features, so a sample consists of g, made of
 random features of k, and a change of the weights (Matheron's rule; Wilson et al. 2020). Features that are
 sketches, or a series about a centre, have no such landmarks. Their residual is a process of the same kernel,
 scaled to the variance that they lack at each row: it is 0 where they lack nothing, and the prior where they
@@ -32,7 +32,7 @@ from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_dr
 from daskrf.kernels.kernel import Kernel
 
 RESIDUAL_FEATURES = 4096
-"""Random features that a draw of a residual is made of, which each row takes besides its own."""
+"""Random features of a sample of a residual, computed for each row besides its own."""
 
 Array = npt.NDArray[np.float64]
 Project = Callable[[Array], Array]
@@ -40,7 +40,7 @@ Project = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class ResidualDraws:
-    """Draws of a residual at rows, but for what `Residual.correction` adds to the weights of features."""
+    """Samples of a residual at rows, without the part that `Residual.correction` adds to feature weights."""
 
     residual: Residual
     prior: PriorDraws | IntersectionDraws
@@ -74,7 +74,9 @@ class Residual:
         self.kernel: Kernel = kernel
         self.project = project
         self._folded = folded
-        self._known = getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
+        self._sample_rows = (
+            getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
+        )
 
     def rows(self, X: Any) -> Any:
         """Return rows as the kernel takes them: folded, if the map folds them."""
@@ -97,35 +99,35 @@ class Residual:
 
     @property
     def has_functions(self) -> bool:
-        """Whether there are draws of it as functions: the kernel has random features, mostly."""
+        """Whether its samples are available as functions, usually by random features of the kernel."""
         return has_draws(self.kernel)
 
     def draws(self, n: int, seed: int, target: int, deviation: float) -> ResidualDraws:
-        """Return n draws; draw i depends on the seed and the target alone.
+        """Return n samples; sample i depends on the seed and the target alone.
 
         Raises
         ------
         InputError
             If the kernel has no random features.
         """
-        own = seeds.key(seed, f"gp/residual/{target}") >> 33
+        prior_seed = seeds.key(seed, f"gp/residual/{target}") >> 33
         return ResidualDraws(
-            self, prior_draws(self.kernel, self._known, n, RESIDUAL_FEATURES, own), deviation
+            self, prior_draws(self.kernel, self._sample_rows, n, RESIDUAL_FEATURES, prior_seed), deviation
         )
 
     def correction(self, draws: ResidualDraws) -> Array | float:
-        """Return what the draws take from the weights of features, shape (M, n_draws), or 0."""
+        """Return what the samples subtract from the weights of features, shape (M, n_draws), or 0."""
         if self.project is None:
             return 0.0
-        values = draws.prior(self._known).astype(np.float64)
+        values = draws.prior(self._sample_rows).astype(np.float64)
         return draws.deviation * self.project(values)
 
     def joint_draws(self, X: Any, covariance: Array, n: int, seed: int, target: int) -> Array:
-        """Return n joint draws at rows X of this covariance, shape (m, n), for kernels without features."""
+        """Return n joint samples at rows X of this covariance, shape (m, n), for kernels without features."""
         rows = as_csr(X)
-        known: dict[bytes, int] = {}
+        indices: dict[bytes, int] = {}
         place = np.array(
-            [known.setdefault(_bytes_of(rows[i]), len(known)) for i in range(rows.shape[0])], int
+            [indices.setdefault(_bytes_of(rows[i]), len(indices)) for i in range(rows.shape[0])], int
         )
         first = np.unique(place, return_index=True)[1]
         values, vectors = np.linalg.eigh(covariance[np.ix_(first, first)])

@@ -1,4 +1,4 @@
-"""Targets measured for different rows: one process per set of rows, behind a common interface."""
+"""Targets measured for different rows: one model per set of rows, behind a common interface."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, Weig
 
 
 class SeparateGP:
-    """Processes with a common feature map or kernel, each for some targets and the rows labelled with them.
+    """Models with a common feature map or kernel, each for some targets and the rows labelled with them.
 
-    Targets of one process share the Gram matrix of the rows that have labels for all of them. If targets have
-    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the processes.
+    Targets of one model share the Gram matrix of the rows that have labels for all of them. If targets have
+    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the models.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class SeparateGP:
     mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
         Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
-        Weights of features; exact processes have neither these nor `left_out_`.
-    one_bit_, jitter_ : as for the processes; the largest jitter
+        Weights of features; exact models have neither these nor `left_out_`.
+    one_bit_, jitter_ : as for the models; the largest jitter
 
     Raises
     ------
@@ -60,50 +60,53 @@ class SeparateGP:
 
     def __init__(self, parts: Sequence[Process], targets: Sequence[Sequence[int]]) -> None:
         self.parts = tuple(parts)
-        self.targets = tuple(tuple(int(t) for t in own) for own in targets)
-        sizes, numbers = [len(part.mean_) for part in self.parts], [t for own in self.targets for t in own]
-        if [len(own) for own in self.targets] != sizes or sorted(numbers) != list(range(sum(sizes))):
-            raise InputError(f"the targets {self.targets} are not those of processes of {sizes} targets.")
+        self.targets = tuple(tuple(int(t) for t in group) for group in targets)
+        sizes, numbers = (
+            [len(process.mean_) for process in self.parts],
+            [t for group in self.targets for t in group],
+        )
+        if [len(group) for group in self.targets] != sizes or sorted(numbers) != list(range(sum(sizes))):
+            raise InputError(f"the targets {self.targets} do not match models of {sizes} targets.")
         self._order = np.argsort(numbers)
-        whose = (part for part, size in zip(self.parts, sizes, strict=True) for _ in range(size))
-        within = (own for size in sizes for own in range(size))
+        whose = (process for process, size in zip(self.parts, sizes, strict=True) for _ in range(size))
+        within = (place for size in sizes for place in range(size))
         self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
         for name in (*PER_TARGET, "left_out_", "weights_"):
-            if all(hasattr(part, name) for part in self.parts):
-                values = np.concatenate([getattr(part, name) for part in self.parts], axis=-1)
+            if all(hasattr(process, name) for process in self.parts):
+                values = np.concatenate([getattr(process, name) for process in self.parts], axis=-1)
                 setattr(self, name, values[..., self._order])
         self.one_bit_ = self.parts[0].one_bit_
-        self.jitter_ = max(getattr(part, "jitter_", 0.0) for part in self.parts)
+        self.jitter_ = max(getattr(process, "jitter_", 0.0) for process in self.parts)
 
     @property
     def feature_map_(self) -> Any:
-        """The map of all processes; if set to None, they take features instead of rows."""
+        """The map of all models; if set to None, they take features instead of rows."""
         return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
     def feature_map_(self, feature_map: Any) -> None:
-        for part in self.parts:
-            part.feature_map_ = feature_map
+        for process in self.parts:
+            process.feature_map_ = feature_map
 
     @property
     def statistics_(self) -> Any:
-        """The sums of each process, or None if the model was stored without them."""
-        sums = tuple(part.statistics_ for part in self.parts)
+        """The sums of each model, or None if the model was stored without them."""
+        sums = tuple(process.statistics_ for process in self.parts)
         return None if None in sums else sums
 
     @property
     def means_only(self) -> bool:
-        """Whether the model was read without the arrays that deviations and draws need."""
-        return any(part.means_only for part in self.parts)
+        """Whether the model was loaded without the arrays that standard deviations and samples need."""
+        return any(process.means_only for process in self.parts)
 
     def process_of(self, target: int) -> tuple[Process, int]:
         """Return the process of a target, and the index of the target in it."""
         return self._places[target]
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return the reasons not to trust deviations of one target; see `FeatureSpaceGP.cautions`."""
-        part, own = self.process_of(target)
-        return part.cautions(own)
+        """Return the reasons not to trust standard deviations of one target; usually none."""
+        process, place = self.process_of(target)
+        return process.cautions(place)
 
     def predict(
         self,
@@ -114,7 +117,7 @@ class SeparateGP:
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> Any:
-        """Return means and, on request, deviations of all targets or of one, as `FeatureSpaceGP.predict`.
+        """Return means and, on request, standard deviations of all targets or of one.
 
         Returns
         -------
@@ -123,23 +126,23 @@ class SeparateGP:
         """
         options: dict[str, Any] = {"of": of, "diagonal": diagonal}
         if target is not None:
-            part, own = self.process_of(target)
-            return part.predict(X, return_std, **options, target=own)
-        found = [part.predict(X, return_std, **options) for part in self.parts]
+            process, place = self.process_of(target)
+            return process.predict(X, return_std, **options, target=place)
+        predictions = [process.predict(X, return_std, **options) for process in self.parts]
         if not return_std:
-            return self._columns(found)
-        return tuple(self._columns(values) for values in zip(*found, strict=True))
+            return self._columns(predictions)
+        return tuple(self._columns(values) for values in zip(*predictions, strict=True))
 
     def draw(self, seed: int, target: int = 0) -> Any:
-        """Return one posterior draw of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
-        part, own = self.process_of(target)
-        return part.draw(seed, own)
+        """Return one posterior sample of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
+        process, place = self.process_of(target)
+        return process.draw(seed, place)
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
-        parts = [part.state() for part in self.parts]
+        parts = [process.state() for process in self.parts]
         feature_map = parts[0].get("feature_map")
-        alone = [{**part, "feature_map": None} for part in parts]
+        alone = [{**stored, "feature_map": None} for stored in parts]
         return {
             "class": type(self).__name__,
             "targets": self.targets,
@@ -150,9 +153,11 @@ class SeparateGP:
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
         """Return the weights of all targets and, prefixed with its index, the statistics of each process."""
         arrays = {"weights": self.weights_} if hasattr(self, "weights_") else {}
-        for number, part in enumerate(self.parts):
-            own = part.arrays(statistics=statistics)
-            arrays |= {f"{number}/{name}": array for name, array in own.items() if name not in arrays}
+        for number, process in enumerate(self.parts):
+            process_arrays = process.arrays(statistics=statistics)
+            arrays |= {
+                f"{number}/{name}": array for name, array in process_arrays.items() if name not in arrays
+            }
         return arrays
 
     @staticmethod
@@ -160,12 +165,12 @@ class SeparateGP:
         state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
     ) -> Iterator[tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]:
         """Yield the state and arrays of each process from those of the whole model."""
-        for number, (part, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
+        for number, (process_state, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
             prefix = f"{number}/"
-            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            process_arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             if "weights" in arrays:
-                own["weights"] = arrays["weights"][:, targets]
-            yield {**part, "feature_map": state["feature_map"]}, own
+                process_arrays["weights"] = arrays["weights"][:, targets]
+            yield {**process_state, "feature_map": state["feature_map"]}, process_arrays
 
     def _columns(self, values: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the predictions of all processes as one array, in the order of the targets."""

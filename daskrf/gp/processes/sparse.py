@@ -35,8 +35,8 @@ class SparseGP(FeatureSpaceGP):
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed; the others are optimized.
     criterion : {"evidence", "bound"}
-        What is maximized: the evidence of the projected process, with which errors are smaller and deviations
-        better, or Titsias' lower bound of the evidence of the exact process.
+        What is maximized: the evidence of the projected process, with which errors are smaller and standard
+        deviations better, or Titsias' lower bound of the evidence of the exact process.
     method : {"auto", "eigh", "cholesky"}
         As in `RandomFeatureGP`.
 
@@ -106,10 +106,12 @@ class SparseGP(FeatureSpaceGP):
             raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        said = super().cautions(target)
-        if said and self.criterion == "bound":
-            said[0] += "; more landmarks may help, or the evidence in place of the bound"
-        return said
+        reasons = super().cautions(target)
+        if reasons and self.criterion == "bound":
+            reasons[0] += (
+                "; more landmarks may help, or criterion='evidence' (--criterion evidence) in place of it"
+            )
+        return reasons
 
     def log_bound(
         self,
@@ -146,12 +148,12 @@ class SparseGP(FeatureSpaceGP):
             kind = "one-bit" if statistics.one_bit else "dense"
             raise InputError(
                 f"the statistics are of {statistics.n_components} {kind} features, not of the {n_landmarks} "
-                "landmarks of the map: pass the map that they were made with."
+                "landmarks of the map: pass the map that they were computed with."
             )
         if statistics.precision != "double":  # whitening by K_ZZ would amplify rounding
             raise CoarseSumsError(
-                "sums of landmark features in single precision lose what whitening by K_ZZ needs: make them "
-                "anew with precision='double', the gram_precision of the map."
+                "sums of landmark features in single precision are too coarse to whiten by K_ZZ: recompute "
+                "them with precision='double', the gram_precision of the map."
             )
         super()._fit(statistics)
         penalties = 0.5 * self.deficit_ * self.signal_variance_ / self.noise_variance_
@@ -162,7 +164,7 @@ class SparseGP(FeatureSpaceGP):
         return self
 
     def _prior_factor(self) -> PriorPrecision:
-        """Return the factor of K_ZZ, computed from the landmarks once per process."""
+        """Return the factor of K_ZZ, computed from the landmarks once per worker."""
         if self._prior is None:
             self._prior = PriorPrecision(self.landmark_map_.prior_precision())
         return self._prior

@@ -1,4 +1,4 @@
-"""Fit several exact processes in step, so that each kernel value is made once for all of them.
+"""Fit several exact models in step, so that each kernel value is computed once for all of them.
 
 Targets of the same rows have one kernel matrix but each its own noise, so that conjugate gradients solve
 different equations. Their products with the matrix can still be taken side by side.
@@ -23,21 +23,21 @@ Ask = Callable[[Any], Any]
 def fit_together(
     processes: Sequence[ExactGP], X: Any, y: Sequence[npt.ArrayLike], matrix: KernelMatrix
 ) -> None:
-    """Fit processes with the same kernel to the same rows by conjugate gradients.
+    """Fit models with the same kernel to the same rows by conjugate gradients.
 
     Parameters
     ----------
     processes : sequence of ExactGP
     X : rows
     y : sequence of arrays, shape (n,)
-        Labels of each process.
+        Labels of each model.
     matrix : KernelMatrix
         k(X, X).
 
     Raises
     ------
     InputError
-        As of `ExactGP.fit`, for the first process that it happens to; the others are then not fitted either.
+        As for `ExactGP.fit`, from the first model that fails; the others are then not fitted either.
 
     Examples
     --------
@@ -55,16 +55,18 @@ def fit_together(
         return lambda ask: gp.fit(X, labels, matrix=_Shared(matrix, ask))
 
     def totals(questions: list[Terms]) -> list[Any]:
-        asked = [terms.vectors for terms in questions if isinstance(terms, Products)]
-        found = matrix.total(Products(np.hstack(asked))) if asked else None  # double, if one of them is
-        ends = iter(np.cumsum([0, *(vectors.shape[1] for vectors in asked)]).tolist())
+        requested = [terms.vectors for terms in questions if isinstance(terms, Products)]
+        product = (
+            matrix.total(Products(np.hstack(requested))) if requested else None
+        )  # double, if one of them is
+        ends = iter(np.cumsum([0, *(vectors.shape[1] for vectors in requested)]).tolist())
         start, answers = next(ends), []
         for terms in questions:
-            if found is None or not isinstance(terms, Products):
+            if product is None or not isinstance(terms, Products):
                 answers.append(matrix.total(terms))
             else:
                 stop = next(ends)
-                answers.append(np.ascontiguousarray(found[:, start:stop], terms.vectors.dtype))
+                answers.append(np.ascontiguousarray(product[:, start:stop], terms.vectors.dtype))
                 start = stop
         return answers
 
@@ -72,7 +74,7 @@ def fit_together(
 
 
 class _Shared(KernelMatrix):
-    """A kernel matrix whose totals are asked for, until `forget`; those of a fitted process are its own."""
+    """A kernel matrix whose totals come from `ask` until `forget`; a fitted model computes its own."""
 
     def __init__(self, matrix: KernelMatrix, ask: Ask) -> None:
         super().__init__(matrix.kernel, matrix.X, tile=matrix.tile, n_threads=matrix.n_threads)
@@ -114,7 +116,7 @@ def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[An
 
     Examples
     --------
-    >>> in_step([lambda ask: ask(1) + ask(2), lambda ask: ask(10)], lambda asked: [sum(asked)] * len(asked))
+    >>> in_step([lambda ask: ask(1) + ask(2), lambda ask: ask(10)], lambda asks: [sum(asks)] * len(asks))
     [13, 11]
     """
     turns = [_Turn(function) for function in functions]
@@ -144,13 +146,13 @@ class _Turn:
         self._function = function
         self._error: BaseException | None = None
         self._ended = self._stop = False
-        self._own, self._others = threading.Semaphore(0), threading.Semaphore(0)
+        self._resume, self._others = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def go(self) -> bool:
         """Run until the next question, or the end; return whether there is a question."""
-        self._own.release()
+        self._resume.release()
         self._others.acquire()
         if self._error is not None:
             raise self._error
@@ -160,14 +162,14 @@ class _Turn:
         """End the function, if it has not ended, and its thread."""
         if not self._ended:
             self._stop = True
-            self._own.release()
+            self._resume.release()
         self._thread.join()
 
     def _run(self) -> None:
-        self._own.acquire()
+        self._resume.acquire()
         try:
             if not self._stop:
-                self.result = self._function(self._asked)
+                self.result = self._function(self._ask)
         except _Stopped:
             pass
         except BaseException as error:  # raised by `go`, in the thread that waits
@@ -175,10 +177,10 @@ class _Turn:
         self._ended = True
         self._others.release()
 
-    def _asked(self, question: Any) -> Any:
+    def _ask(self, question: Any) -> Any:
         self.question = question
         self._others.release()
-        self._own.acquire()
+        self._resume.acquire()
         if self._stop:
             raise _Stopped
         return self.reply

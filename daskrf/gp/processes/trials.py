@@ -1,4 +1,4 @@
-"""What the choices of a kernel, a feature map, a length scale and a metric have in common.
+"""The common parts of the choices of a kernel, a feature map, a length scale and a metric.
 
 Each tries candidates on some labels, takes one of them, and reports a table of the trials. Three of them
 leave labels out, and take a later candidate only if it predicts these labels clearly better.
@@ -18,7 +18,7 @@ from daskrf.errors import InputError
 Double = npt.NDArray[np.float64]
 
 WORTH = 0.01
-"""Nats that a label has to gain for a later candidate: errors smaller by a hundredth."""
+"""Gain in nats per label that a later candidate needs: about 1 % smaller errors."""
 
 
 def clearly_better(log_probability: Double, before: Double) -> bool:
@@ -36,7 +36,7 @@ def clearly_better(log_probability: Double, before: Double) -> bool:
 
 
 def first_of_the_best(scores: Sequence[Double]) -> int:
-    """Return which model to take: the first, or a later one that is clearly better than that, and so on.
+    """Return the number of the model to take: the first, or a later one that is clearly better, and so on.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Row(NamedTuple):
 
 
 class Choice:
-    """What was tried, and what was taken, which prints as a table.
+    """The candidates that were tried and the one that was taken, printed as a table.
 
     Subclasses are frozen dataclasses with these methods.
     """

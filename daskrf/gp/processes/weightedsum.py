@@ -1,7 +1,7 @@
-"""A weighted sum of targets as a target of its own, and the process that predicts it.
+"""A weighted sum of targets as a target of its own, and the model that predicts it.
 
-The processes of different targets are independent, so that the mean of a sum is the sum of the means, its
-variance that of the variances times the squares of the weights, and a draw of it a sum of independent draws.
+The models of different targets are independent. The mean of a sum is the weighted sum of the means, its
+variance the sum of the variances times the squared weights, and a sample of it a sum of independent samples.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WeightedSum:
 
 
 Target = int | WeightedSum
-"""What ranks molecules: a target of a model by its position, or a sum of several."""
+"""The quantity that ranks molecules: a target by its position in a model, or a weighted sum."""
 
 
 def targets_in(target: Target) -> tuple[int, ...]:
@@ -78,20 +78,20 @@ def values_of(y: Array, target: Target) -> Array:
 
 def joint_prediction(
     process: Any,
-    own: int,
+    place: int,
     X: Any,
     diagonal: npt.ArrayLike | None = None,
     rows: Any = None,
     *,
     of: str = "f",
 ) -> tuple[Array, Array]:
-    """Return mean and joint covariance at some rows, for one target of a process.
+    """Return mean and joint covariance at some rows, for one target of a model.
 
     Parameters
     ----------
     process : Process or SummedProcess
-    own : int
-        Position of the target in the process.
+    place : int
+        Position of the target in the model.
     X : rows, shape (m, n_columns)
     diagonal : float64 array, shape (m,), optional
         k(x, x) of each row, for features that do not determine it.
@@ -105,10 +105,10 @@ def joint_prediction(
     mean : float64 array, shape (m,)
     covariance : float64 array, shape (m, m)
     """
-    given = {"diagonal": diagonal, "rows": rows}
-    options = {name: values for name, values in given.items() if values is not None}
+    optional = {"diagonal": diagonal, "rows": rows}
+    options = {name: values for name, values in optional.items() if values is not None}
     mean, covariance = process.predict(X, return_cov=True, of=of, **options)
-    return (mean[:, own], covariance[:, :, own]) if covariance.ndim == 3 else (mean, covariance)
+    return (mean[:, place], covariance[:, :, place]) if covariance.ndim == 3 else (mean, covariance)
 
 
 @dataclass(frozen=True)
@@ -129,20 +129,20 @@ class _MeanOf:
     """The mean of one target of a process, as a function of rows."""
 
     process: Any
-    own: int
+    place: int
 
     def predict(self, X: Any) -> Array:
-        return np.asarray(self.process.predict(X, target=self.own))
+        return np.asarray(self.process.predict(X, target=self.place))
 
 
 @dataclass(frozen=True)
 class SummedProcess:
-    """Predicts a weighted sum of targets as if it were one: it stands wherever a process does.
+    """A model of a weighted sum of targets, which can be used like a model of one target.
 
     Parameters
     ----------
     parts : sequence of (process, int)
-        The process of each target, and the position of the target in it.
+        The model of each target, and the position of the target in it.
     weights : sequence of float
 
     Attributes
@@ -166,7 +166,7 @@ class SummedProcess:
     noise_variance_: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        of_parts = [(gp.mean_[own], gp.noise_variance_[own]) for gp, own in self.parts]
+        of_parts = [(gp.mean_[place], gp.noise_variance_[place]) for gp, place in self.parts]
         means, noises = np.array(of_parts).T
         w = np.array(self.weights)
         object.__setattr__(self, "mean_", np.array([w @ means]))
@@ -174,7 +174,7 @@ class SummedProcess:
 
     @property
     def means_only(self) -> bool:
-        """Whether a process was read without the arrays that deviations and draws need."""
+        """Whether a model was loaded without the arrays that standard deviations and samples need."""
         return any(gp.means_only for gp, _ in self.parts)
 
     def predict(
@@ -188,75 +188,75 @@ class SummedProcess:
         diagonal: npt.ArrayLike | None = None,
         rows: Any = None,
     ) -> Any:
-        """Return means and, on request, deviations or the joint covariance, as `FeatureSpaceGP.predict`.
+        """Return means and, on request, standard deviations or the joint covariance.
 
         `target` may be 0 or None: there is only the sum.
         """
         options: dict[str, Any] = {"diagonal": diagonal}
         w = np.array(self.weights)
         if return_cov:
-            joint = [joint_prediction(gp, own, X, rows=rows, of=of, **options) for gp, own in self.parts]
+            joint = [joint_prediction(gp, place, X, rows=rows, of=of, **options) for gp, place in self.parts]
             mean = np.asarray(w @ [m for m, _ in joint])
             covariance = np.zeros((len(mean), len(mean)))
-            for (_, own), weight in zip(joint, self.weights, strict=True):
-                covariance += weight**2 * own
+            for (_, term), weight in zip(joint, self.weights, strict=True):
+                covariance += weight**2 * term
             return mean, covariance
         if not return_std:
-            return w @ [gp.predict(X, target=own, **options) for gp, own in self.parts]
-        found = [gp.predict(X, True, of=of, target=own, **options) for gp, own in self.parts]
-        means, *deviations = zip(*found, strict=True)
+            return w @ [gp.predict(X, target=place, **options) for gp, place in self.parts]
+        predictions = [gp.predict(X, True, of=of, target=place, **options) for gp, place in self.parts]
+        means, *deviations = zip(*predictions, strict=True)
         return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
 
     @property
     def draws_take_rows(self) -> bool:
-        """Whether draws and covariances take the rows themselves, besides features of them."""
+        """Whether samples and covariances need the rows themselves, besides their features."""
         return any(gp.draws_take_rows for gp, _ in self.parts)
 
     def rough(self) -> SummedFunction | None:
         """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""
-        found = [gp.rough() for gp, _ in self.parts]
-        if all(each is None for each in found):
+        approximations = [gp.rough() for gp, _ in self.parts]
+        if all(each is None for each in approximations):
             return None
-        cheap = (each or _MeanOf(*part) for each, part in zip(found, self.parts, strict=True))
+        cheap = (each or _MeanOf(*pair) for each, pair in zip(approximations, self.parts, strict=True))
         return SummedFunction(tuple(cheap), self.weights)
 
     def most_draws(self) -> int | None:
-        """Return how many draws there are, or None for any number."""
+        """Return the number of posterior samples, or None for any."""
         numbers = [n for gp, _ in self.parts if (n := gp.most_draws()) is not None]
         return min(numbers, default=None)
 
     def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[Any]:
-        """Return the weights of one draw of all targets, one after the other, shape (sum of sizes, 1)."""
-        found = zip(self.parts, self._seeds(seed), strict=True)
-        return np.concatenate([gp.weights_of_draw(own_seed, own) for (gp, own), own_seed in found])
+        """Return the weights of one sample of all targets, one after the other, shape (sum of sizes, 1)."""
+        seeded = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draw(own_seed, place) for (gp, place), own_seed in seeded])
 
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[Any]:
-        """Return the weights of n draws of all targets, shape (sum of sizes, n)."""
+        """Return the weights of n samples of all targets, shape (sum of sizes, n)."""
         n = min(n, self.most_draws() or n)
-        found = zip(self.parts, self._seeds(seed), strict=True)
-        return np.concatenate([gp.weights_of_draws(n, own_seed, own) for (gp, own), own_seed in found])
+        seeded = zip(self.parts, self._seeds(seed), strict=True)
+        return np.concatenate([gp.weights_of_draws(n, own_seed, place) for (gp, place), own_seed in seeded])
 
     def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
-        """Return the sum of draws with the weights from `weights_of_draw` or `weights_of_draws`."""
+        """Return the sum of samples with the weights from `weights_of_draw` or `weights_of_draws`."""
         ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
-        found = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
-        functions = (gp.drawn(own_weights, own_seed, own) for (gp, own), own_weights, own_seed in found)
+        seeded = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)
+        functions = (gp.drawn(own_weights, own_seed, place) for (gp, place), own_weights, own_seed in seeded)
         return SummedFunction(tuple(functions), self.weights)
 
     def _seeds(self, seed: int) -> list[int]:
         """Return a seed for each target, the first as given.
 
-        Processes that draw by the same seed draw the same prior function. Those fitted by conjugate gradients
-        have some draws of their own, and the seed is a number of one: they take different ones.
+        Models with the same seed would use the same prior function. For those fitted by conjugate gradients
+        the seed is the number of one of their samples: they use different ones.
         """
-        found = [seed]
+        result = [seed]
         for place, (gp, _) in enumerate(self.parts[1:], start=1):
             most = gp.most_draws()
             if most is None:
-                found.append(seeds.key(seed, f"gp/sum/{place}") >> 1)
+                result.append(seeds.key(seed, f"gp/sum/{place}") >> 1)
             else:
-                found.append((seed + place * max(1, most // len(self.parts))) % most)
-        return found
+                result.append((seed + place * max(1, most // len(self.parts))) % most)
+        return result
 
 
 def _size(gp: Any) -> int:

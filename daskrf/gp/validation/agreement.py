@@ -1,4 +1,4 @@
-"""Whether new labels agree with what was predicted of them, error bars included."""
+"""Whether new labels agree with their predictions, error bars included."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from daskrf.errors import InputError
 _INTERVAL = 1.959963984540054  # standard deviations: 95 % of a normal distribution
 _MOST = 1000  # labels tested jointly
 _DOUBT = 1e-3  # probability, below which the labels contradict the error bars
-_FACTOR = 1.2  # by which deviations must be wrong to be worth a warning
+_FACTOR = 1.2  # by which standard deviations must be wrong to be worth a warning
 
 _NEVER, _NEVER_OUTSIDE = 30.0, 6.0  # standard deviations: of an error, and of one far outside of all labels
 _FAR = 0.5  # of the range of all labels
@@ -42,9 +42,9 @@ class Agreement:
     n_tested : int
         Labels in the test: all, or a random 1,000.
     factor : float
-        What all standard deviations would have to be multiplied by to fit the labels tested.
+        Factor by which all standard deviations would have to be multiplied to fit the labels tested.
     p_value : float
-        Probability, if the model is right, of errors that are as much too large or too small, jointly.
+        Probability, if the model is right, of joint errors at least as extreme, too large or too small.
     """
 
     n: int
@@ -99,7 +99,7 @@ def agreement(
     covariance : callable
         Returns the predictive covariance of some of them, noise included, given their positions.
     most : int
-        How many of them to test jointly; beyond that, as many are drawn at random.
+        Largest number to test jointly; of more labels, a random subset of this size is tested.
 
     Raises
     ------
@@ -113,21 +113,21 @@ def agreement(
     Examples
     --------
     >>> z = np.array([0.5, -1.0, 1.5, 0.2])
-    >>> found = agreement(z, np.zeros(4), np.ones(4), lambda rows: np.eye(len(rows)))
-    >>> found.within_95, round(found.mean_z2, 3), round(found.p_value, 2), found.contradicts
+    >>> result = agreement(z, np.zeros(4), np.ones(4), lambda rows: np.eye(len(rows)))
+    >>> result.within_95, round(result.mean_z2, 3), round(result.p_value, 2), result.contradicts
     (1.0, 0.885, 0.94, False)
     """
     values, means, deviations = (np.asarray(v, dtype=np.float64) for v in (y, mean, std))
     if not len(values) or not values.shape == means.shape == deviations.shape:
-        raise InputError("labels and predictions must be as many, and at least one.")
+        raise InputError("give one prediction for each label, and at least one label.")
     errors = values - means
     z = errors / deviations
     rows = np.arange(len(z))
     if len(z) > most:
         order = np.argsort(seeds.words(0, "gp/agreement", len(z)), kind="stable")
         rows = np.sort(order[:most])
-    joint, own = covariance(rows), errors[rows]
-    statistic = float(own @ cho_solve(cho_factor(joint, lower=True), own))
+    joint, tested = covariance(rows), errors[rows]
+    statistic = float(tested @ cho_solve(cho_factor(joint, lower=True), tested))
     tails = chi2.cdf(statistic, len(rows)), chi2.sf(statistic, len(rows))
     return Agreement(
         len(z),
@@ -141,34 +141,34 @@ def agreement(
 
 
 def impossible(
-    y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, known: npt.ArrayLike
+    y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, earlier: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Return which labels cannot be values of the quantity that a model predicts, beyond any doubt.
+    """Return which labels cannot be values of the quantity that a model predicts.
 
-    These are labels beyond the range of all that are known by half of it, where the model is sure that there
-    is none; and labels that are wrong by more than the labels vary and by 30 standard deviations, all of
-    which are first made as large as the typical error asks for, unless that is of this size itself.
+    These are labels outside the range of all earlier ones by more than half of it, and by 6 standard
+    deviations of the model; and labels whose error exceeds twice the standard deviation of the labels and 30
+    of the model. The latter are first scaled up to the typical error, unless most errors are so large.
 
     Parameters
     ----------
     y, mean, std : float arrays, shape (n,)
         Labels, and their predictive means and standard deviations, noise included.
-    known : float array, shape (m,)
-        Labels of the model.
+    earlier : float array, shape (m,)
+        Labels that the model was fitted to.
 
     Examples
     --------
-    >>> known = np.linspace(1, 6, 20)
-    >>> impossible([3.4, 354.0, 6.5], [3.5, 3.6, 4.0], [0.2, 0.2, 0.3], known).tolist()
+    >>> earlier = np.linspace(1, 6, 20)
+    >>> impossible([3.4, 354.0, 6.5], [3.5, 3.6, 4.0], [0.2, 0.2, 0.3], earlier).tolist()
     [False, True, False]
     """
-    values, means, deviations, labels = (np.asarray(v, dtype=np.float64) for v in (y, mean, std, known))
+    values, means, deviations, labels = (np.asarray(v, dtype=np.float64) for v in (y, mean, std, earlier))
     errors = np.abs(values - means)
     z = errors / deviations
     low, high, spread = labels.min(), labels.max(), labels.std()
     outside = np.maximum(low - values, values - high)
-    found = (outside > _FAR * (high - low)) & (z > _NEVER_OUTSIDE)
+    outlying = (outside > _FAR * (high - low)) & (z > _NEVER_OUTSIDE)
     typical = max(1.0, float(np.median(z)) / 0.6745)
     wild = errors > 2 * spread
     scale = 1.0 if 2 * (wild & (z > _NEVER)).sum() > len(z) else typical
-    return found | (wild & (z > _NEVER * scale))
+    return outlying | (wild & (z > _NEVER * scale))

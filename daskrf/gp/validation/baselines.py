@@ -1,4 +1,4 @@
-"""Predictors that everybody knows, to compare a Gaussian process with: nearest neighbour, random forest."""
+"""Baselines to compare a Gaussian process with: nearest neighbour and random forest."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ def nearest_neighbour(X: Any, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Arra
     kernel = TanimotoMinMax()
     X, X_new, y = check_rows(X, kernel), check_rows(X_new, kernel), np.asarray(y, dtype=np.float64)
     if y.shape != (X.shape[0],) or not len(y):
-        raise InputError(f"X has {X.shape[0]} rows and y the shape {y.shape}: give as many of both, above 0.")
+        raise InputError(
+            f"X has {X.shape[0]} rows, but y has the shape {y.shape}: give one label for each row."
+        )
     label, similarity = np.empty(X_new.shape[0]), np.empty(X_new.shape[0])
-    for part, block in kernel.blocks(X_new, X):
-        similarity[part] = block.max(axis=1)
-        nearest = block >= similarity[part][:, None] - _SAME
-        label[part] = (nearest @ y) / nearest.sum(axis=1)
+    for rows, block in kernel.blocks(X_new, X):
+        similarity[rows] = block.max(axis=1)
+        nearest = block >= similarity[rows][:, None] - _SAME
+        label[rows] = (nearest @ y) / nearest.sum(axis=1)
     return label, similarity
 
 

@@ -1,4 +1,4 @@
-"""How good predictions and their error bars are on held-out data."""
+"""The accuracy of predictions and of their error bars on held-out data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
 _LEVELS = np.arange(1, 20) / 20.0
-_TOLERANCE = 0.1  # by which all deviations may be too large or too small to count as right
+_TOLERANCE = 0.1  # by which all standard deviations may be too large or too small to count as right
 _ERRORS = 3.0  # standard errors by which a coverage has to differ besides
 
 
@@ -157,20 +157,20 @@ def coverage(y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, levels: 
 def judged_coverage(
     held: float, level: float, n: int, spread: float = 0.0
 ) -> Literal["too narrow", "right", "too wide"]:
-    """Return whether an interval is right, by the share of n values that it held.
+    """Judge an interval by the share of n values that it contains.
 
-    It is right if deviations that are a tenth too large or too small explain the share, within three standard
-    errors.
+    It is right if standard deviations up to a tenth too large or too small explain the share, within three
+    standard errors.
 
     Parameters
     ----------
     held, level : float
-        Share of the values within the interval, and the share that should be.
+        Observed and nominal share of the values within the interval.
     n : int
         Number of values.
     spread : float
-        Standard error of the share by other means, such as over folds: it counts if it is larger than that
-        of n independent values.
+        Another standard error of the share, such as that over folds: used if it is larger than that of n
+        independent values.
 
     Examples
     --------
@@ -191,14 +191,14 @@ def judged_coverage(
 def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[float, float]:
     """Return a and b >= 0 of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
 
-    b is 0 if larger means do not go with more labels of 1: then all have the share of 1 as probability.
-    Labels are taken as nearly 1 and nearly 0, as if each class had been seen once more, so that a and b are
-    finite where the means part the classes.
+    b is 0 if larger means do not go with more labels of 1: all probabilities are then the share of 1.
+    Labels count as nearly 1 and nearly 0, as if each class had been seen once more, so that a and b stay
+    finite if the means separate the classes.
 
     Raises
     ------
     InputError
-        If shapes differ or there is nothing.
+        If shapes differ or there are no labels.
 
     Notes
     -----

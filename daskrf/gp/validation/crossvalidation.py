@@ -101,11 +101,11 @@ def cross_validate(
     joint, parts = 0.0, []
     for fold in folds:
         rest = CholeskySolver(total.subtract(fold).moments())
-        found, part = _held_out(rest, fold, ratio, mean, target)
-        parts.append(part)
+        fold_mean, errors = _held_out(rest, fold, ratio, mean, target)
+        parts.append(errors)
         # p(fold | rest) = p(fold, rest) / p(rest), all with the same mean.
         for solver, sign in ((whole, 1.0), (rest, -1.0)):
-            fixed = Fixed(found - float(solver.moments.shift[target]), signal_variance, noise_variance)
+            fixed = Fixed(fold_mean - float(solver.moments.shift[target]), signal_variance, noise_variance)
             joint += sign * profile(solver, ratio, target, fixed).log_marginal_likelihood
     return _summarize(parts, total, target, signal_variance, noise_variance, joint / total.n)
 
@@ -162,10 +162,10 @@ def choose_by_cross_validation(
         ).log_probability
 
     centre, width = math.log(start), math.log(30.0)
-    found = minimize_scalar(
+    result = minimize_scalar(
         loss, bounds=(centre - width, centre + width), method="bounded", options={"xatol": tolerance}
     )
-    ratio = math.exp(float(found.x))
+    ratio = math.exp(float(result.x))
     signal_variance = evaluate(ratio)[1]
     return cross_validate(folds, signal_variance, signal_variance * ratio, mean=mean, target=target)
 

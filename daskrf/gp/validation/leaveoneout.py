@@ -1,4 +1,4 @@
-"""What an exact process says of each labelled molecule from the labels of all others, without new fits."""
+"""Leave-one-out predictions of labelled molecules by an exact model, without new fits."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from daskrf.gp.sums.folds import equal_rows
 
 Array = npt.NDArray[np.float64]
 
-_MOST = 2000  # molecules that are left out, each in its turn
+_MOST = 2000  # molecules left out, one at a time
 _COLUMNS = 512  # of the inverse at a time
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Labels, and their predictions by a process without the labels of their molecule.
+    """Labels, and their predictions by a model without the labels of their molecule.
 
     Attributes
     ----------
     y, mean, std : float64 arrays, shape (n,)
         Labels, and predictive means and standard deviations, noise included.
     n_molecules : int
-        Molecules with labels, all of them; at most 2,000 are left out.
+        All molecules with labels, of which at most 2,000 are left out.
     rows : int array, shape (n,)
-        Where the labels stand among all of the process.
+        Positions of the labels among all labels of the model.
     """
 
     y: Array
@@ -50,12 +50,12 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     gp : ExactGP
         Fitted by a factorization (solver "cholesky").
     most : int
-        Molecules to leave out; of more, as many are drawn at random.
+        Largest number of molecules to leave out; of more, a random subset.
 
     Raises
     ------
     InputError
-        If the process was fitted by conjugate gradients, which give no inverse.
+        If the model was fitted by conjugate gradients, which give no inverse.
 
     Notes
     -----
@@ -71,7 +71,9 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     [0.5, 0.9, 2.1, 2.9, 4.1, 4.5]
     """
     if gp.solver_ != "cholesky":
-        raise InputError("labels are left out one by one after a factorization only: use evaluate, or folds.")
+        raise InputError(
+            "leave-one-out predictions need a factorization (solver='cholesky'): use evaluate, or folds."
+        )
     groups = np.unique(equal_rows(gp.X_train_), return_inverse=True)[1]
     n_molecules = int(groups.max(initial=-1)) + 1
     chosen = np.argsort(seeds.words(0, "gp/leaveoneout", n_molecules), kind="stable")[:most]
@@ -80,17 +82,17 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     parts = np.split(order, starts[1:])
     y = np.asarray(gp.y_train_, dtype=np.float64)
-    found = _from_inverse(gp, parts)
+    results = _from_inverse(gp, parts)
     error, variance = np.empty(len(y)), np.empty(len(y))
-    for part, own in zip(parts, found, strict=True):
-        error[part], variance[part] = own
+    for labels, result in zip(parts, results, strict=True):
+        error[labels], variance[labels] = result
     return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
 
 
 def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[Array, Array]]:
     """Return errors and variances of the labels of each molecule, by the inverse."""
     factor, n, a = gp._cholesky(), len(gp.alpha_), float(gp.signal_variance_[0])
-    found, at = [], 0
+    results, at = [], 0
     while at < len(parts):
         some = parts[at : at + _COLUMNS]
         at += len(some)
@@ -98,10 +100,10 @@ def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[
         ones = np.zeros((n, len(columns)), order="F")
         ones[columns, np.arange(len(columns))] = 1.0
         half = factor.half_solve(ones)
-        ends = np.cumsum([len(part) for part in some])
-        for part, end in zip(some, ends.tolist(), strict=True):
-            own = half[:, end - len(part) : end]
-            inverse = cho_factor(own.T @ own, lower=True)
-            error = cho_solve(inverse, gp.alpha_[part])
-            found.append((error, a * cho_solve(inverse, np.eye(len(part))).diagonal()))
-    return found
+        ends = np.cumsum([len(labels) for labels in some])
+        for labels, end in zip(some, ends.tolist(), strict=True):
+            block = half[:, end - len(labels) : end]
+            inverse = cho_factor(block.T @ block, lower=True)
+            error = cho_solve(inverse, gp.alpha_[labels])
+            results.append((error, a * cho_solve(inverse, np.eye(len(labels))).diagonal()))
+    return results

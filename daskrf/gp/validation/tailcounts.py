@@ -1,9 +1,9 @@
-"""How many molecules are better than a value, against the number that the model expects.
+"""The number of molecules better than a value, compared with the number that the model expects.
 
-The best molecules of a library are the far tail of all predictions, where a model may be wrong whose
-deviations are right on the whole. So labels that were predicted before they were known are counted:
-how many are better than a value, and how many were expected to be. That does not depend on how a batch was
-chosen, as long as its labels were not known, where the mean size of its errors does.
+The best molecules of a library are in the far tail of all predictions, where a model may be wrong even if its
+standard deviations are right overall. So labels that were predicted before they were measured are counted:
+how many are better than a value, and how many were expected to be. Unlike the mean size of errors, this ratio
+does not depend on how a batch was chosen, as long as its labels were unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from daskrf.gp.validation.leaveoneout import leave_one_out
 Array = npt.NDArray[np.float64]
 
 LEAST_RATIO = 0.1  # of the molecules that are better to the number expected
-_PRIOR = 2.0  # labels whose evidence the prior is worth, that the model is right
+_PRIOR = 2.0  # labels that the prior, that the model is right, is worth
 _ALIKE = 4.0  # labels of a batch that count as one: errors of similar molecules are alike
 _DISCREPANCY = 0.5  # standard deviation of the logarithm of the ratio among molecules unlike those labelled
 _UNTRIED = 1.0  # the same before there is a batch
@@ -32,14 +32,14 @@ _OLDER = 0.5  # weight of a batch in that of the next one: a model learns
 
 @dataclass(frozen=True)
 class TailCounts:
-    """Labels that were predicted without being known; larger is better.
+    """Labels that were predicted before they were measured; larger is better.
 
     Attributes
     ----------
     y, mean, std : float64 arrays, shape (n,)
         Labels, and their predictive means and standard deviations, noise included.
     weight : float64 array, shape (n,)
-        For how many labels each counts as evidence, at most 1.
+        Weight of each label as evidence, at most 1.
     n_batches : int
     """
 
@@ -63,21 +63,21 @@ class TailCounts:
         expected = (ndtr((self.mean[:, None] - at) / self.std[:, None]) * self.weight[:, None]).sum(axis=0)
         return seen, expected
 
-    def ratio(self, values: npt.ArrayLike, part: float, deviate: float) -> Array:
-        """Return what the number of molecules that reach a value is to the number that the model expects.
+    def ratio(self, values: npt.ArrayLike, quantile: float, deviate: float) -> Array:
+        """Return the ratio of the number of molecules that reach a value to the number expected.
 
-        It is a quantile of its distribution, which is a gamma distribution by what was seen (of a Poisson
-        variable with a gamma prior of mean 1), times a lognormal one: so that it is a draw, if `part` is
-        uniformly and `deviate` normally distributed.
+        It is a quantile of the gamma posterior of the ratio (of a Poisson variable with a gamma prior of mean
+        1) times a lognormal factor: a random sample, if `quantile` is uniformly and `deviate` normally
+        distributed.
         """
         seen, expected = self.above(values)
         doubt = _DISCREPANCY if self.n_batches else _UNTRIED
-        ratio = gamma.ppf(part, _PRIOR + seen) / (_PRIOR + expected)
+        ratio = gamma.ppf(quantile, _PRIOR + seen) / (_PRIOR + expected)
         return np.maximum(LEAST_RATIO, ratio * np.exp(doubt * deviate))
 
 
 def tail_counts(gp: ExactGP, n_first: int, batches: list[int], sign: float) -> TailCounts:
-    """Return the labels of an exact process, each predicted without it, by the kernel and variances of all.
+    """Return the labels of an exact model, each predicted without it, with the kernel and variances of all.
 
     The first ones are left out one by one, and a batch is predicted from all before it.
 
@@ -95,11 +95,13 @@ def tail_counts(gp: ExactGP, n_first: int, batches: list[int], sign: float) -> T
     Raises
     ------
     InputError
-        If these are not as many labels as the process has.
+        If the numbers do not add up to the number of labels of the model.
     """
     y = np.asarray(gp.y_train_, dtype=np.float64)
     if n_first + sum(batches) != len(y):
-        raise InputError(f"{n_first} labels and batches of {batches} are not the {len(y)} of the process.")
+        raise InputError(
+            f"{n_first} labels and batches of {batches} do not add up to the {len(y)} of the model."
+        )
     left = leave_one_out(gp)
     first = left.rows < n_first
     parts = [(left.y[first], left.mean[first], left.std[first], np.ones(int(first.sum())))]
@@ -111,10 +113,10 @@ def tail_counts(gp: ExactGP, n_first: int, batches: list[int], sign: float) -> T
         factor = np.linalg.cholesky(K)
         white = solve_triangular(factor, y - m, lower=True)
     for age, n in zip(range(len(batches) - 1, -1, -1), batches, strict=True):
-        own = slice(start, start + n)
-        mean = m + factor[own, :start] @ white[:start]
-        std = np.sqrt(np.square(factor[own, own]).sum(axis=1))
-        parts.append((y[own], mean, std, np.full(n, _OLDER**age / _ALIKE)))
+        batch = slice(start, start + n)
+        mean = m + factor[batch, :start] @ white[:start]
+        std = np.sqrt(np.square(factor[batch, batch]).sum(axis=1))
+        parts.append((y[batch], mean, std, np.full(n, _OLDER**age / _ALIKE)))
         start += n
     labels, mean, std, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     return TailCounts(sign * labels, sign * mean, std, weight, len(batches))
