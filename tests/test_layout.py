@@ -444,6 +444,7 @@ VAGUE = {
 PUBLIC = {
     "commands/found.py": {"found"},
     "commands/fingerprint.py": {"FingerprintReport.kept"},
+    "gp/processes/kerneltrials.py": {"KernelChoice.asked"},
     "jobs/shards.py": {"Counts.found", "ShardReport.found"},
     "molecules/counts/fingerprints.py": {"FingerprintBlock.kept"},
     "report/recovery.py": {"Recovery.found"},

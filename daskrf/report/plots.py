@@ -207,7 +207,7 @@ def _spread(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]
 
 def _recovery(axes: Axes, ranking: Recovery) -> None:
     selected = np.arange(1, ranking.n + 1)
-    percent = 100.0 * ranking.n_found / ranking.n_best
+    percent = 100.0 * ranking.found / ranking.n_best
     axes.plot(selected, percent, color=_BLUE, linewidth=2, label="ranked by the model")
     ideal = 100.0 * np.minimum(selected, ranking.n_best) / ranking.n_best
     axes.plot(selected, ideal, color=_GREY, linewidth=1, linestyle="--", label="perfect ranking")

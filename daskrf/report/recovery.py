@@ -18,21 +18,21 @@ class Recovery:
     ----------
     n_best : int
         How many molecules count as the best.
-    n_found : ndarray of int64, shape (n,)
-        ``n_found[i]`` of the best are among the first ``i + 1`` of the ranking.
+    found : ndarray of int64, shape (n,)
+        ``found[i]`` of the best are among the first ``i + 1`` of the ranking.
     """
 
     n_best: int
-    n_found: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int64]
 
     @property
     def n(self) -> int:
         """Number of ranked molecules."""
-        return len(self.n_found)
+        return len(self.found)
 
     def fraction(self, selected: int) -> float:
         """Return the fraction of the best that are among the first `selected`."""
-        return float(self.n_found[min(selected, self.n) - 1]) / self.n_best
+        return float(self.found[min(selected, self.n) - 1]) / self.n_best
 
     def enrichment(self, selected: int) -> float:
         """Return the enrichment factor over choosing at random."""
@@ -59,7 +59,7 @@ def recovery(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int) -> Rec
     Examples
     --------
     >>> result = recovery([5.0, 1.0, 4.0, 2.0], [9.0, 8.0, 1.0, 2.0], n_best=2)
-    >>> result.n_found.tolist(), result.fraction(2), result.enrichment(1)
+    >>> result.found.tolist(), result.fraction(2), result.enrichment(1)
     ([1, 1, 1, 2], 0.5, 2.0)
     """
     truth, predicted = np.asarray(truth, dtype=float), np.asarray(predicted, dtype=float)

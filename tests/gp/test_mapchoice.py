@@ -120,7 +120,7 @@ def test_bad_input_is_refused() -> None:
     X, y = data(30)
     with pytest.raises(InputError, match="pass at least one feature map"):
         choose_map([], X, y)
-    with pytest.raises(InputError, match=r"X has 30 rows but y has the shape \(29,\): give one label"):
+    with pytest.raises(InputError, match=r"X has 30 rows, but y has the shape \(29,\); give one label"):
         choose_map(AutoMap(8).candidates, X, y[:-1])
     with pytest.raises(InputError, match="n_components must be a positive integer"):
         AutoMap(0)

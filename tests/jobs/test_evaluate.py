@@ -312,7 +312,7 @@ def test_classes_are_judged_as_classes(split: str, tmp_path: Path) -> None:
     assert split == "day" or "Its probabilities are right" in lines  # of 18 labels means say little
     assert "RMSE" not in lines
     assert "error bars" not in lines
-    assert "a logistic function of the mean that the process predicts, fitted to the other folds" in lines
+    assert "a logistic function of the predicted mean, fitted to the other folds" in lines
     (result,) = json.loads(report.to_json())["targets"]
     assert result["verdict"] == target.verdict
     assert result["figures"]["daskrf"]["brier"]["value"] == pytest.approx(figures["brier"].value)

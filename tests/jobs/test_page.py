@@ -160,7 +160,7 @@ def test_what_cannot_be_shown_is_refused_and_nothing_is_replaced(
     made: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     hits = made / "hits.parquet"
-    with pytest.raises(OptionError, match=r"give it such a name, for example .*x\.html"):
+    with pytest.raises(OptionError, match=r"end its name in \.html, for example .*x\.html"):
         page(hits, tmp_path / "x.pdf")
     (tmp_path / "mine.html").write_text("<html>precious")
     with pytest.raises(InputError, match="was not written by daskrf, and is never replaced"):

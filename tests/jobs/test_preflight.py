@@ -38,7 +38,7 @@ def test_a_clean_worker_is_silent(expected: Expected, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Python", "daskrf", "numpy", "rdkit", "dask", "numba"])
 def test_other_versions_are_named(name: str, expected: Expected, tmp_path: Path) -> None:
     fault = preflight._fault(changed(expected, **{name: "1.2"}), str(tmp_path))
-    assert fault.startswith(f"has {name} {dict(expected.versions)[name]} and not 1.2 as {expected.host}, ")
+    assert fault.startswith(f"has {name} {dict(expected.versions)[name]}, not 1.2 as on {expected.host}, ")
 
 
 def test_no_shared_file_system(expected: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_no_shared_file_system(expected: Expected, tmp_path: Path, monkeypatch: 
     assert expected.probe is not None
     os.unlink(expected.probe)
     fault = preflight._fault(expected, str(tmp_path))
-    assert fault.startswith(f"does not see {expected.probe}, which {expected.host} has just written beside")
+    assert fault.startswith(f"does not see {expected.probe}, a file just written on {expected.host} beside")
     fault = preflight._fault(dataclasses.replace(expected, probe="out.log/x"), str(tmp_path))
     assert f"does not see out.log/x (from its working directory {os.getcwd()})" in fault
 

@@ -60,7 +60,7 @@ def test_single_molecules_whose_labels_differ_are_named() -> None:
     y = rng.normal(6, 1, 40)[groups] + rng.normal(0, 0.1, 80)
     y[[20, 21]] = 3.2, 9.1
     (line,) = notes_on_repeats(groups, y[:, None], ["pIC50"], lambda at: f"m{groups[at]}")
-    assert "'pIC50' of 1 molecule differ" in line
+    assert "'pIC50' for 1 molecule differ" in line
     assert "3.2, 9.1 of m10" in line
     alone = np.r_[groups[:2], np.arange(1, 30)]  # only one molecule has repeats
     y = np.r_[3.2, 9.1, rng.normal(6, 1, 29)]

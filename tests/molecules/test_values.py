@@ -328,12 +328,17 @@ def test_relations_have_several_names(relation: str, tmp_path: Path) -> None:
     assert labels.y.ravel().tolist() == [5.0, 6.0, 7.0, 8.0]
 
 
-@pytest.mark.parametrize(("column", "relation"), [("qualifier", "maybe"), ("censor", "1")])
-def test_relations_that_nobody_knows_are_refused(column: str, relation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("column", "relation", "why"),
+    [("qualifier", "maybe", "is not a known relation"), ("censor", "1", "marks a limit but does not say")],
+)
+def test_relations_that_nobody_knows_are_refused(
+    column: str, relation: str, why: str, tmp_path: Path
+) -> None:
     for first in ("=", relation):
         rows = f"smiles,{column},pIC50\nCCO,{first},5\nCCC,,6\nCCN,{relation},4\nCCS,{relation},4.5\n"
         (tmp_path / "y.csv").write_text(rows)
-        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which is not a known relation"):
+        with pytest.raises(InputError, match=f"'{column}' holds '{relation}', which {why}"):
             read_labels(tmp_path / "y.csv", key="structure", censored="drop", targets=["pIC50"])
 
 

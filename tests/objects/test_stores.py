@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.files.backend import _Objects
+from daskrf.files.backend import _Objects, as_path
 from daskrf.storage import inspection
 from daskrf.storage.integrity import load_array, save_array
 from daskrf.storage.model import (
@@ -254,4 +254,4 @@ def test_arrays_of_tasks_are_fetched_and_mapped(bucket, tmp_path):
 
 def test_a_bucket_that_is_not_there_is_named(endpoint):
     with pytest.raises(StoreError, match=r"cannot .* s3://absent/s.*: there is no bucket absent"):
-        new_store("s3://absent/s")
+        new_store(as_path("s3://absent/s"))

@@ -195,7 +195,7 @@ def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     log.stop("It was interrupted.")
     log.close()
     monkeypatch.chdir(folder)
-    for path in (folder, "."):
+    for path in (folder, Path(".")):
         found = status(path)
         lines = str(found).splitlines()
         assert lines[0] == f"{folder}: a folder with 4 outputs of daskrf"
@@ -207,4 +207,4 @@ def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert "damaged" in lines[5]
         assert lines[6] == "  and 1 other file or folder"
     monkeypatch.chdir(folder / "fp")
-    assert str(status(".")) == str(status(folder / "fp"))
+    assert str(status(Path("."))) == str(status(folder / "fp"))

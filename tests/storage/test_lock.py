@@ -232,11 +232,11 @@ def test_the_lock_of_a_dead_shard_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_of_drivers_and_shards_that_come_at_once_one_kind_gets_it(tmp_path: Path) -> None:
-    def contend(part: str | None) -> None:
+    def contend(shard: str | None) -> None:
         start.wait(240)
         try:
-            with StoreLock(tmp_path, part=part):
-                held.append(part)
+            with StoreLock(tmp_path, shard=shard):
+                held.append(shard)
                 end.wait(240)
         except StoreError:
             end.wait(240)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -111,8 +111,8 @@ class MetricChoice(ChoiceByLabelsLeftOut):
         """Rebuild a choice from its `state`."""
         kernel = MetricGaussian(**state["kernel"]["parameters"])
         trials = tuple(MetricTrial(*trial) for trial in state["trials"])
-        fields = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
-        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+        values = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
+        return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
 def learns_metric(value: Any) -> bool:

@@ -5,8 +5,8 @@ labels do not inform: its posterior is its prior. For landmarks Z the residual o
 
     g(x) - k(x, Z) K_ZZ^-1 g(Z),    of covariance k(x, x') - phi(x) . phi(x')
 
-with the whitened features phi. The second term is a function of the features, so a sample consists of g, made of
-random features of k, and a change of the weights (Matheron's rule; Wilson et al. 2020). Features that are
+with the whitened features phi. The second term is a function of the features, so a sample consists of g, made
+of random features of k, and a change of the weights (Matheron's rule; Wilson et al. 2020). Features that are
 sketches, or a series about a centre, have no such landmarks. Their residual is a process of the same kernel,
 scaled to the variance that they lack at each row: it is 0 where they lack nothing, and the prior where they
 vanish.
