@@ -20,6 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
+from daskrf.files.backend import as_path
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 
 
@@ -43,7 +44,7 @@ def one_round(smiles: str, directory: Path, n_components: int, n_labels: int) ->
     seconds = {
         "fingerprint": cpu_seconds(lambda: fingerprint(smiles, fp, spec=FingerprintSpec("morgan")), fp)
     }
-    n = FingerprintStore.open(fp).counts()["kept"]
+    n = FingerprintStore.open(as_path(fp)).counts()["kept"]
     n_labels = min(n_labels, n // 2)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:n_labels])
     y = np.random.default_rng(1).standard_normal(n_labels)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daskrf import status
+from daskrf.files.backend import as_path
 from daskrf.molecules import rdkit_version
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
@@ -57,7 +58,7 @@ def scan_times(store: FingerprintStore) -> dict[str, Any]:
         "partitions": store.n_partitions,
         "objects_per_partition": objects,
         "plan_bytes": (path / "_plan.json").stat().st_size,
-        "open_s": _seconds(lambda: FingerprintStore.open(path)),
+        "open_s": _seconds(lambda: FingerprintStore.open(as_path(path))),
         "pending_s": _seconds(store.pending),
         "counts_s": _seconds(store.counts),
         "clean_s": _seconds(store.clean),

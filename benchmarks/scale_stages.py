@@ -19,6 +19,7 @@ from synthesis import Composer
 from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
 from daskrf.commands.fingerprint import create_store
 from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.files.backend import as_path
 from daskrf.jobs.pieces import Partitions
 from daskrf.molecules import FingerprintSpec
 from daskrf.sources.inputs import scan_inputs
@@ -74,7 +75,7 @@ def _composer(path: str) -> Composer:
 
 @functools.lru_cache(maxsize=2)
 def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library]:
-    store = FingerprintStore.open(path)
+    store = FingerprintStore.open(as_path(path))
     assert store.spec_hash == spec_hash
     return store, Library.from_state(store.spec["library"])
 
@@ -159,7 +160,7 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
     files = [library_file(Path(job.files_folder), i) for i in range(job.files)]
     per = job.rows_per_partition
     stage("fingerprint", job.rows, lambda times: compose(files, store, job.composer, per, cluster, times))
-    assert FingerprintStore.open(store).counts()["kept"] == job.rows
+    assert FingerprintStore.open(as_path(store)).counts()["kept"] == job.rows
     if job.featurize:
         stage(
             "featurize",
@@ -182,7 +183,7 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
         ),
     )
     found["spread"] = _spread(work / "hits.parquet", job.rows_per_partition)
-    opened, start = FingerprintStore.open(store), time.perf_counter()
+    opened, start = FingerprintStore.open(as_path(store)), time.perf_counter()
     assert opened.pending() == []
     found["resume_scan_s"] = time.perf_counter() - start
     start = time.perf_counter()

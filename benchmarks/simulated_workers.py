@@ -22,6 +22,7 @@ import numpy as np
 from distributed import Worker, get_worker
 
 from daskrf import seeds
+from daskrf.files.backend import as_path
 from daskrf.jobs import pieces, tree
 from daskrf.storage.stores.store import CommitRecord, Store
 
@@ -85,7 +86,7 @@ class Draws:
 
 @cache
 def _store(path: str) -> Store:
-    return Store.open(path)
+    return Store.open(as_path(path))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from benchmarks.common import data_folder, parser, peak_gib, print_header, write
 from benchmarks.everyproduct import best_of_every_product, compared
 from benchmarks.fingerprint import plain_generator, plain_loop
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit, screen
+from daskrf.files.backend import as_path
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.screening import TopK
@@ -112,7 +113,7 @@ def fitted_to_few(folder: Path, n_labels: int) -> Path:
 
 def triples(folder: Path, model: Path, every: int, share: float, k: int) -> dict[str, Any]:
     """Search a part of the three-component reaction; return figures, and the whole extrapolated."""
-    found = read_model(model)
+    found = read_model(as_path(model))
     gp: Any = found.gp
     spec = FingerprintSpec.from_state(found.metadata["fingerprint"])
     clock = Clock()
@@ -164,7 +165,7 @@ class Clock:
 
 def means(folder: Path, model: Path, every: int, n: int) -> dict[str, Any]:
     """Compare means of random products, as sums over synthons, with those of their SMILES."""
-    found = read_model(model)
+    found = read_model(as_path(model))
     gp, feature_map = found.gp, feature_map_of(found)
     spec = FingerprintSpec.from_state(found.metadata["fingerprint"])
     random, worst, rates = np.random.default_rng(0), 0.0, []
@@ -190,7 +191,7 @@ def means(folder: Path, model: Path, every: int, n: int) -> dict[str, Any]:
 
 def brute(space: Path, model: Path, k: int, output: Path) -> dict[str, Any]:
     """Screen a space, and score each of its products by a plain formula; return whether the hits agree."""
-    found = read_model(model)
+    found = read_model(as_path(model))
     sign = 1.0 if "maximize" in found.directions.values() else -1.0
     products = cut(read_space(space), FingerprintSpec.from_state(found.metadata["fingerprint"]))
     clock = Clock()

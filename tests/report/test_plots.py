@@ -35,7 +35,7 @@ def test_picture_is_written_with_labelled_axes(held_out, tmp_path, monkeypatch):
     assert parity.get_ylabel() == "true pIC50"
     assert "0.80" in parity.get_title()
     model = next(line for line in curve.get_lines() if line.get_label() == "ranked by the model")
-    np.testing.assert_allclose(model.get_ydata(), ranking.n_found)
+    np.testing.assert_allclose(model.get_ydata(), ranking.found)
     observed = next(line for line in calibration.get_lines() if line.get_label() == "this model")
     assert np.abs(observed.get_ydata() - observed.get_xdata()).max() < 5  # percent: drawn to be calibrated
 

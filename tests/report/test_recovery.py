@@ -22,7 +22,7 @@ def test_equals_sets(pairs, data):
     ranking = sorted(range(len(pairs)), key=lambda i: (-predicted[i], i))
     for count in range(1, len(pairs) + 1):
         hits = len(best & set(ranking[:count]))
-        assert result.n_found[count - 1] == hits
+        assert result.found[count - 1] == hits
         assert result.fraction(count) == hits / n_best
         assert result.enrichment(count) == pytest.approx(hits / n_best / (count / len(pairs)))
 

@@ -11,6 +11,7 @@ import pytest
 
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
+from daskrf.files.backend import as_path
 from daskrf.storage.descriptions import map_words
 from daskrf.storage.hits import write_hits
 from daskrf.storage.inspection import status, verify
@@ -195,7 +196,7 @@ def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     log.stop("It was interrupted.")
     log.close()
     monkeypatch.chdir(folder)
-    for path in (folder, Path(".")):
+    for path in (folder, as_path(".")):
         found = status(path)
         lines = str(found).splitlines()
         assert lines[0] == f"{folder}: a folder with 4 outputs of daskrf"
@@ -207,4 +208,4 @@ def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert "damaged" in lines[5]
         assert lines[6] == "  and 1 other file or folder"
     monkeypatch.chdir(folder / "fp")
-    assert str(status(Path("."))) == str(status(folder / "fp"))
+    assert str(status(as_path("."))) == str(status(folder / "fp"))
