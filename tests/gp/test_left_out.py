@@ -140,7 +140,7 @@ def test_the_intersection_is_not_one_between_a_row_and_itself() -> None:
     phi, diagonal = feature_map.transform(X), Intersection().diag(X)
     assert again.predict(phi).tobytes() == mean.tobytes()
     assert again.predict(phi, return_std=True, diagonal=diagonal)[1].tobytes() == std.tobytes()
-    with pytest.raises(InputError, match=r"give diagonal=k\(x, x\) of each row"):
+    with pytest.raises(InputError, match=r"pass diagonal=k\(x, x\) for each row"):
         again.predict(phi, return_std=True)
     for bad in (diagonal[:-1], -diagonal, diagonal * np.nan):
         with pytest.raises(InputError, match="diagonal must be k"):

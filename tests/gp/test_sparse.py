@@ -338,7 +338,7 @@ def test_state_rebuilds_the_model():
     assert copied.predict(new, True)[1].tobytes() == gp.predict(new, True)[1].tobytes()
     random = RandomFeatureGP(TanimotoMinMaxFeatures(32)).fit(X, y)
     assert type(model_from_state(random.state(), random.arrays())) is RandomFeatureGP
-    with pytest.raises(InputError, match=r"'OtherGP' is unknown.*SparseGP"):
+    with pytest.raises(InputError, match=r"unknown model class 'OtherGP'.*SparseGP"):
         model_from_state({**state, "class": "OtherGP"}, gp.arrays())
 
 

@@ -383,7 +383,7 @@ def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.Monke
     scaled = ExactGP(TanimotoMinMax(), **options).fit(X, 10 * y, start=before)  # labels in other units
     np.testing.assert_allclose(scaled.noise_variance_, 100 * cold.noise_variance_, rtol=0.1)
     np.testing.assert_allclose(scaled.signal_variance_, 100 * cold.signal_variance_, rtol=0.1)
-    with pytest.raises(InputError, match="do not come first"):
+    with pytest.raises(InputError, match="X does not begin with its rows"):
         ExactGP(TanimotoMinMax(), **options).fit(X[::-1], y[::-1], start=before)
 
 
