@@ -292,8 +292,8 @@ def test_a_model_that_changes_meanwhile_is_never_mixed(
         shutil.copytree(other, at / "m")
         return found
 
-    where = "screen" if command == "suggest" else command
-    module = __import__(f"daskrf.commands.{where}", fromlist=["read_model"])
+    where = "screens.aim" if command in ("screen", "suggest") else f"commands.{command}"
+    module = __import__(f"daskrf.{where}", fromlist=["read_model"])
     monkeypatch.setattr(views if command == "explain" else module, "read_model", swapped)
     calls: dict[str, Callable[[], Any]] = {
         "add": lambda: daskrf.add(at / "m", labels(at / "new.csv", 9), output=at / "new"),
