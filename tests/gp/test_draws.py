@@ -180,7 +180,7 @@ def test_workers_rebuild_draws_from_features_rows_and_weights(name: str) -> None
     worker.feature_map_ = None
     again = worker.drawn(weights, 5)
     np.testing.assert_allclose(again.predict(phi, rows=new), expected, rtol=1e-5, atol=1e-5)
-    with pytest.raises(InputError, match="give the rows, too"):
+    with pytest.raises(InputError, match="pass the rows as well"):
         again.predict(phi)
     with pytest.raises(InputError, match="rows must be those of the 11 rows"):
         again.predict(phi, rows=new[:3])
@@ -188,7 +188,7 @@ def test_workers_rebuild_draws_from_features_rows_and_weights(name: str) -> None
     joint = gp.predict(phi, return_cov=True, of="f", rows=new, diagonal=diagonal)[1]
     samples = gp.sample_y(phi, N_SAMPLES, 1, of="f", rows=new, diagonal=diagonal)
     assert np.abs(np.corrcoef(samples) - joint / np.sqrt(np.outer(*2 * [joint.diagonal()]))).max() < 0.3
-    with pytest.raises(InputError, match="give the rows, too"):
+    with pytest.raises(InputError, match="pass the rows as well"):
         gp.predict(phi, return_cov=True, of="f", diagonal=diagonal)
 
 

@@ -178,7 +178,7 @@ def test_draws_are_functions_with_the_mean_of_the_posterior(solver: str, labelle
     np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.35)
     assert draws[:, 0].tolist() == gp.draw(0).predict(new).tolist()
     if solver == "cg":
-        with pytest.raises(InputError, match="has 200 draws"):
+        with pytest.raises(InputError, match="has 200 posterior samples"):
             gp.draw(200)
 
 

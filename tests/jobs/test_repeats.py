@@ -76,7 +76,7 @@ def test_protomers_are_one_molecule_by_parent(tmp_path: Path) -> None:
     )
     report = fit(labels, output=tmp_path / "model", key="parent", repeats="best", **FIXED)
     assert report.labels.y.ravel() == pytest.approx([-7 - n / 7 for n in range(12)], abs=1e-3)
-    assert "but for a number" not in str(report)
+    assert "only in a number" not in str(report)
     more = tmp_path / "more.csv"
     more.write_text("smiles,vina\nNCC1CC1C(=O)O,-7.5\n[NH3+]CC1CC1C(=O)[O-],-8.25\n")
     added = add(tmp_path / "model", more)
