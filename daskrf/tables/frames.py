@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,7 @@ def table_of(data: Any) -> pa.Table:
         columns = [(str(name), data.iloc[:, k].tolist()) for k, name in enumerate(data.columns)]
         columns = _index_columns(data.index, [name for name, _ in columns]) + columns
     elif isinstance(data, Mapping):
-        columns = [(str(name), list(values)) for name, values in data.items()]
+        columns = [(str(name), _values_of(str(name), values)) for name, values in data.items()]
     else:
         table = (
             data
@@ -129,6 +129,16 @@ def table_of(data: Any) -> pa.Table:
     if len(set(lengths.values())) > 1:
         raise InputError(f"the columns of a table differ in length: {lengths}")
     return pa.table([_column(values) for _, values in columns], names=names)
+
+
+def _values_of(name: str, values: Any) -> list[Any]:
+    """Return a column as a list; a text would be a column of letters, and a set has no order."""
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+        raise InputError(
+            f"the column {name!r} of a table is of the type {type(values).__name__}; give a list with one "
+            "value for each row"
+        )
+    return list(values)
 
 
 def molecule_table(molecules: Iterable[Any]) -> pa.Table:

@@ -163,6 +163,10 @@ def test_every_command_takes_data(model: Path, tmp_path: Path) -> None:
         (pd.DataFrame({"name": ["A"], "y": [1.0]}), "no column of SMILES; choose one of .* name, y"),
         (pd.DataFrame([["C", "C"]], columns=["smiles", "smiles"]), "several columns 'smiles'; rename them"),
         ({"smiles": ["C", "CC"], "y": [1.0]}, "the columns of a table differ in length"),
+        ({"smiles": "CCO"}, "'smiles' of a table is of the type str; give a list"),
+        ({"smiles": b"CCO"}, "'smiles' of a table is of the type bytes; give a list"),
+        ({"smiles": {"CCO", "CCN"}}, "'smiles' of a table is of the type set; give a list"),
+        ({"smiles": ["CCO"], "y": 1.0}, "'y' of a table is of the type float; give a list"),
     ],
 )  # fmt: skip
 def test_what_is_no_data_is_refused(data: Any, message: str, model: Path, tmp_path: Path) -> None:
