@@ -14,8 +14,6 @@ import dask
 import pytest
 from threadpoolctl import threadpool_limits
 
-import tests.nosync  # noqa: F401
-
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Under ``pytest -n`` the tests of a file run one after the other in one process, so that what a module sets
@@ -32,8 +30,12 @@ PRELOADED = (
         f"daskrf.commands.{name}"
         for name in ("fingerprint", "featurize", "fit", "predict", "screen", "suggest")
     ),
-    *("tests.nosync", "tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
+    *("tests.jobs.job", "tests.faults.injection", "tests.faults.test_campaigns"),
 )
+
+
+# Tests of these folders force files to the disk as users' commands do: that is what they are about.
+WITH_DISKS = ("storage", "faults", "objects")
 
 
 # Tests that take more than some seconds, of which `pytest -n 3` runs none and `pytest -n 3 -m ""` all.
@@ -81,6 +83,20 @@ def _in_one_process(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     with suppress(FileExistsError), mark.open("x") as file:
         file.write(process)
     assert mark.read_text() == process, f"{request.node.nodeid} is in two processes"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_waiting_for_disks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Elsewhere this process forces no file to the disk; a descriptor that is not open is an error still.
+
+    Workers, and commands that tests run as processes of their own, do force their files to the disk.
+    """
+    if request.path.parent.name in WITH_DISKS:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: os.fstat(fd) and None)
+        yield
 
 
 @pytest.fixture(autouse=True)

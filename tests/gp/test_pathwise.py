@@ -83,17 +83,15 @@ def test_means_are_those_of_a_factorization(name: str) -> None:
 
 
 def test_draws_have_the_covariance_of_the_posterior() -> None:
-    X, new, n_draws = rows(60), rows(6, 1), 3000
+    X, new, n_draws = rows(60), rows(6, 1), 6000
     y = labels(X, TanimotoMinMax())
-    found = fitted(X, y, n_draws=n_draws, n_features=32768)
+    found = fitted(X, y, n_draws=n_draws, n_features=65536)
     _, deviations = found.deviations(new)
     _, covariance = exact(X, y).predict(new, return_cov=True, of="f")
     sampled = deviations.astype(np.float64) @ deviations.T / n_draws
     diagonal = np.diag(covariance)
-    # The sum of the standard errors of 6,000 draws and of the kernel by 65,536 bits, which is below 1 / 256.
-    # The errors are independent: those of half as many draws and bits, which cost a quarter, have together a
-    # standard deviation of 1 (where they are equal) to 1.4 times this.
-    error = np.sqrt((np.outer(diagonal, diagonal) + covariance**2) / 6000) + GIVEN.signal_variance / 256
+    # Standard errors: of n_draws draws, and of the kernel by 65,536 bits, which is below 1 / 256.
+    error = np.sqrt((np.outer(diagonal, diagonal) + covariance**2) / n_draws) + GIVEN.signal_variance / 256
     assert (np.abs(sampled - covariance) < 5 * error).all()
     # The bound can fail: the draws of the prior are far from it.
     prior = found.prior(new).astype(np.float64)
@@ -189,15 +187,13 @@ def test_all_rows_as_landmarks_make_an_exact_preconditioner() -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_draws_of_the_prior_have_the_covariance_of_the_kernel(name: str) -> None:
-    kernel, X, n_draws = KERNELS[name], rows(8), 2000
+    kernel, X, n_draws = KERNELS[name], rows(8), 4000
     if name == "polynomial":
         X = X.multiply(0.2).tocsr()
-    draws = PriorDraws(kernel, X, n_draws, 8192, 3)(X).astype(np.float64)
+    draws = PriorDraws(kernel, X, n_draws, 16384, 3)(X).astype(np.float64)
     sampled, expected = draws @ draws.T / n_draws, kernel(X)
     diagonal = np.diag(expected)
-    # The standard error of 4,000 draws: with that of 8,192 bits, 1 / 90, the bound is more than 4 of those of
-    # 2,000 draws.
-    error = np.sqrt((np.outer(diagonal, diagonal) + expected**2) / 4000)
+    error = np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_draws)
     assert (np.abs(sampled - expected) < 5 * error + 0.05 * diagonal.max()).all()
 
 

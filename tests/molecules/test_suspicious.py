@@ -210,7 +210,7 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
 
 def test_many_different_values_get_a_range(tmp_path: Path) -> None:
     values = [*SCORES, 80.5, 120, 200, 314, 555]
-    with pytest.raises(InputError, match=r"--drop-outside -9\.9:-4"):
+    with pytest.raises(InputError, match=r"--drop-outside -9\.9:-4, or keep them"):
         read(tmp_path, "score", values)
     labels = read(tmp_path, "score", values, drop_outside=(-9.9, -4.0))
     assert (len(labels), labels.y.min(), labels.y.max()) == (60, -9.9, -4.0)
