@@ -129,7 +129,7 @@ def _alike(
         for s, own in enumerate(members):
             rows = [own if t == s else np.full(len(own), other[0]) for t, other in enumerate(members)]
             counts, place, _ = space.overlaps(np.column_stack(rows))[s]
-            waves = feature_map.transform(space.inner[own] + counts[place])[:, : 2 * n_pairs]
+            waves = feature_map.transform(space.own[own] + counts[place])[:, : 2 * n_pairs]
             phases.append(np.arctan2(waves[:, 1::2], waves[:, ::2]).astype(np.float32))
         yield [own.astype(np.int64) for own in members], phases
 

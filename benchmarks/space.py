@@ -126,11 +126,11 @@ def triples(folder: Path, model: Path, every: int, share: float, k: int) -> dict
     chosen = pieces[:: max(1, round(1 / share))]
     top, beta, done = TopK(k), amplitudes(-gp.weights_[:, 0]), 0
     clock.lap()
-    basis = balanced_basis(family, space.inner, feature_map, beta)
+    basis = balanced_basis(family, space.own, feature_map, beta)
     making = clock.lap()
     for piece in chosen:
         best = Chosen(family, top)
-        score_piece(piece, family, space.inner, feature_map, [], [Search(beta, best, basis)])
+        score_piece(piece, family, space.own, feature_map, [], [Search(beta, best, basis)])
         top, done = best.top(), done + piece.size
     search = clock.lap()
     total = space.sizes[0]
@@ -216,14 +216,14 @@ def composed(space: Path, spec: FingerprintSpec, n: int, n_rdkit: int, rounds: i
     before = clock.lap()
     random, generators = np.random.default_rng(0), [plain_generator(spec)]
     rates: dict[str, list[float]] = {"composed": [], "rdkit": [], "ratio": []}
-    family.fingerprints(products.inner, [np.zeros(1, np.int64) for _ in family.shape])
+    family.fingerprints(products.own, [np.zeros(1, np.int64) for _ in family.shape])
     for _ in range(rounds):
         rows = [random.integers(size, size=n) for size in family.shape]
         smiles = products.product_smiles(
             np.column_stack([s.synthon[r[:n_rdkit]] for s, r in zip(family.sides, rows, strict=True)])
         )
         clock.lap()
-        summed = family.fingerprints(products.inner, rows)
+        summed = family.fingerprints(products.own, rows)
         rates["composed"].append(n / clock.lap()["cpu_s"])
         counts = plain_loop(smiles, generators)
         rates["rdkit"].append(len(smiles) / clock.lap()["cpu_s"])

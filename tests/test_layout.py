@@ -445,9 +445,11 @@ PUBLIC = {
     "commands/found.py": {"found"},
     "commands/fingerprint.py": {"FingerprintReport.kept"},
     "gp/processes/kerneltrials.py": {"KernelChoice.asked"},
+    "gp/sums/sums.py": {"StackedStatistics.own"},
     "jobs/shards.py": {"Counts.found", "ShardReport.found"},
     "molecules/counts/fingerprints.py": {"FingerprintBlock.kept"},
     "report/recovery.py": {"Recovery.found"},
+    "spaces/cut.py": {"CutSpace.own"},
     "tables/values/values.py": {"Scale.found"},
 }
 

@@ -69,7 +69,7 @@ class FingerprintReport(Shown):
     empty, saturated : int
         Kept rows without any feature, and counts above 65,535, which are stored as 65,535.
     marked : int
-        Kept rows with enhanced stereo groups: racemates, or one of two unknown enantiomers.
+        Kept rows with enhanced stereo groups: racemates, or enantiomers of unknown configuration.
     partitions, made : int
         Partitions of the store, and how many of them this run made.
     seconds : float

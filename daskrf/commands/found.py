@@ -52,7 +52,7 @@ CLI = Command(
 
 @dataclass(frozen=True)
 class FoundReport(Shown):
-    """How much of the best of a library has been measured, by draws from the posterior.
+    """How much of the best of a library has been measured, by posterior samples.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class FoundReport(Shown):
         first = (
             f"of the best {self.k:,} of {amount(self.rows, 'molecules')}, {how}, an estimated "
             f"{self.share:.0%} have labels (95 % interval {self.low:.0%} - {self.high:.0%}, from "
-            f"{len(self.draws)} draws from the posterior; {self.seconds:.1f} s)"
+            f"{len(self.draws)} posterior samples; {self.seconds:.1f} s)"
         )
         labelled = f"{amount(self.n_labelled, 'molecules')} have labels"
         return report_text(first, [labelled, *self.inputs], notes=self.notes)
@@ -170,7 +170,10 @@ def found(
     where a batch was chosen among good means. `benchmarks/found.py` compares the intervals with the truth.
     """
     if n_draws < 2 or k < 1:
-        raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
+        raise OptionError(
+            "found needs at least two posterior samples (n_draws), and one molecule that counts as the best "
+            "(k)."
+        )
     request = ScreenRequest(
         model=as_path(model),
         input=Input(source, format, fragments, accept_rejects),

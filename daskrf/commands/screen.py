@@ -233,12 +233,12 @@ def screen(
     per_block : int, optional
         Of a space, take at most so many hits with the same building block: the best ones.
     rough : {"fourier", "linear"}, optional
-        What ranks all products of a space roughly, where the model cannot: a process on Fourier features,
-        which is better, or a linear function of counts, which takes minutes for 5 10^11 products. Default:
-        linear above 2 10^10 products.
+        Surrogate that pre-ranks all products of a space where the model cannot: Fourier features, which are
+        better, or a linear function of counts, which takes minutes for 5 10^11 products. Default: linear
+        above 2 10^10 products.
     rough_components : int, optional
-        Number of Fourier features of the rough ranking of a space. Default: 1,024. The search takes as much
-        longer as there are more, and the shortlist holds more of the best.
+        Number of Fourier features of the surrogate of a space. Default: 1,024. With more, the search takes
+        longer in proportion, and the shortlist holds more of the best.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare

@@ -39,7 +39,7 @@ from daskrf.screens.batch import SuggestJob
 from daskrf.screens.candidates import CandidateSource, LibraryCandidates
 from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
-from daskrf.screens.request import SpaceOptions, SuggestRequest
+from daskrf.screens.request import SpaceOptions, SuggestRequest, are_several
 from daskrf.screens.space.bestproducts import SpaceCandidates, screen_below
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
@@ -332,7 +332,7 @@ def suggest(
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
     output = as_path(output)
-    several = not (target is None or isinstance(target, (str, int, Mapping)))
+    several = are_several(target)
     usual = {"batch": (batch, "ranked"), "std": (std, "candidates")}
     changed = {name: value for name, (value, default) in usual.items() if value != default}
     _check_several(
@@ -385,7 +385,7 @@ def _candidates_of(request: SuggestRequest) -> CandidateSource:
     if space is None:
         check_library_options(request)
         return LibraryCandidates()
-    if request.targets:
+    if request.improves_several:
         raise OptionError(
             "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
             "--target 'pIC50 - 0.5 logD'."

@@ -180,6 +180,8 @@ class Training:
         How the labels determined the map.
     search : dict or None
         The same for the model.
+    spec : dict
+        What the sums of all labels depend on.
     words : str
         How the labels were read.
     cautions : list of str
@@ -200,6 +202,7 @@ class Training:
     directions: dict[str, str] = field(init=False)
     choice: Search | None = field(init=False)
     search: dict[str, Any] | None = field(init=False)
+    spec: dict[str, Any] = field(init=False)
     words: str = field(init=False)
     cautions: list[str] = field(init=False)
 
@@ -230,11 +233,6 @@ class Training:
     def searches(self) -> bool:
         """Whether the labels determine the kernel of an exact process, or its length scale."""
         return self.kernel is None or self.kernel.undecided
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """What the sums of all labels depend on."""
-        return self.spec_of(self.joined)
 
     def spec_of(self, joined: JoinedLabels) -> dict[str, Any]:
         """Return what the sums of some labels depend on, with the kernel of an exact process."""
@@ -272,6 +270,7 @@ class Training:
         if self.exact is None and is_open(self.feature_map):
             self._find_map(run, cast("FeatureMap | AutoMap", self.feature_map))
         self.features = prepared(run, self.features, self.need)
+        self.spec = self.spec_of(self.joined)
         if rows.note:
             self.words += f"; {rows.note}"
             run.progress.note(f"{rows.note}.")

@@ -86,7 +86,7 @@ class Counts:
     """Pieces of a share that were made now or already existed; pieces of all shares missing and in total."""
 
     made: int = 0
-    existing: int = 0
+    found: int = 0
     missing: int = 0
     total: int = 0
 
@@ -108,7 +108,7 @@ class ShardReport:
     unit : str
         What the pieces of the job are: partitions, or parts of a sum.
     seconds : float
-    made, existing : int
+    made, found : int
         Pieces of this shard that were made now or already existed.
     missing, total : int
         Pieces of all shards that are still to be made, and in total.
@@ -119,7 +119,7 @@ class ShardReport:
     unit: str
     seconds: float
     made: int
-    existing: int
+    found: int
     missing: int
     total: int
 
@@ -132,7 +132,7 @@ class ShardReport:
             )
         when = "when all shards are done, " if self.missing else ""
         return (
-            f"shard {self.shard} of {self.output}: {self.made:,} {self.unit} made, {self.existing:,} already "
+            f"shard {self.shard} of {self.output}: {self.made:,} {self.unit} made, {self.found:,} already "
             f"done ({self.seconds:.1f} s); {rest}\n"
             f"  {when}run the same command without --shard: it makes any missing ones and finishes the job"
         )
@@ -186,8 +186,8 @@ class Share:
 
     def counts(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Counts:
         """Return the counts of a share that made `made` pieces; `missing` lists the missing ones of all."""
-        existing = len(self.of_all(range(total))) - made - len(self.of_all(missing))
-        return Counts(made, existing, len(missing), total)
+        n_there = len(self.of_all(range(total))) - made - len(self.of_all(missing))
+        return Counts(made, n_there, len(missing), total)
 
     def report(self, output: PurePath, unit: str, counts: Counts, seconds: float) -> ShardReport:
         """Return the report of a share that is not a whole run."""

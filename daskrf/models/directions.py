@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Integral
 from pathlib import PurePath
 
 import numpy as np
@@ -141,7 +142,7 @@ def largest_best(
     return tuple(largest)
 
 
-def target_of(model: Model, target: str | int | None) -> int:
+def target_of(model: Model, target: str | int | Sequence[str | int] | None) -> int:
     """Return the position of a target, which need not be named if the model has only one.
 
     Raises
@@ -155,8 +156,8 @@ def target_of(model: Model, target: str | int | None) -> int:
         return 0
     if isinstance(target, str) and target in names:
         return names.index(target)
-    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(names):
-        return target
+    if isinstance(target, Integral) and not isinstance(target, bool) and 0 <= target < len(names):
+        return int(target)
     if target is None:
         raise InputError(
             f"The model has several targets, {there}; choose one by --target NAME (target=NAME)."

@@ -29,7 +29,9 @@ _HARDLY = 0.05  # of the largest deviation of a part: one with less hardly count
 _MOST_MERGED = 1_000_000  # labels whose molecules are compared by structure: RDKit takes minutes for them
 
 
-def ranked_target(model: Model, target: str | int | Mapping[str, float] | None) -> Target:
+def ranked_target(
+    model: Model, target: str | int | Mapping[str, float] | Sequence[str | int] | None
+) -> Target:
     """Return the target that is asked for, by name or number, or a sum, as a formula or as weights by name.
 
     Raises

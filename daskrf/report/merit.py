@@ -285,7 +285,7 @@ def top_found(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int, seed:
 
     Examples
     --------
-    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], n_best=2).n_found.tolist()
+    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], n_best=2).found.tolist()
     [1, 1, 2, 2]
     """
     truth, predicted = np.asarray(truth, dtype=np.float64), np.asarray(predicted, dtype=np.float64)

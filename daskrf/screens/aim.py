@@ -80,7 +80,7 @@ class Aim:
             # Tasks read the model themselves.
             statistics = request.std == "candidates" or request.rule.needs_sample
             model = read_model(request.model, statistics=statistics)
-        target = ranked_target(model, request.one_target)
+        target = ranked_target(model, request.target)
         up, notes = maximizes(model, target, request.maximize)
         notes = (*notes, *model.scales_of(names_in(model, target)))
         measured = None
@@ -89,6 +89,11 @@ class Aim:
             notes = (*notes, *words_of_sum(model, target, measured))
         rule = best_of(model, target, measured, replace(request.rule, maximize=up))
         return cls(model=model, target=target, rule=rule, measured=measured, notes=notes)
+
+    def with_rule(self, rule: Acquisition) -> Aim:
+        """Return the aim with another rule, for the search that comes before a choice."""
+        rule = best_of(self.model, self.target, self.measured, replace(rule, maximize=self.rule.maximize))
+        return replace(self, rule=rule, requirements=())
 
     def with_requirements(self, texts: Sequence[str]) -> Self:
         """Return the aim with what is required of other targets, as `--require` says it."""
@@ -162,7 +167,7 @@ class Aim:
             return ()
         n, n_draws = request.k, depth.n_draws
         each = "one each" if n_draws == n else f"{-(-n // n_draws)} or fewer each"
-        return (f"the picks are the best molecules of {amount(n_draws, 'draws')} from the posterior, {each}",)
+        return (f"the picks are the best molecules of {amount(n_draws, 'posterior samples')}, {each}",)
 
     @property
     def usual(self) -> float:

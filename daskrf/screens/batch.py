@@ -80,7 +80,7 @@ class SuggestJob(Job[Any]):
         request = self.request
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
-        aim: Aim = FrontAim.of_batch(request) if request.targets else Aim.of(request)
+        aim: Aim = FrontAim.of_batch(request) if request.improves_several else Aim.of(request)
         aim = aim.with_requirements(request.demands.require)
         depth = aim.depth(request)
         self.candidates.open(run, request, aim, depth)

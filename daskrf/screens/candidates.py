@@ -20,7 +20,7 @@ from daskrf.models.targets import measured_of
 from daskrf.screening import TopK
 from daskrf.screens.aim import SCORES, Aim, Depth
 from daskrf.screens.exclusions import batch_exclusions
-from daskrf.screens.libraryranking import LibraryRanking, check_shortlist, is_library_of, ranking_spec
+from daskrf.screens.libraryranking import LibraryRanking, check_shortlist, is_library_of
 from daskrf.screens.passing import Passing, columns_of
 from daskrf.screens.request import SuggestRequest
 from daskrf.screens.searches import PassingHits, table_of_rows, tested_words
@@ -178,17 +178,7 @@ class LibraryCandidates(CandidateSource):
     @property
     def spec(self) -> dict[str, Any]:
         """What the candidates depend on."""
-        ranking, request = self.ranking, self.request
-        spec = ranking_spec(
-            self.aim,
-            request,
-            k=ranking.k,
-            n_kept=ranking.n_kept,
-            shortlist=ranking.shortlist,
-            exclude_labelled=ranking.exclude_labelled,
-        )
-        library = {"library": self.features.spec_hash, "filters": self.passing.state}
-        return {**spec, **library, "draws": ranking.n_draws, "cut": ranking.shortlist, **self.aim.state}
+        return {**self.ranking.spec(self.request), **self.aim.state}
 
     def need(self) -> Need:
         """Return what the search takes, and the joint choice."""
@@ -201,8 +191,9 @@ class LibraryCandidates(CandidateSource):
         return Need(need.worker, need.held, more, need.finish, need.disk)
 
     def pieces(self, run: Run) -> list[Pieces]:
-        run.agree(self.spec)
-        return [self.ranking.plan(run, self.spec)]
+        spec = self.spec
+        run.agree(spec)
+        return [self.ranking.plan(run, spec)]
 
     def list_molecules(self, run: Run) -> None:
         """It is a library."""

@@ -35,7 +35,7 @@ from daskrf.screens.aim import Aim
 from daskrf.screens.draws import drawn_function
 from daskrf.screens.exclusions import Exclusions, labelled_exclusions
 from daskrf.screens.labelledshare import Ratio, labelled_share
-from daskrf.screens.libraryranking import LibraryRanking, is_library_of, ranking_spec
+from daskrf.screens.libraryranking import LibraryRanking, is_library_of
 from daskrf.screens.passing import Passing
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.searches import Candidates, PassingHits
@@ -125,7 +125,7 @@ class LibraryPopulation(Population):
         return self.ranking.need()
 
     def pieces(self, run: Run, job: FoundJob) -> list[Pieces]:
-        spec = job.spec_of(self.ranking)
+        spec = self.ranking.spec(job.request)
         run.agree(spec)
         return [self.ranking.plan(run, spec)]
 
@@ -228,20 +228,6 @@ class FoundJob(Job[Any]):
             search=partial(SampledValues, noise=noise),
         )
 
-    def spec_of(self, ranking: LibraryRanking) -> dict[str, Any]:
-        """Return what the sampled values depend on."""
-        assert ranking.passing is not None
-        spec = ranking_spec(
-            self.aim,
-            self.request,
-            k=self.k,
-            n_kept=ranking.n_kept,
-            shortlist=ranking.shortlist,
-            exclude_labelled=ranking.exclude_labelled,
-        )
-        library = {"library": ranking.features.spec_hash, "filters": ranking.passing.state}
-        return {**spec, **library, "draws": ranking.n_draws, "cut": ranking.shortlist}
-
     def need(self) -> Need:
         return self.population.need()
 
@@ -341,8 +327,8 @@ def _doubts(better: float, k: int) -> list[str]:
     if better <= _MANY_BETTER * k:
         return []
     return [
-        f"in a draw, {better:,.0f} molecules without labels are better than the best label; if batches find "
-        "hardly any, the target has an end that the model does not know, and the estimate is too low"
+        f"in a posterior sample, {better:,.0f} molecules without labels beat the best label; if batches find "
+        "hardly any of them, the target has a limit that the model does not know, and the estimate is too low"
     ]
 
 
@@ -362,8 +348,8 @@ def _words_of_tails(tails: TailCounts, at: float, width: float, sign: float) -> 
         which += f", and {many}, predicted from what was before it"
     return (
         f"{amount(seen, 'labels')} are as good as the last of the best ({sign * at:.4g}), where "
-        f"{expected:.1f} were expected ({which}): so other molecules are taken to be {low:.1f} to {high:.1f} "
-        f"times as many as the model says, and more doubtful where they are unlike these{wide}"
+        f"{expected:.1f} were expected ({which}): other molecules therefore count as {low:.1f} to {high:.1f} "
+        f"times as many as the model says, with more uncertainty where they are unlike these{wide}"
     )
 
 

@@ -61,7 +61,8 @@ class FrontAim(Aim):
     def of_batch(cls, request: SuggestRequest) -> FrontAim:
         """Return what a request for several targets asks for."""
         model = read_model(request.model, statistics=True)
-        places = _places(model, request.targets)
+        targets: Any = request.target
+        places = _places(model, list(targets))
         ways = [maximizes(model, t, request.maximize) for t in places]
         signs = tuple(1.0 if up else -1.0 for up, _ in ways)
         target = WeightedSum(places, signs)  # only for labels and columns of each

@@ -130,9 +130,27 @@ class LibraryRanking:
         hits = replace(making, rows=k, nonzeros=0)
         return Need(
             worker,
-            held=("the model for hits and draws", held),
+            held=("the model for hits and posterior samples", held),
             here=need_of_scores(hits, k, std=True, n_sums=n_sums),
         )
+
+    def spec(self, request: ScreenRequest) -> dict[str, Any]:
+        """Return what the molecules that pass depend on."""
+        assert self.passing is not None
+        return {
+            **ranking_spec(
+                self.aim,
+                request,
+                k=self.n_wanted,
+                n_kept=self.n_kept,
+                shortlist=self.shortlist,
+                exclude_labelled=self.exclude_labelled,
+            ),
+            "library": self.features.spec_hash,
+            "filters": self.passing.state,
+            "draws": self.n_draws,
+            "cut": self.shortlist,
+        }
 
     def plan(self, run: Run, spec: dict[str, Any]) -> Tree:
         """Return the tree that ranks the library, once its shortlist is known; `spec` names its results."""

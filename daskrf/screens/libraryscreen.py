@@ -79,7 +79,6 @@ class ScreenJob(Job[Any]):
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
         request = self.request
-        name = source_words(request.input.paths)
         earlier = earlier_output(self.output, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
         self.before = earlier
@@ -87,7 +86,7 @@ class ScreenJob(Job[Any]):
         self.notes = self.aim.notes
         check_shortlist(self.aim, request.shortlist)
         if earlier is not None and not request.overwrite:
-            earlier.refuse_other(self._requested(), name)
+            earlier.refuse_other(self._requested(), source_words(request.input.paths))
         features = source_for(run, self.aim.model, request.input, keep_columns=True)
         self.ranking = LibraryRanking(
             aim=self.aim,
@@ -101,7 +100,7 @@ class ScreenJob(Job[Any]):
             shortlist=request.shortlist,
         )
         if earlier is not None and not request.overwrite:
-            earlier.refuse_other(self.spec, name)
+            earlier.refuse_other(self.spec, source_words(request.input.paths))
         if earlier is not None and earlier.is_of(self.spec):
             self.earlier = earlier
 

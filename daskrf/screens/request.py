@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+import numpy as np
+
 from daskrf.acquisition import Acquisition
 from daskrf.molecules.structures import Level
 from daskrf.screens.demands import Demands
@@ -71,17 +73,22 @@ class ScreenRequest:
     products: SpaceOptions = SpaceOptions()
 
     @property
-    def one_target(self) -> str | int | Mapping[str, float] | None:
-        """The target, or the sum of several, that ranks."""
-        assert self.target is None or isinstance(self.target, (str, int, Mapping))
-        return self.target
+    def improves_several(self) -> bool:
+        """Whether several targets are improved at once, and none of them, or a sum, ranks."""
+        return are_several(self.target)
 
-    @property
-    def targets(self) -> tuple[str | int, ...]:
-        """The targets to improve at once; empty if one target, or a sum of several, ranks."""
-        if self.target is None or isinstance(self.target, (str, int, Mapping)):
-            return ()
-        return tuple(self.target)
+
+def are_several(target: object) -> bool:
+    """Return whether what `suggest` takes as its target is a list of targets.
+
+    Examples
+    --------
+    >>> are_several(["pIC50", "logD"]), are_several("pIC50"), are_several({"pIC50": 1.0, "logD": -0.5})
+    (True, False, False)
+    """
+    return (isinstance(target, Sequence) and not isinstance(target, (str, bytes))) or (
+        isinstance(target, np.ndarray) and target.ndim == 1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

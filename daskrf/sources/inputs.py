@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import as_list, as_path, size_of
 from daskrf.jobs.job import Run
 from daskrf.molecules.counts.spec import Fragments
@@ -57,7 +57,10 @@ class Input:
     @functools.cached_property
     def paths(self) -> tuple[PurePath, ...]:
         """The store, space, files or patterns."""
-        return tuple(map(as_path, as_list(self.source)))
+        paths = tuple(map(as_path, as_list(self.source)))
+        if not paths:
+            raise InputError("no input files are given; name at least one file or pattern.")
+        return paths
 
 
 def scan_inputs(

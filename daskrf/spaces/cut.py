@@ -79,7 +79,7 @@ class CutSpace:
     spec : FingerprintSpec
     smiles : list of str
         Of each distinct synthon.
-    inner : csr_matrix of int64
+    own : csr_matrix of int64
         Counts of the environments of each synthon that end before its cuts.
     edge : int64 array
         Hash of what environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
@@ -96,7 +96,7 @@ class CutSpace:
     space: Space
     spec: FingerprintSpec
     smiles: list[str]
-    inner: sparse.csr_matrix
+    own: sparse.csr_matrix
     edge: Integers
     reaches: list[Reach]
     reach: npt.NDArray[np.int32]
@@ -139,7 +139,7 @@ class CutSpace:
         csr_matrix
             The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
         """
-        return summed(self.inner, list(synthons.T), self.overlaps(synthons))
+        return summed(self.own, list(synthons.T), self.overlaps(synthons))
 
     def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
@@ -231,7 +231,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         space=space,
         spec=spec,
         smiles=list(table.number),
-        inner=_counts_matrix(table.inner, spec),
+        own=_counts_matrix(table.inner, spec),
         edge=np.array(table.edge, np.int64),
         reaches=list(table.reaches),
         reach=np.array(table.reach, np.int32),
@@ -292,7 +292,7 @@ def summed(
     Parameters
     ----------
     inner : csr_matrix
-        `CutSpace.inner`.
+        `CutSpace.own`.
     synthons : list of integer arrays of shape (n,)
         Of each slot.
     overlaps : list of Overlap

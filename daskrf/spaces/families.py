@@ -119,7 +119,7 @@ class Family:
         Parameters
         ----------
         inner : csr_matrix
-            `CutSpace.inner`.
+            `CutSpace.own`.
         rows : list of integer arrays, shape (n,)
             Rows of the sides, by slot.
 

@@ -163,7 +163,7 @@ def score_piece(
     family : Family
         That of the piece.
     inner : csr_matrix
-        `CutSpace.inner`.
+        `CutSpace.own`.
     feature_map : FourierFeatures
     limits : sequence of Limit
         Products outside of them are left out.

@@ -102,7 +102,7 @@ def counts_of_numbers(
             rows.append(order[np.searchsorted(side.synthon[order], synthon)])
         for start in range(0, len(at), _BATCH):
             batch = slice(start, start + _BATCH)
-            yield at[batch], family.fingerprints(cut.inner, [row[batch] for row in rows])
+            yield at[batch], family.fingerprints(cut.own, [row[batch] for row in rows])
 
 
 def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:

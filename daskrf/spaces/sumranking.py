@@ -85,7 +85,7 @@ def best_sums(
         Of `pieces_of_sums`.
     family : Family
     inner : csr_matrix
-        `CutSpace.inner`.
+        `CutSpace.own`.
     function : Linear
         Larger is better.
     limits : sequence of Limit

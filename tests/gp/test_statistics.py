@@ -283,5 +283,5 @@ def test_rows_of_a_centroid_count_with_their_own_targets():
     first = phi[:, 0] >= phi[:, 2]
     own[first, 2:], own[~first, :2] = 0.0, 0.0
     stack = StackedStatistics.zero(4, 2).update(phi, y)
-    np.testing.assert_allclose(stack.nearest.phi_y[:, 0], own.T @ y)
+    np.testing.assert_allclose(stack.own.phi_y[:, 0], own.T @ y)
     np.testing.assert_allclose(stack.rows.phi_y[:, 0], phi.T @ y)

@@ -1,4 +1,4 @@
-"""Screens of spaces by any model: a rough ranking chooses what the model ranks."""
+"""Screens of spaces by any model: a surrogate chooses what the model ranks."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def test_a_long_shortlist_finds_what_a_list_would_give(made: Path, tmp_path: Pat
 
 def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:
     report = screen(made, made.parent / "space", tmp_path / "h.parquet", k=20, shortlist=400)
-    assert any("have learned the model's scores of 225 random products" in note for note in report.notes)
-    assert any("the model has ranked the best 400 of the rough ranking" in note for note in report.notes)
+    assert any("trained on the model's scores of 225 random products" in note for note in report.notes)
+    assert any("the model has ranked the best 400 of the surrogate" in note for note in report.notes)
     best = {one.smiles for one in best_products(by_means(made), 20)}
     found = report.table["smiles"].to_pylist()
     assert len(found) == len(set(found)) == 20
@@ -214,7 +214,7 @@ def test_a_linear_ranking_finds_the_best(
 ) -> None:
     options: dict[str, Any] = {"k": 20, "shortlist": 400, "maximize": True}
     report = screen(model, space / "space", tmp_path / "h.parquet", rough="linear", **options)
-    assert any("by a linear function of morgan:2 counts" in note for note in report.notes)
+    assert any("(a linear function of morgan:2 counts)" in note for note in report.notes)
     best = {one.smiles for one in best_products(by_means(model), 20)}
     assert len(best & set(report.table["smiles"].to_pylist())) >= 15
     monkeypatch.setattr(productranking, "_MOST_FOURIER", 10)  # more products are ranked so
@@ -250,9 +250,11 @@ def test_the_best_of_a_linear_ranking_are_ranked_again(
     report = screen(model, space / "space", tmp_path / "h.parquet", **options)
     assert not ranked
     notes = " ".join(report.notes)
-    assert "the rough ranking of the best of these is by 1,024 Fourier features of morgan:2 counts" in notes
+    assert (
+        "the best of these are pre-ranked by a surrogate (1,024 Fourier features of morgan:2 counts" in notes
+    )
     assert "the linear function kept its best 300 of all products" in notes
-    assert "the model has ranked the best 100 of the rough ranking" in notes
+    assert "the model has ranked the best 100 of the surrogate" in notes
 
 
 def test_better_products_are_found_near_the_best(
@@ -392,7 +394,7 @@ def test_the_shortlist_grows_until_it_holds_enough(
     monkeypatch.setattr(Pool, "search_neighbours", lambda *_: 0)  # finds them sooner
     report = screen(model, space / "space", tmp_path / "h.parquet", k=40, maximize=True)
     (note,) = [note for note in report.notes if note.startswith("the model has ranked")]
-    assert "best 40 of the rough" not in note
+    assert "best 40 of the surrogate" not in note
     best = {one.smiles for one in best_products(by_means(model), 40)}
     assert len(best & set(report.table["smiles"].to_pylist())) >= 32
 

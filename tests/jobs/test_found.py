@@ -134,7 +134,7 @@ def test_a_target_with_an_end_that_the_model_does_not_know(store: Path, tmp_path
     for name, y in (("free", drawn), ("bounded", np.minimum(drawn, 0.2))):
         frame = rows.assign(y=y)[["id", "smiles", "y"]][:150]
         fit(frame, output=tmp_path / name, target="y", direction="maximize", quick=True, **options)
-    said = "molecules without labels are better than the best label"
+    said = "molecules without labels beat the best label"
     assert said in str(found(tmp_path / "bounded", store, k=K))
     assert said not in str(found(tmp_path / "free", store, k=K))
 
@@ -205,7 +205,7 @@ def test_refusals(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> Non
     with pytest.raises(InputError, match="It is not known whether large or small values"):
         found(tmp_path / "model", store)
     for options in ({"k": 0}, {"n_draws": 1}):
-        with pytest.raises(InputError, match="at least two draws"):
+        with pytest.raises(InputError, match="at least two posterior samples"):
             found(tmp_path / "model", store, maximize=True, **options)  # type: ignore[arg-type]
 
 

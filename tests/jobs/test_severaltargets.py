@@ -131,7 +131,7 @@ def test_a_screen_ranks_by_the_sum_and_by_its_draws(models: Path, library: Path,
 def test_draws_and_believers_choose_batches(models: Path, library: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"n": 10, "target": FORMULA}
     thompson = suggest(models / "exact", library, tmp_path / "a.csv", acquisition="thompson", **options)
-    assert "the best molecules of 10 draws from the posterior, one each" in str(thompson)
+    assert "the best molecules of 10 posterior samples, one each" in str(thompson)
     believer = suggest(models / "features", library, tmp_path / "b.csv", batch="believer", **options)
     table = believer.table.to_pandas()
     smiles = pd.read_csv(library).smiles.tolist()
@@ -199,6 +199,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "sign": ({"target": "size logP"}, "cannot be read from 'logP' on"),
     "quotient": ({"target": "size - logP / 2"}, "cannot be read from '/ 2' on"),
     "end": ({"target": "size - "}, "no target ''"),
+    "fraction": ({"target": 1.5}, "no target 1.5; it has 'size', 'logP'"),
+    "past the last": ({"target": np.int64(2)}, "no target np.int64"),
+    "truth value": ({"target": True}, "no target True"),
+    "bytes": ({"target": b"size"}, "no target b'size'"),
+    "a set has no order": ({"target": {"size", "logP"}}, "The model has no target {"),
     "directions": ({"target": "size + logP"}, "better when large as to 'size', and when small as to 'logP'"),
 }
 
@@ -211,6 +216,16 @@ def test_refusals(name: str, models: Path, library: Path, tmp_path: Path) -> Non
     with pytest.raises(InputError, match=message):
         screen(models / "exact", library, tmp_path / "hits.csv", k=3, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_may_be_numbers_and_arrays_of_numpy(models: Path, library: Path, tmp_path: Path) -> None:
+    def batch(target: Any) -> Any:
+        return suggest(
+            models / "exact", library, tmp_path / "a.csv", n=3, target=target, overwrite=True
+        ).table
+
+    assert batch(np.int64(1)).equals(batch("logP"))
+    assert batch(np.array(["size", "logP"])).equals(batch(["size", "logP"]))
 
 
 def test_the_direction_may_be_given(models: Path, library: Path, tmp_path: Path) -> None:
@@ -372,6 +387,7 @@ def test_workers_choose_the_same_front(models: Path, library: Path, client: Any,
 SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
     "twice": ({"target": ["size", "size"]}, "'size' is named twice"),
     "unknown": ({"target": ["size", "hERG"]}, "no target 'hERG'; it has"),
+    "none": ({"target": []}, "Two or three targets can be improved at once, not 0"),
     "one": ({"target": ["size"]}, "Two or three targets can be improved at once, not 1"),
     "sum": ({"target": ["size", "size - logP"]}, "no target 'size - logP'"),
     "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),

@@ -55,10 +55,10 @@ def test_shards_of_fingerprint(whole: Path, inputs: tuple[Path, Path], tmp_path:
     with no_scan():
         for index in reversed(range(count)):
             report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard=Shard(index, count))
-            assert (report.made, report.existing) == (len(range(index, 13, count)), 0)
+            assert (report.made, report.found) == (len(range(index, 13, count)), 0)
         again = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard=f"0/{count}")
     assert (report.missing, again.missing, again.made) == (0, 0, 0)
-    assert again.existing == len(range(0, 13, count))
+    assert again.found == len(range(0, 13, count))
     last = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50)
     assert (last.made, last.kept) == (0, N_MOLECULES)
     assert data_digests(tmp_path / "fp") == data_digests(whole / "fp")

@@ -207,7 +207,7 @@ def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, P
             screen(done / "model", done / "phi", done / "hits.parquet", k=20, shard="1/2", maximize=False),
         ]
     for report in reports:
-        assert (report.made, report.missing, report.existing) == (0, 0, report.total // 2), report
+        assert (report.made, report.missing, report.found) == (0, 0, report.total // 2), report
     assert ([data_digests(done / name) for name in stores], (done / "hits.parquet").read_bytes()) == before
     assert not [p for p in done.iterdir() if p.name.startswith(".")]
 

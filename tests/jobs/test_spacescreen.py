@@ -162,7 +162,7 @@ def test_scores_of_all_products_are_those_of_their_smiles(made: Path, every: lis
     for piece in ranking.pieces_of(own, feature_map.n_components):
         family = own[piece.family]
         search = ranking.Search(beta, All(family.number))
-        ranking.score_piece(piece, family, space.inner, feature_map, [], [search])
+        ranking.score_piece(piece, family, space.own, feature_map, [], [search])
     # Of products that can be made in several ways, families have the first number.
     assert set(scores) <= {one.number for one in every}
     assert {every[n].smiles for n in scores} == {one.smiles for one in every}
@@ -193,12 +193,12 @@ def test_bounds_leave_out_products_and_none_of_the_best(
     for with_bounds in (False, True):
         shown, tops = 0, []
         for family in families(space):
-            basis = ranking.balanced_basis(family, space.inner, feature_map, beta) if with_bounds else None
+            basis = ranking.balanced_basis(family, space.own, feature_map, beta) if with_bounds else None
             assert (basis is not None) == with_bounds
             best = Counted(family, TopK(k))
             whole = ranking.Piece(0, tuple((0, size) for size in family.shape))
             search = ranking.Search(beta, best, basis)
-            ranking.score_piece(whole, family, space.inner, feature_map, [], [search])
+            ranking.score_piece(whole, family, space.own, feature_map, [], [search])
             tops.append(best.top())
         found.append(tops)
         scored.append(shown)

@@ -214,21 +214,21 @@ def test_a_shortlist_is_ranked_by_an_exact_model(
     """As of a space that is too large for the model: the picks are the best of the shortlist."""
     monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 150)
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", n=5)
-    assert "which have learned the model's scores of" in str(report)
-    assert "of the rough ranking" in str(report)
+    assert "trained on the model's scores of" in str(report)
+    assert "of the surrogate, and random ones" in str(report)
     assert "chosen from the best 14 products by ucb (kappa 1)" in str(report)
     every, score = distinct(made, "exact", 1.0)
     of = {one.smiles: value for one, value in zip(every, score.tolist(), strict=True)}
     found = report.table.to_pandas()
     np.testing.assert_allclose(found.acquisition, [of[text] for text in found.smiles], rtol=1e-5)
     free = sorted((v for text, v in of.items() if text not in labelled(made)), reverse=True)
-    assert found.acquisition.iloc[-1] >= free[30]  # a rough ranking of so few is good, not perfect
+    assert found.acquisition.iloc[-1] >= free[30]  # a surrogate of so few is good, not perfect
 
 
 def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"n": 8, "acquisition": "thompson", "seed": 4, "overwrite": True}
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
-    assert "each draw was maximized over all products" in report.notes
+    assert "each posterior sample was maximized over all products" in report.notes
     gp = read_model(made / "exact").gp
     every, _ = distinct(made, "exact")
     known = set(labelled(made))
@@ -242,7 +242,10 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
     assert report.table["smiles"].to_pylist() == [names[i] for i in taken]
     monkeypatch.setattr(bestproducts, "_LEAST_SAMPLED", 10)
     report = suggest(made / "exact", made / "space", tmp_path / "b.csv", **options)
-    words = "each draw was maximized over the best 80 products by ucb (kappa 2), and not over the whole space"
+    words = (
+        "each posterior sample was maximized over the best 80 products by ucb (kappa 2), not over the whole "
+        "space"
+    )
     assert words in report.notes
 
 
@@ -257,7 +260,7 @@ def test_each_draw_of_a_model_that_ranks_itself_is_maximized_over_the_whole_spac
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     rule: dict[str, Any] = {"acquisition": "thompson", "seed": 4}
     report = suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=n, **rule)
-    assert "each draw was maximized over all products" in report.notes
+    assert "each posterior sample was maximized over all products" in report.notes
     model, names = read_model(made / "fourier", statistics=True), set(labelled(made))
     free = [one.smiles for one in distinct(made, "fourier")[0] if one.smiles not in names]
     spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
@@ -278,7 +281,7 @@ def test_believer_and_other_targets(made: Path, tmp_path: Path) -> None:
     fit(made / "two.csv", output=tmp_path / "two", **both)
     options: dict[str, Any] = {"n": 6, "target": "score", "overwrite": True}
     report = suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", require="length < 14", **options)
-    assert "what is required was asked of these only" in report.notes
+    assert "the requirements were applied to these only" in report.notes
     assert report.table["meets"].to_numpy().mean() > 0.3
     report = suggest(tmp_path / "two", made / "space", tmp_path / "b.csv", batch="believer", **options)
     assert "best after the picks before it" in report.table["why"][0].as_py()
@@ -383,7 +386,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "short": ({"shortlist": 3}, "cannot hold"),
     "limits": ({"within": {"logP": (0, 1)}}, "no limit on 'logP'"),
     "fragments": ({"fragments": "keep"}, "leave out --fragments"),
-    "features": ({"rough": "linear", "rough_components": 64}, "A linear ranking has no Fourier features"),
+    "features": ({"rough": "linear", "rough_components": 64}, "A linear surrogate has no Fourier features"),
     "seed": ({"seed": 1}, "--seed is for random draws"),
     "too many": ({"n": 5000}, r"only (\d+) can be chosen.*ask for -n \1, or"),
     "nothing": ({"where": "weight < 10"}, r"of all \d+ of the space none can be chosen \(.*not weight < 10"),

@@ -329,7 +329,7 @@ def test_thompson_takes_the_best_of_each_draw(
             made / model, made / "fp", tmp_path / f"{model}.csv", n=15, acquisition="thompson", seed=4
         )
         found = pd.read_csv(tmp_path / f"{model}.csv")
-        assert "the picks are the best molecules of 15 draws from the posterior, one each" in report.notes
+        assert "the picks are the best molecules of 15 posterior samples, one each" in report.notes
         assert found.row.is_unique
         assert not {Chem.CanonSmiles(t) for t in found.smiles} & {Chem.CanonSmiles(t) for t in labelled}
         gp = read_model(made / model).gp

@@ -155,11 +155,11 @@ def test_fingerprints_of_a_family_are_those_of_its_synthons(
     )
     monkeypatch.setattr(cutting, "_ROWS", 7)  # in many parts, by numbers that are sorted
     monkeypatch.setattr(cutting, "_LARGE", -(10**6))
-    summed = family.fingerprints(whole.inner, rows)
+    summed = family.fingerprints(whole.own, rows)
     assert summed.dtype == np.uint16
     assert (summed != expected).nnz == 0
     monkeypatch.setattr(cutting, "MAX_COUNT", 3)
-    clipped = family.fingerprints(whole.inner, rows)
+    clipped = family.fingerprints(whole.own, rows)
     assert clipped.dtype == np.uint16
     assert expected.data.max() > 3
     np.testing.assert_array_equal(clipped.data, np.minimum(expected.data, 3))

@@ -46,7 +46,7 @@ def searched(made: Any, function: Linear, k: int, ranges: list[tuple[int, float,
     top = TopK(k)
     for piece in pieces_of_sums(members):
         best = Chosen(members[piece.family], top)
-        best_sums(piece, members[piece.family], space.inner, function, limits, best)
+        best_sums(piece, members[piece.family], space.own, function, limits, best)
         top = best.top()
     return top
 
@@ -112,6 +112,6 @@ def test_few_products_are_looked_at(made: Any) -> None:
     for piece in pieces_of_sums(members):
         best = Counted(members[piece.family], top)
         best._least = -np.inf if not len(top) else best.least
-        best_sums(piece, members[piece.family], made[0].inner, function, [], best)
+        best_sums(piece, members[piece.family], made[0].own, function, [], best)
         top = best.top()
     assert shown < len(numbers)

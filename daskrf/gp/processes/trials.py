@@ -7,6 +7,7 @@ leave labels out, and take a later candidate only if it predicts these labels cl
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -86,10 +87,10 @@ class Row(NamedTuple):
     taken: bool
 
 
-class Choice:
+class Choice(ABC):
     """The candidates that were tried and the one that was taken, printed as a table.
 
-    Subclasses are frozen dataclasses with these methods.
+    Subclasses are frozen dataclasses.
     """
 
     _headers: ClassVar[tuple[str, ...]]
@@ -110,15 +111,17 @@ class Choice:
         lines = (line(f"  {row.name:<{width}}", row.figures) + "  taken" * row.taken for row in rows)
         return "\n".join([header, *lines, *(f"  {note}" for note in self._notes())])
 
+    @abstractmethod
     def _title(self) -> str:
-        raise NotImplementedError
+        """Return the head of the column of names."""
 
+    @abstractmethod
     def _rows(self) -> Iterator[Row]:
-        raise NotImplementedError
+        """Yield the lines of the table."""
 
+    @abstractmethod
     def _too_few(self) -> str:
         """Return the sentence to print if nothing was tried."""
-        raise NotImplementedError
 
     def _notes(self) -> list[str]:
         """Return the sentences below the table."""
@@ -171,8 +174,9 @@ class ChoiceByLabelsLeftOut(Choice):
     def _more_figures(self, trial: Any) -> tuple[str, ...]:
         return ()
 
+    @abstractmethod
     def _is_taken(self, trial: Any) -> bool:
-        raise NotImplementedError
+        """Return whether a trial is the one that was taken."""
 
     def _comparable(self) -> Sequence[Any]:
         """Return the trials that were judged by the same labels; none if the rule was another one."""

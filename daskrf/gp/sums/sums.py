@@ -141,12 +141,12 @@ def precision_for(feature_map: Any, n_rows: int) -> Precision:
 class StackedStatistics:
     """Sums over rows of features in C blocks of D, one block for each centroid.
 
-    `rows` and `grams` are over all rows: every row counts for every centroid. `nearest` and `own_grams` are
+    `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are
     over the same rows with all blocks but that of the nearest centroid set to 0; they give the evidence.
 
     Attributes
     ----------
-    rows, nearest : SufficientStatistics
+    rows, own : SufficientStatistics
         Sums for all M features, without a Gram matrix.
     grams, own_grams : float64 arrays, shape (C, D, D)
         Diagonal blocks of Phi^T Phi, upper triangles, summed in double precision.
@@ -160,7 +160,7 @@ class StackedStatistics:
     """
 
     rows: SufficientStatistics
-    nearest: SufficientStatistics
+    own: SufficientStatistics
     grams: Array
     own_grams: Array
 
@@ -250,7 +250,7 @@ class StackedStatistics:
             for block, gram in enumerate(self.grams):
                 _add(gram, wide[:, block * size : (block + 1) * size])
             labels = keep_nearest(wide, n_blocks, size)
-            self.nearest.update(wide, None if targets is None else targets[some])
+            self.own.update(wide, None if targets is None else targets[some])
             for block in np.unique(labels):
                 _add(self.own_grams[block], wide[labels == block, block * size : (block + 1) * size])
         return self
@@ -261,9 +261,7 @@ class StackedStatistics:
 
     def copy(self) -> StackedStatistics:
         """Return an independent copy."""
-        return StackedStatistics(
-            self.rows.copy(), self.nearest.copy(), self.grams.copy(), self.own_grams.copy()
-        )
+        return StackedStatistics(self.rows.copy(), self.own.copy(), self.grams.copy(), self.own_grams.copy())
 
     def __add__(self, other: StackedStatistics) -> StackedStatistics:
         return self.combine(other)
@@ -277,7 +275,7 @@ class StackedStatistics:
                 f"{other.grams.shape[:2]} cannot be combined: use one map."
             )
         self.rows += other.rows
-        self.nearest += other.nearest
+        self.own += other.own
         self._own_sums()
         self.grams += other.grams
         self.own_grams += other.own_grams
@@ -285,14 +283,14 @@ class StackedStatistics:
 
     def moments(self) -> Moments:
         """Return the moments with each row at its nearest centroid only; Gram matrices of shape (C, D, D)."""
-        return self._stacked(self.nearest.moments(gram=False), self.own_grams)
+        return self._stacked(self.own.moments(gram=False), self.own_grams)
 
     def block_moments(self, block: int, *, nearest: bool = False) -> Moments:
         """Return the moments of all rows about one centroid, or only of the rows nearest to it.
 
         Shapes are those for D features; the Gram matrix is a copy.
         """
-        sums, grams = (self.nearest, self.own_grams) if nearest else (self.rows, self.grams)
+        sums, grams = (self.own, self.own_grams) if nearest else (self.rows, self.grams)
         whole = self._stacked(sums.moments(gram=False), grams)
         columns, gram = slice(block * self.block_size, (block + 1) * self.block_size), grams[block].copy()
         return replace(
@@ -305,7 +303,7 @@ class StackedStatistics:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays for storing; no copies."""
-        sums = {"rows": self.rows.arrays(), "own": self.nearest.arrays()}
+        sums = {"rows": self.rows.arrays(), "own": self.own.arrays()}
         named = {f"{key}/{name}": array for key, arrays in sums.items() for name, array in arrays.items()}
         return {"grams": self.grams, "own_grams": self.own_grams, **named}
 

@@ -73,20 +73,20 @@ class SpaceCandidates(CandidateSource):
     def open(self, run: Run, request: SuggestRequest, aim: Aim, depth: Depth) -> None:
         """Cut the space."""
         self.request, self.depth = request, depth
-        below, aim_below, n_draws = self.below, Aim.of(self.below, aim.model), 1
+        below, aim_below, n_draws = self.below, aim.with_rule(self.below.rule), 1
         if _maximizes_samples(aim):
             below, aim_below, n_draws = replace(below, seed=request.seed), aim, depth.n_draws
         self.first = self._first_products(aim)
         self.ranking = ranking = ProductRanking(below, self.source, aim_below, self.first, n_draws)
         request.demands.check(ranking.columns)
         request.demands.filters.of(ranking.columns)
-        self.aim = replace(aim, measured=measured_of(aim.model, aim.target))
-        assert self.aim.measured is not None
-        excluded = batch_exclusions(run, request, self.aim.measured, by_rows=False)
+        measured = aim.measured or measured_of(aim.model, aim.target)
+        self.aim = replace(aim, measured=measured)
+        excluded = batch_exclusions(run, request, measured, by_rows=False)
         self.excluded = excluded.molecules
         structures = (each.structures for each in excluded.molecules)
         ranking.prepare(run, KnownStructures.union(structures, excluded.level))
-        self.notes = (*excluded.notes, *aim_below.notes, *ranking.notes)
+        self.notes = (*excluded.notes, *ranking.notes)
         self.n_noted = len(ranking.notes)
 
     def _first_products(self, aim: Aim) -> int:
@@ -181,14 +181,14 @@ class SpaceCandidates(CandidateSource):
         samples, maximizes = aim.rule.needs_sample, _maximizes_samples(aim)
         by = f"the best {len(self.products):,} products by {ranking.aim.rule_name}"
         if samples and (self.whole or (maximizes and self.depth.k <= ranking.k)):
-            how = "each draw was maximized over all products"
+            how = "each posterior sample was maximized over all products"
             if self.library.passing.filters.words and not self.whole:
-                how += f"; the filters were asked of the best {ranking.k:,} of each draw"
+                how += f"; the filters were applied to the best {ranking.k:,} of each sample"
         elif samples:
-            how = f"each draw was maximized over {by}, and not over the whole space"
+            how = f"each posterior sample was maximized over {by}, not over the whole space"
         else:
             how = f"chosen from {'all products' if self.whole else by}"
-        weighed = ["what is required was asked of these only"] if aim.requirements else []
+        weighed = ["the requirements were applied to these only"] if aim.requirements else []
         return [*dict.fromkeys(ranking.notes[self.n_noted :]), *self.of_screen, how, *weighed]
 
     def words_of_all(self, hits: PassingHits) -> str:

@@ -33,7 +33,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class SearchTables:
-    """What tasks of a search need; see `CutSpace` for `inner` and `sums`."""
+    """What tasks of a search need; see `CutSpace` for `own` (here `inner`) and `sums`."""
 
     inner: sparse.csr_matrix
     sums: npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
     progress.finish()
     arrays = {
         "smiles": np.frombuffer("\n".join(made.smiles).encode(), np.uint8),
-        **_of_csr("own", made.inner),
+        **_of_csr("own", made.own),
     }
     arrays |= {"edge": made.edge, "reach": made.reach, "sums": made.sums}
     for r, slots in enumerate(made.entries):
@@ -184,7 +184,7 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
         space=space,
         spec=spec,
         smiles=smiles,
-        inner=_csr("own", arrays, spec.n_columns),
+        own=_csr("own", arrays, spec.n_columns),
         edge=arrays["edge"],
         reaches=reaches,
         reach=arrays["reach"],

@@ -19,7 +19,6 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.models.targets import Measured, measured_of
 from daskrf.molecules.structures import KnownStructures
 from daskrf.quantities import amount
-from daskrf.screens.aim import Aim
 from daskrf.screens.found import FoundJob, Population, labelled_of
 from daskrf.screens.libraryranking import LibraryRanking
 from daskrf.screens.passing import Passing
@@ -80,14 +79,14 @@ class SpacePopulation(Population):
         if ranks_itself(aim.model, aim.target):
             below = replace(below, rule=acquisition_for("greedy"))
             k = DEEPEST * first_shortlist(None, k) // MORE
-        products = ProductRanking(below, self.source, Aim.of(below, aim.model), k)
-        measured = measured_of(aim.model, aim.target)
+        products = ProductRanking(below, self.source, aim.with_rule(below.rule), k)
+        measured = aim.measured or measured_of(aim.model, aim.target)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
         self.measured, limited = _within(measured, products)
         structures = (each.structures for each in labelled.molecules)
         products.prepare(run, KnownStructures.union(structures, job.exclude_by))
         self.products = products
-        self.notes = (*labelled.notes, *limited, *products.aim.notes)
+        self.notes = (*labelled.notes, *limited)
 
     def need(self) -> Need:
         """What the screen takes; `sample` checks what the samples do."""
@@ -120,7 +119,7 @@ class SpacePopulation(Population):
         features = listed_products(run, job.aim.model, table, "found")
         self.ranking = job.sampling(Passing(features), max(1, self.n_sampled))
         run.check(self.ranking.need())
-        values: PassingHits = self.ranking.run(run, job.spec_of(self.ranking))
+        values: PassingHits = self.ranking.run(run, self.ranking.spec(job.request))
         return values
 
     def _look_below(self, run: Run, row: npt.NDArray[np.int64], distinct: float, *, whole: bool) -> Unsampled:
@@ -150,14 +149,14 @@ class SpacePopulation(Population):
 
     def notes_on_sampling(self, k: int, below: float) -> list[str]:
         products = self.products
-        by = "means" if products.ranks_itself else f"{products.aim.rule.name} in a rough ranking"
-        sampled = f"drawn were the best {amount(self.n_sampled, 'molecules')} without labels by {by}"
+        by = "means" if products.ranks_itself else f"{products.aim.rule.name} of the surrogate"
+        sampled = f"the best {amount(self.n_sampled, 'molecules')} without labels by {by} were sampled"
         if not len(self.unsampled.mean):
             return [f"{sampled}, which are all"]
-        rough = "; that is much, so that the estimate is a rough one" if below > _BY_TAILS else ""
+        rough = "; that is much, so the estimate is a rough one" if below > _BY_TAILS else ""
         return [
-            f"{sampled}; {len(self.unsampled.mean):,} random ones stand for all others, and count by their "
-            "own means and standard deviations, as normally distributed: an expected "
+            f"{sampled}; {len(self.unsampled.mean):,} random ones stand for all others, counted as normally "
+            "distributed with their own means and standard deviations: an expected "
             f"{below:.0%} of the best {k:,}{rough}"
         ]
 

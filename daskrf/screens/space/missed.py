@@ -59,7 +59,7 @@ class Missed:
         deepest = self.looked[-1][1] if self.looked else self.size
         rest = "" if self.whole else f"; beyond place {deepest:,} nothing is known"
         return (
-            f"the model has ranked the best {self.size:,} of the rough ranking, and random ones of the next: "
-            f"{', '.join(places)} would be hits, so that the shortlist holds an estimated "
+            f"the model has ranked the best {self.size:,} of the surrogate, and random ones of the next: "
+            f"{', '.join(places)} would be hits, so the shortlist holds an estimated "
             f"{self.recall:.0%} of the best {self.k:,}{rest}"
         )

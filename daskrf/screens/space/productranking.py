@@ -63,9 +63,9 @@ _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 2  # of the tables of a space, and of the pieces that it is searched in
-_ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
+_ROUGHLY = 20  # times k products of the surrogate are ranked by the model at first
 LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
-_MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it takes minutes, not hours
+_MOST_FOURIER = 2e10  # products, above which the surrogate is linear: it takes minutes, not hours
 _RECALL = 0.95  # of the best k, up to which a shortlist grows
 DEEPEST = 16  # times the shortlist are kept, to look below it
 _MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
@@ -158,7 +158,7 @@ class ProductRanking:
             "--rough-components": self.components,
         }
         if self.rough == "linear" and self.components is not None:
-            raise OptionError("A linear ranking has no Fourier features; leave out --rough-components.")
+            raise OptionError("A linear surrogate has no Fourier features; leave out --rough-components.")
         for name, value in options.items():
             if self.ranks_itself and value is not None:
                 raise OptionError(
@@ -229,7 +229,7 @@ class ProductRanking:
         size = self.n_components * self.n_draws
         pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
-        tables = self.cut.inner.data.nbytes + self.cut.inner.indices.nbytes
+        tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
         search = need_of_products(
             rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws
@@ -399,15 +399,20 @@ class ProductRanking:
             return self._best_of_all(run)
         return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
 
-    def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
-        """Return the best products by the model, which ranks them itself, and whether these are all."""
-        n_kept, notes = self.n_kept, tuple[str, ...]()
+    def _widening(self, run: Run) -> Iterator[tuple[int, list[TopK]]]:
+        """Yield how many products are kept, and the best by each sample, of more and more each time."""
+        n_kept = self.n_kept
         for attempt in range(_TRIES):
             if attempt:
                 n_kept *= _GROWTH
                 self.tree = self._tree(run, n_kept)
                 self.tree.make(client=run.client, progress=run.progress)
-            (top,) = self.tree.result().tops
+            yield n_kept, self.tree.result().tops
+
+    def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products by the model, which ranks them itself, and whether these are all."""
+        notes = tuple[str, ...]()
+        for n_kept, (top,) in self._widening(run):
             scores = self.predicted(run, decoded(self.cut, top.row.tolist()))
             highest = self._highest_of_others(top, scores.columns)
             best, whole = self._candidates(top.row, scores), len(top) < n_kept
@@ -424,13 +429,8 @@ class ProductRanking:
 
     def _best_of_draws(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return the best k products of every draw, without an order, and whether no product is left."""
-        n_kept, notes = self.n_kept, tuple[str, ...]()
-        for attempt in range(_TRIES):
-            if attempt:
-                n_kept *= _GROWTH
-                self.tree = self._tree(run, n_kept)
-                self.tree.make(client=run.client, progress=run.progress)
-            tops = self.tree.result().tops
+        notes = tuple[str, ...]()
+        for n_kept, tops in self._widening(run):
             row = np.unique(np.concatenate([top.row for top in tops]))
             scores = self.predicted(run, decoded(self.cut, row.tolist()))
             first = np.searchsorted(row, tops[0].row)
@@ -442,7 +442,7 @@ class ProductRanking:
             if all(n >= self.k or not more for n, more in zip(free, full, strict=True)):
                 break
         else:
-            notes = (f"only the best {n_kept:,} products of each draw were compared, as {_TIES}",)
+            notes = (f"only the best {n_kept:,} products of each posterior sample were compared, as {_TIES}",)
         return Candidates.of(self.cut, row, scores, None, self.excluded), not any(full), notes
 
     def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:

@@ -204,7 +204,7 @@ def _learn(
     if len(score) < 2 or np.ptp(y[:n]) <= _FLAT * max(1.0, float(np.abs(y).max())) or _all_equal(counts[:n]):
         fitted: Any = feature_map.fit(counts)
         flat = Ranking(fitted, np.zeros(n_components), float(y.mean()) if len(y) else 0.0, 1.0)
-        return Rough(flat, "the scores of random products do not differ, so that all products rank alike")
+        return Rough(flat, "the scores of random products do not differ, so all products rank alike")
     with ONE_BLAS_THREAD, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its deviations are not used
         learned = choose_metric(counts[:n], y[:n], n_rows=_ROWS) if metric else MetricChoice(MetricGaussian())
@@ -221,10 +221,9 @@ def _learn(
         ranking = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
         rough = ranking.values(counts[n:])
     what = (
-        f"the rough ranking of {'all products' if spec == ROUGH_SPEC else 'the best of these'} is by "
-        f"{n_components:,} Fourier features of {spec.name} "
-        f"counts ({kernel}), which have learned the model's "
-        f"scores of {amount(n, 'random products')}"
+        f"{'all products' if spec == ROUGH_SPEC else 'the best of these'} are pre-ranked by a surrogate "
+        f"({n_components:,} Fourier features of {spec.name} counts; {kernel}) trained on the model's scores "
+        f"of {amount(n, 'random products')}"
     )
     return Rough(ranking, what + _agreement(rough, y[n:]))
 
@@ -250,8 +249,8 @@ def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> 
     with ONE_BLAS_THREAD:
         ranking = Linear(columns, fitted(n, min(_RIDGES, key=error)))
     what = (
-        f"the rough ranking of all products is by a linear function of {LINEAR_SPEC.name} counts, which has "
-        f"learned the model's scores of {amount(n, 'random products')}"
+        f"all products are pre-ranked by a surrogate (a linear function of {LINEAR_SPEC.name} counts) "
+        f"trained on the model's scores of {amount(n, 'random products')}"
     )
     return Rough(ranking, what + _agreement(ranking(counts[n:]), y[n:]))
 
@@ -270,7 +269,7 @@ def _all_equal(counts: sparse.csr_matrix) -> bool:
 
 
 def _agreement(rough: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -> str:
-    """Return how a rough ranking agrees with scores, in words; nothing for few products.
+    """Return how the surrogate agrees with scores, in words; nothing for few products.
 
     Examples
     --------
