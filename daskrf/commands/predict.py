@@ -25,6 +25,7 @@ from daskrf.models.modelsource import source_for
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount, listed
+from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.sources.given import Data, is_given
@@ -131,15 +132,14 @@ class PredictReport(OfInput):
             what = f"of {listed(self.targets, chr(39))}{_STD if 'std' in str(self.table.schema) else ''}"
             return "\n".join([*_printed(self.table, self.left_out), what, *self.scales])
         of = f" of {listed(self.targets)}" if self.targets else ""
-        lines = [f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)"]
-        lines += [f"  {words}" for words in (*self.scales, *self.inputs)]
-        lines += found_words(self.made, self.partitions)
-        if self.rejected:
-            lines.append(
-                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in "
-                f"{self.rejects}"
-            )
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return report_text(
+            f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)",
+            (*self.scales, *self.inputs),
+            made=found_words(self.made, self.partitions),
+            rejected=self.rejected,
+            rejects=self.rejects,
+            notes=self.notes,
+        )
 
 
 def predict(

@@ -19,6 +19,7 @@ from daskrf.files.backend import as_path
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.lines import report_text
 from daskrf.report.notebook import Shown
 from daskrf.screens.space.cutspaces import cut_once, left_out, no_products, without_differing
 from daskrf.screens.space.hits import product_columns
@@ -72,7 +73,7 @@ class SampleReport(Shown):
 
     def __str__(self) -> str:
         what = f"{amount(self.table.num_rows, 'random molecules')} of {amount(self.products, 'products')}"
-        return "\n".join([f"{what} in {self.output} ({self.seconds:.1f} s)", *map("  {}".format, self.notes)])
+        return report_text(f"{what} in {self.output} ({self.seconds:.1f} s)", notes=self.notes)
 
 
 def sample(

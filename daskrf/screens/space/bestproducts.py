@@ -128,10 +128,11 @@ class SpaceCandidates(CandidateSource):
     def _list_products(self, run: Run) -> None:
         """Take the best products of the screen."""
         ranking = self.ranking
-        best, whole, notes = ranking.best(run)
-        self.of_screen = (*notes, *ranking.counted(best, whole))
+        ranked = ranking.best(run)
+        best = ranked.products
+        self.of_screen = (*ranked.notes, *ranking.counted(ranked))
         most = len(best) if ranking.n_draws > 1 else ranking.k  # of every sample
-        self.products, self.whole = best.best(most), whole and len(best) <= most
+        self.products, self.whole = best.best(most), ranked.whole and len(best) <= most
         if not len(best):
             raise InputError(
                 f"No product of {ranking.source} can be chosen: none lies within the limits, or all are "

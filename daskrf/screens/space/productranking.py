@@ -72,7 +72,26 @@ _MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
 SIEVED = 100  # times the shortlist are kept by a linear function, for a better ranking
 _MOST_SIEVED = 2_000_000
 _AT_ONCE = 2**17  # of them are ranked at a time
+_EVERY_PRODUCT = "the model has ranked every product"
 BELOW = 1000  # random products of each range of places below the shortlist
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The best products of a space.
+
+    Attributes
+    ----------
+    products : Candidates
+        Products that the model has scored: at least k, unless there are fewer, or those of every sample.
+    whole : bool
+        Whether no other product is left.
+    notes : tuple of str
+    """
+
+    products: Candidates
+    whole: bool
+    notes: tuple[str, ...]
 
 
 @dataclass
@@ -384,15 +403,8 @@ class ProductRanking:
         made_once(path, path.name, lambda: ({"weights": self.ranking.weights, **columns}, {}))
         return absolute(path)
 
-    def best(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
-        """Return the best products, once all pieces are made.
-
-        Returns
-        -------
-        Candidates, bool, tuple of str
-            Those that the model has scored, at least k unless there are fewer; whether no other product is
-            left; and notes.
-        """
+    def best(self, run: Run) -> Ranked:
+        """Return the best products, once all pieces are made."""
         if self.n_draws > 1:
             return self._best_of_draws(run)
         if self.ranks_itself:
@@ -409,7 +421,7 @@ class ProductRanking:
                 self.tree.make(client=run.client, progress=run.progress)
             yield n_kept, self.tree.result().tops
 
-    def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _best_of_all(self, run: Run) -> Ranked:
         """Return the best products by the model, which ranks them itself, and whether these are all."""
         notes = tuple[str, ...]()
         for n_kept, (top,) in self._widening(run):
@@ -425,9 +437,9 @@ class ProductRanking:
             notes = (f"only the best {len(top):,} products were compared, as {_TIES}",)
         if self.aim.rule.needs_std:
             notes = (*notes, f"ranked among the {self.n_kept:,} best means")
-        return best, whole, notes
+        return Ranked(best, whole, notes)
 
-    def _best_of_draws(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _best_of_draws(self, run: Run) -> Ranked:
         """Return the best k products of every draw, without an order, and whether no product is left."""
         notes = tuple[str, ...]()
         for n_kept, tops in self._widening(run):
@@ -443,7 +455,8 @@ class ProductRanking:
                 break
         else:
             notes = (f"only the best {n_kept:,} products of each posterior sample were compared, as {_TIES}",)
-        return Candidates.of(self.cut, row, scores, None, self.excluded), not any(full), notes
+        best = Candidates.of(self.cut, row, scores, None, self.excluded)
+        return Ranked(best, not any(full), notes)
 
     def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:
         return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded)
@@ -477,13 +490,13 @@ class ProductRanking:
         row = self.tree.result().tops[0].row
         return self._sieved(run, row), len(row) < self.n_kept
 
-    def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _all_ranked(self, run: Run) -> Ranked:
         """Return all products of a small space, scored by the model."""
         numbers, _ = self.ranked(run)
         scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
-        return self._candidates(numbers, scores), True, ("the model has ranked every product",)
+        return Ranked(self._candidates(numbers, scores), True, (_EVERY_PRODUCT,))
 
-    def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _best_of_shortlist(self, run: Run) -> Ranked:
         """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
         (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
@@ -499,7 +512,7 @@ class ProductRanking:
             size = min(len(row), 2 * size or self.first)
             pool.add(row[:size])
             if there and size == len(top):
-                return pool.hits(), True, ("the model has ranked every product",)
+                return Ranked(pool.hits(), True, (_EVERY_PRODUCT,))
             within = functools.partial(inside, self.cut, limits=self.limits)
             n_neighbours += pool.search_neighbours(self.k, within, self._surrogate_values)
             below = self._below(run, row, size, pool)
@@ -513,7 +526,8 @@ class ProductRanking:
                     f"from the best so far: {n_near:,} of the hits are from these"
                     f"{'' if pool.settled else '; the last of them were still better than some hits'}"
                 )
-                return hits, False, (str(missed), near, *self._deep(hits, top.row, whole=there))
+                notes = (str(missed), near, *self._deep(hits, top.row, whole=there))
+                return Ranked(hits, False, notes)
 
     def _surrogate_values(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return the value of each product by the surrogate, or by the finer one of two."""
@@ -569,9 +583,9 @@ class ProductRanking:
             yield start, stop, np.where(free, scores.columns["score"], -np.inf)
             start = stop
 
-    def counted(self, hits: Candidates, whole: bool) -> list[str]:
+    def counted(self, ranked: Ranked) -> list[str]:
         """Return notes on what products were counted, and left out."""
-        sizes = self.cut.sizes
+        hits, sizes = ranked.products, self.cut.sizes
         notes = [
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
             "to make them counts; those of equal synthons were scored once"
@@ -582,7 +596,7 @@ class ProductRanking:
             )
         if self.request.exclude_labelled:
             notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}")
-        if len(hits) < self.k and whole:
+        if len(hits) < self.k and ranked.whole:
             notes.append(f"these are all: {amount(len(hits), 'molecules')}")
         return notes
 

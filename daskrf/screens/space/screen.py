@@ -100,8 +100,8 @@ class SpaceScreenJob(Job[Any]):
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             return self._report(self.earlier.table, about, (*about["notes"], there), run.seconds)
-        best, whole, notes = ranking.best(run)
-        hits = best.best(request.k)
+        ranked = ranking.best(run)
+        hits = ranked.products.best(request.k)
         predicted = None
         if request.std != "none" and "std" not in hits.columns:
             predicted = ranking.predicted(run, decoded(ranking.cut, hits.row.tolist()), std=True)
@@ -111,7 +111,7 @@ class SpaceScreenJob(Job[Any]):
             table = table.append_column(name, values)
         labelled = not request.exclude_labelled
         copies = duplicates(table["smiles"], aim.model, None, labelled=labelled)
-        notes = (*self.notes, *ranking.notes, *notes, *ranking.counted(best, whole), copies, similarity)
+        notes = (*self.notes, *ranking.notes, *ranked.notes, *ranking.counted(ranked), copies, similarity)
         about = {
             **ranking.spec,
             "direction": aim.direction,
