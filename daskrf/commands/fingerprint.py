@@ -22,6 +22,8 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.counts.spec import Fragments
+from daskrf.molecules.counts.agreement import agrees
+from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT, has_groups
 from daskrf.parameters import Command, Option
@@ -54,6 +56,11 @@ CLI = Command(
 )
 
 _ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one feature
+_MANY = 10_000  # rows of a library, from which on it is worth a note that RDKit reads all of them
+_OTHER_RDKIT = (
+    "RDKit {} counts some built-in molecules otherwise than daskrf, which therefore leaves all reading to "
+    "RDKit: the fingerprints are RDKit's, but take about ten times as long."
+)
 
 
 @dataclass(frozen=True)
@@ -239,6 +246,8 @@ class _Fingerprint(Job[FingerprintReport]):
             self.accept_rejects,
             unpacked=pending,
         )
+        if pending and self.library.n_rows >= _MANY and is_read(self.spec) and not agrees(self.spec):
+            run.progress.note(_OTHER_RDKIT.format(rdkit_version()))
 
     def need(self) -> Need:
         size = int(self.library.n_rows * (_ROW_BYTES + _FEATURE_BYTES * self.spec.nonzeros))

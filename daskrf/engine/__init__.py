@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -19,7 +19,24 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-__all__ = ["QUOTIENT", "RATIO", "SUM", "TILE", "Blocks", "Engine", "Factors", "Hashes", "Rows", "engine"]
+__all__ = [
+    "ASK",
+    "DONE",
+    "QUOTIENT",
+    "RATIO",
+    "SUM",
+    "TILE",
+    "UNKNOWN",
+    "Blocks",
+    "Engine",
+    "Factors",
+    "Hashes",
+    "Molecules",
+    "Readings",
+    "RingTable",
+    "Rows",
+    "engine",
+]
 
 Array = npt.NDArray[Any]
 Bits = npt.NDArray[np.uint8]
@@ -87,6 +104,53 @@ class Factors(NamedTuple):
     scales: Single
     offsets: Single
     weights: Single
+
+
+DONE, ASK, UNKNOWN = 0, 1, 2
+"""What :meth:`Engine.read_smiles` says of a SMILES: it was read; it is left to RDKit; or the table lacks one
+of its ring systems."""
+
+
+class Molecules(NamedTuple):
+    """Molecules as graphs, one after another.
+
+    `atoms` (int8, 6 columns): atomic number, hydrogens, charge, whether it is in a ring, whether it is
+    aromatic, number of neighbours. `links` (int16, 3 columns): neighbour and bond, counted from the first of
+    the molecule, and kind of bond (1, 2, 3, or 12 if aromatic). `first_links` (int64): the first link of
+    each atom. `stops` (int64): where the atoms of each molecule begin, and where the last one's end. Arrays
+    may be longer than what they hold.
+    """
+
+    atoms: npt.NDArray[np.int8]
+    links: npt.NDArray[np.int16]
+    first_links: Integers
+    stops: Integers
+
+
+class RingTable(NamedTuple):
+    """Ring systems as written, and what RDKit makes of them; made by :meth:`Engine.ring_table`.
+
+    `slots` (int64) is a hash table of the entries; the bytes of entry i are those from `key_stops[i]` to
+    `key_stops[i + 1]` of `keys`, and so are its values.
+    """
+
+    slots: Integers
+    key_stops: Integers
+    keys: Bits
+    value_stops: Integers
+    values: Bits
+
+
+class Readings(NamedTuple):
+    """What became of some SMILES.
+
+    `status` (uint8): DONE, ASK or UNKNOWN. `molecules`: those that are done; others have no atoms. `unknown`:
+    the keys of ring systems that the table lacks, all or, if there are thousands, some of them.
+    """
+
+    status: Bits
+    molecules: Molecules
+    unknown: set[bytes]
 
 
 class Engine(Protocol):
@@ -325,6 +389,54 @@ class Engine(Protocol):
         Negative values do not count as the largest, but in the sum. `values` has shape (n, m), `scales` (m,),
         `largest` and `total` (n,).
         """
+
+    def ring_table(self, entries: Mapping[bytes, bytes]) -> RingTable:
+        """Return a table of ring systems.
+
+        Parameters
+        ----------
+        entries : dict of bytes to bytes
+            By key, as `read_smiles` reports it: one byte, 1 if SMILES with it are left to RDKit, else 0; for
+            each atom its hydrogens, plus 128 if it is aromatic; for each bond its kind.
+        """
+
+    def read_smiles(self, text: Bits, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
+        """Read SMILES as RDKit does, or leave them to it.
+
+        Parameters
+        ----------
+        text : uint8 array
+            The SMILES, one after another.
+        stops : int64 array, shape (n + 1,)
+            Where each one begins, and where the last one ends.
+        table : RingTable
+        dots : bool
+            Whether SMILES of several fragments are read; otherwise they are left to RDKit.
+
+        Examples
+        --------
+        >>> text, stops = np.frombuffer(b"CCOC(C", np.uint8), np.array([0, 3, 6])
+        >>> read = engine().read_smiles(text, stops, engine().ring_table({}), dots=True)
+        >>> read.status.tolist(), read.molecules.stops.tolist(), read.molecules.atoms[:3, :2].tolist()
+        ([0, 1], [0, 3, 3], [[6, 3], [6, 2], [8, 1]])
+        """
+
+    def environment_counts(self, molecules: Molecules, radius: int, *, classes: bool, size: int) -> Rows:
+        """Count the Morgan environments of molecules, as RDKit: ascending identifiers, and counts.
+
+        Parameters
+        ----------
+        molecules : Molecules
+        radius : int
+            Up to 3.
+        classes : bool
+            Begin with the classes of atoms (donor, acceptor and so on) rather than their types.
+        size : int
+            Fold the identifiers to this many columns; 0 does not.
+        """
+
+    def pair_counts(self, molecules: Molecules, distance: int, *, size: int) -> Rows:
+        """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
 
 Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]

@@ -47,6 +47,31 @@ def sampling(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {"logarithms": logarithms, "numbers of weighted sampling": numbers, "ranks": ranks}
 
 
+def reading() -> dict[str, str]:
+    """Return what is read and counted of a few SMILES, with a table of two ring systems."""
+    text = np.frombuffer(b"CC(=O)Oc1ccccc1C(=O)O[O-][n+]1ccccc1C1CC1C[N+](C)(C)CC[13CH3]c1cc[nH]c1", np.uint8)
+    stops = np.array([0, 21, 36, 41, 53, 61, 71])
+    table: dict[bytes, bytes] = {}
+    for _ in range(2):
+        read = engine().read_smiles(text, stops, engine().ring_table(table), dots=False)
+        for key in read.unknown:
+            n_bonds = (len(key) - 1 - 4 * key[0]) // 3
+            table[key] = bytes([0, *[129] * key[0], *[12] * n_bonds])
+    atoms = int(read.molecules.stops[-1])
+    counts = {
+        "types": engine().environment_counts(read.molecules, 3, classes=False, size=0),
+        "classes": engine().environment_counts(read.molecules, 2, classes=True, size=1000),
+        "pairs": engine().pair_counts(read.molecules, 4, size=0),
+        "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
+    }
+    return {
+        "read status": digest(read.status),
+        "read atoms": digest(read.molecules.atoms[:atoms]),
+        "read keys": digest(np.frombuffer(b"".join(sorted(table)), np.uint8)),
+        **{f"counted {name}": digest(np.concatenate(rows)) for name, rows in counts.items()},
+    }
+
+
 def values() -> dict[str, str]:
     """Return a digest by function: 70 rows and 70 components are more than one word, and odd."""
     rng = np.random.default_rng(4)
@@ -60,6 +85,7 @@ def values() -> dict[str, str]:
     real = rng.normal(size=(3, 128)).astype(np.float32)
     engine().hadamard_transform(real)
     return {
+        **reading(),
         "minhash bits": digest(TanimotoMinMaxFeatures(70, random_state=3).transform_bits(X)),
         "minhash normals": digest(
             TanimotoMinMaxFeatures(70, distribution="gaussian", random_state=3).transform(X)

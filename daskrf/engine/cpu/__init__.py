@@ -1,10 +1,12 @@
 """The operations of :class:`daskrf.engine.Engine` on the CPU, compiled by numba."""
 
+from daskrf.engine.cpu.counting import environment_counts, pair_counts
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
 from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
+from daskrf.engine.cpu.smiles import read_smiles, ring_table
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
 __all__ = [
@@ -14,14 +16,18 @@ __all__ = [
     "bit_means",
     "bit_sums",
     "cosines",
+    "environment_counts",
     "first_term",
     "hadamard_transform",
     "hash_bits",
     "hash_levels",
     "overlaps",
+    "pair_counts",
     "product_term",
     "project",
     "project_blocks",
     "radial_values",
     "random_products",
+    "read_smiles",
+    "ring_table",
 ]

@@ -1,4 +1,4 @@
-"""Count fingerprints of SMILES, as CSR matrices, through RDKit's fingerprint generators."""
+"""Count fingerprints of SMILES, as CSR matrices: those of RDKit's fingerprint generators."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
+from daskrf.molecules.counts.agreement import agrees
 from daskrf.molecules.counts.lingo import Features, lingos, sum_equal
+from daskrf.molecules.counts.reading import NOTHING, read
 from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
 from daskrf.seeds import splitmix64
+
+LEAST_READ = 500
+"""Fewer SMILES at a time are RDKit's: it has counted them before it could be compared with the engine."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +51,10 @@ class FingerprintBlock:
 class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
-    RDKit runs in a helper process (`daskrf.molecules.isolation`), one per thread that calls at the same time:
-    a SMILES that takes too long or crashes RDKit is rejected like one that RDKit cannot read.
+    Many SMILES are read by the engine, as far as it counts them as RDKit does
+    (`daskrf.molecules.counts.reading`). RDKit reads the others in a helper process
+    (`daskrf.molecules.isolation`), one per thread that calls at the same time: a SMILES that takes too long
+    or crashes RDKit is rejected like one that RDKit cannot read.
 
     Parameters
     ----------
@@ -80,27 +87,52 @@ class Fingerprinter:
 
     def __call__(self, smiles: Sequence[str]) -> FingerprintBlock:
         """Return the fingerprints of `smiles`."""
+        done, read_features = self._read(smiles)
+        rest = np.setdiff1d(np.arange(len(smiles)), done)
+        accepted, counted, rejects = self._ask(smiles, rest)
+        kept = np.concatenate([done, accepted])
+        order = np.argsort(kept)
+        features = [_in_order(order, *both) for both in zip(read_features, counted, strict=True)]
+        indptr, ids, counts = _side_by_side(features, self.spec.size or 2**32)
+        saturated = int(np.count_nonzero(counts > MAX_COUNT))
+        dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
+        matrix = sparse.csr_matrix((len(kept), self.spec.n_columns), dtype=np.uint16)
+        # The constructor would spend a pass on index dtypes and checks that are not needed here.
+        matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
+        matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
+        matrix.has_canonical_format = True
+        empty = int(np.count_nonzero(np.diff(indptr) == 0))
+        return FingerprintBlock(matrix, kept[order], rejects, saturated, empty)
+
+    def prepare(self, smiles: Sequence[str]) -> None:
+        """Do what is done once in a process, and what is asked once about ring systems, for these SMILES."""
+        self(["CCO"])
+        self._read(smiles)
+
+    def _read(self, smiles: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[Features]]:
+        """Return the positions of the SMILES that the engine reads, and their features of each kind."""
+        if len(smiles) < LEAST_READ or not agrees(self.spec):
+            return np.zeros(0, np.int64), [NOTHING] * len(self.spec.kinds)
+        return read(smiles, self.spec, dots=self.fragments == "keep")
+
+    def _ask(
+        self, smiles: Sequence[str], positions: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], list[Features], list[tuple[int, str]]]:
+        """Return the positions of what RDKit accepts, the features, and why it rejects others."""
         accepted: list[int] = []
         rejects: list[tuple[int, str]] = []
         bodies: list[list[bytes]] = []
         counter = "daskrf.molecules.counts.counter:Counter"
-        for position, result in enumerate(each(counter, (self.spec, self.fragments), smiles)):
+        texts = [smiles[position] for position in positions.tolist()]
+        results = each(counter, (self.spec, self.fragments), texts)
+        for position, result in zip(positions.tolist(), results, strict=True):
             if isinstance(result, list):
                 accepted.append(position)
                 bodies.append(result)
             else:
                 rejects.append((position, f"RDKit {result.reason}" if isinstance(result, Lost) else result))
         features = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
-        indptr, ids, counts = _side_by_side(features, self.spec.size or 2**32)
-        saturated = int(np.count_nonzero(counts > MAX_COUNT))
-        dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
-        matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
-        # The constructor would spend a pass on index dtypes and checks that are not needed here.
-        matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
-        matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
-        matrix.has_canonical_format = True
-        empty = int(np.count_nonzero(np.diff(indptr) == 0))
-        return FingerprintBlock(matrix, np.array(accepted, dtype=np.int64), rejects, saturated, empty)
+        return np.array(accepted, np.int64), features, rejects
 
 
 def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: str) -> npt.NDArray[np.int64]:
@@ -134,6 +166,19 @@ def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
             indptr, hashed % np.uint64(spec.size) if spec.size else hashed, counts
         )
     return indptr, ids, counts if spec.counts else np.minimum(counts, 1)
+
+
+def _in_order(order: npt.NDArray[np.int64], one: Features, other: Features) -> Features:
+    """Return the rows of two sets of features, one after the other, in this order."""
+    if len(other[0]) == 1:
+        return one
+    if len(one[0]) == 1:
+        return other
+    starts = np.concatenate([one[0][:-1], other[0][:-1] + one[0][-1]])[order]
+    sizes = np.concatenate([np.diff(one[0]), np.diff(other[0])])[order]
+    pointer = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(pointer[-1]) + np.repeat(starts - pointer[:-1], sizes)
+    return pointer, np.concatenate([one[1], other[1]])[places], np.concatenate([one[2], other[2]])[places]
 
 
 def _side_by_side(kinds: list[Features], width: int) -> Features:

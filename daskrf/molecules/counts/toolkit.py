@@ -6,11 +6,11 @@ import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
+from daskrf.molecules.counts.agreement import built_in
 from daskrf.molecules.counts.fingerprints import Fingerprinter, FingerprintSpec, rdkit_version
 
 _COUNTED = ("RDKit cannot parse", "no atoms")  # reasons for which a molecule has no counts in any release
@@ -68,16 +68,10 @@ class Toolkit:
 @functools.lru_cache(maxsize=64)
 def _digest(kind: FingerprintSpec) -> str:
     """Return a digest of the counts of the built-in molecules; empty if RDKit could not finish one."""
-    block = Fingerprinter(kind)(_molecules())
+    block = Fingerprinter(kind)(built_in())
     if not all(reason.startswith(_COUNTED) for _, reason in block.rejects):
         return ""
     X = block.fingerprints
     arrays = (block.kept, X.indptr, X.indices, X.data)
     digest = hashlib.sha256(b"".join(np.asarray(array, "<i8").tobytes() for array in arrays))
     return digest.hexdigest()[:16]
-
-
-@functools.cache
-def _molecules() -> list[str]:
-    """Return drugs, cages, small rings, stereocentres, ions and products of a library."""
-    return (resources.files("daskrf.molecules.counts") / "probes.smi").read_text("utf-8").split()

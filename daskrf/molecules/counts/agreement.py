@@ -1,0 +1,79 @@
+"""Whether the engine counts molecules as the RDKit that is installed here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import resources
+
+import numpy as np
+
+from daskrf.molecules.counts.reading import is_read, read
+from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.isolation import Lost, each
+
+_LEAST_SHARE = 0.5  # of the built-in molecules that the engine must read: drugs, cages, ions are hard ones
+
+
+@functools.lru_cache(maxsize=64)
+def agrees(spec: FingerprintSpec) -> bool:
+    """Return whether the engine and RDKit count some thousand built-in molecules alike.
+
+    The molecules are compared as written, as Kekule forms, and in a random order.
+
+    Examples
+    --------
+    >>> agrees(FingerprintSpec("morgan")), agrees(FingerprintSpec("torsion"))
+    (True, False)
+    """
+    if not is_read(spec):
+        return False
+    texts = built_in()
+    forms = each("daskrf.molecules.counts.agreement:rewriter", (), texts)
+    texts = [*texts, *(form for several in forms if not isinstance(several, Lost) for form in several)]
+    counted = each("daskrf.molecules.counts.counter:Counter", (spec, "keep"), texts)
+    positions, kinds = read(texts, spec, dots=True)
+    if len(positions) < _LEAST_SHARE * len(texts):
+        return False
+    for row, position in enumerate(positions.tolist()):
+        bodies = counted[position]
+        if not isinstance(bodies, list):
+            return False
+        for kind, body, (pointer, identifiers, counts) in zip(spec.kinds, bodies, kinds, strict=True):
+            entries = np.frombuffer(body, [("id", f"<u{kind.width}"), ("count", "<i4")])
+            row_counts = counts[pointer[row] : pointer[row + 1]]
+            expected = entries["count"] if kind.counts else np.minimum(entries["count"], 1)
+            same = np.array_equal(entries["id"], identifiers[pointer[row] : pointer[row + 1]])
+            if not (same and np.array_equal(expected, row_counts)):
+                return False
+    return True
+
+
+@functools.cache
+def built_in() -> list[str]:
+    """Return drugs, cages, small rings, stereocentres, ions and products of a library."""
+    return (resources.files("daskrf.molecules.counts") / "probes.smi").read_text("utf-8").split()
+
+
+def rewriter() -> Callable[[str], list[str]]:
+    """Return the function from a SMILES to its Kekule form and one in a random order, if RDKit reads it.
+
+    Examples
+    --------
+    >>> sorted(map(len, rewriter()("c1ccccc1")))
+    [8, 11]
+    """
+    from rdkit import Chem, rdBase
+
+    silence = rdBase.BlockLogs()
+
+    def rewrite(text: str) -> list[str]:
+        assert silence is not None  # for the lifetime of the function
+        molecule = Chem.MolFromSmiles(text)
+        if molecule is None:
+            return []
+        (other,) = Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=1)
+        Chem.Kekulize(molecule, clearAromaticFlags=True)
+        return [Chem.MolToSmiles(molecule, kekuleSmiles=True), other]
+
+    return rewrite
