@@ -64,7 +64,7 @@ class Maker(Protocol):
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`; its plan, long if there are many partitions, is read once per worker.
+    """Return the store at `path`; its plan, which may be long, is read once per worker.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class Partitions:
         Raises
         ------
         WorkerError
-            If the workers wrote to another place.
+            If the workers wrote elsewhere.
         """
         progress, store, name = progress or Progress(), self.store, self.maker.name
         pending = store.pending()

@@ -31,10 +31,10 @@ ENDING = ".html"
 MOST = 10_000
 """Maximum number of molecules on a page."""
 _MARK = '<meta name="generator" content="daskrf">'
-"""In every page, to recognize files that may be replaced."""
+"""Every page has this mark, which tells that the file may be replaced."""
 
 _PACKET = 100  # drawings in a packet
-_SCAFFOLDS = 12  # that are drawn above the table
+_SCAFFOLDS = 12  # drawn above the table
 _LABELS = {"logp": "logP", "tpsa": "TPSA", "std_y": "std of a measurement", "id": "ID", "smiles": "SMILES"}
 _LAST = ("row", "source", "line")
 _NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")

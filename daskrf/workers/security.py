@@ -32,7 +32,7 @@ _MISSING = (
 
 
 def certificates() -> Certificates:
-    """Return the certificates of a cluster that is started here: nobody can join without them.
+    """Return the certificates for a cluster started here; nobody can join without them.
 
     They come from Dask's configuration if it names the authority and a certificate each for scheduler,
     workers and clients. Otherwise they are made for this cluster, and end with it. The Dask setting
