@@ -64,13 +64,7 @@ class Maker(Protocol):
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`; its plan, which may be long, is read once per worker.
-
-    Raises
-    ------
-    StoreError
-        If there is no store, or it does not have this `spec_hash`.
-    """
+    """Return the store at `path`, which must have this `spec_hash`; its plan is read once per worker."""
     store: AnyStore = _opened(cast(Hashable, kind), path, spec_hash)
     return store
 

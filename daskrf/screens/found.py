@@ -138,12 +138,7 @@ class LibraryPopulation(Population):
 
 
 def labelled_of(run: Run, measured: Measured, level: Level, *, by_rows: bool) -> Exclusions:
-    """Return the labelled molecules, which are not sampled again; refuse if they are not known.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the labelled molecules, which are not sampled again; refuse if they are not known."""
     labelled = labelled_exclusions(run, measured, level, by_rows=by_rows)
     if not labelled.molecules:
         raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")

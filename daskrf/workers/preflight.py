@@ -67,13 +67,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 def checked_call(
     expected: Expected, run: str, function: Callable[..., Any], arguments: Sequence[Any]
 ) -> Outcome:
-    """Make a call of a run, after checking that this worker is as the driver expects.
-
-    Raises
-    ------
-    WorkerError
-        If it is not.
-    """
+    """Make a call of a run, after checking that this worker is as the driver expects."""
     if expected not in _passed:
         fault = _fault(expected, get_worker().local_directory)
         if fault:

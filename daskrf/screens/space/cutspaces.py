@@ -134,13 +134,7 @@ def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
 
 @functools.lru_cache(maxsize=1)
 def search_tables(work: str, key: str, n_columns: int) -> SearchTables:
-    """Read the tables of a search that `cut_once` and `families_once` have written, once per process.
-
-    Raises
-    ------
-    StoreError
-        If they are missing or damaged.
-    """
+    """Read the tables of a search that `cut_once` and `families_once` have written, once per process."""
     folder = as_path(work)
     cut, there = (read_checkpoint(folder / name, key) for name in ("space-cut", "space-families"))
     if cut is None or there is None:

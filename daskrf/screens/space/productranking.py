@@ -450,10 +450,7 @@ class ProductRanking:
     def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return an upper bound on the score of products that were not kept.
 
-        Raises
-        ------
-        InputError
-            If means of products differ from those of their SMILES.
+        Refuse means of products that differ from those of their SMILES.
         """
         if not len(top):
             return -math.inf
@@ -587,13 +584,7 @@ class ProductRanking:
 
 
 def shortlist_of_space(request: ScreenRequest) -> int | None:
-    """Return the shortlist of a request as a number of products: only for a library is it a fraction.
-
-    Raises
-    ------
-    OptionError
-        If it is not a whole number.
-    """
+    """Return the shortlist of a request as a number of products; refuse a fraction, as for a library."""
     shortlist = request.shortlist
     if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
         raise OptionError(
