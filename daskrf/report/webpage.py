@@ -72,12 +72,7 @@ class Words:
 
 
 def check_rows(n_rows: int) -> None:
-    """Raise an error if a page would hold too many molecules.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an error if a page would hold too many molecules."""
     if n_rows > MOST:
         raise OptionError(
             f"A page shows at most {MOST:,} molecules, not {n_rows:,}; ask for fewer, or write a table such "

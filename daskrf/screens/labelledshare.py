@@ -17,7 +17,7 @@ def labelled_share(
     beyond: Callable[[float], float] = lambda value: 0.0,
     ratio: Ratio = np.ones_like,
 ) -> tuple[float, float, float]:
-    """Return the measured share of the k largest, the share that is only counted, and the k-th largest value.
+    """Return the measured share of the k largest, the share that is only counted, and the last of the k.
 
     `beyond` takes a value and returns the number of larger molecules that are only counted, not sampled.
     `ratio` takes values, and returns how many molecules an unmeasured one of each value counts as.

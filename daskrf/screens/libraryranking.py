@@ -283,8 +283,7 @@ def _grouped(
 ) -> tuple[list[tuple[int, ...]], list[int]]:
     """Return groups of partitions, and the number of rows in each group.
 
-    The groups depend only on the size of the job, so that a second run on other workers finds its
-    checkpoints.
+    The groups depend only on the size of the job, so a second run on other workers finds the checkpoints.
     """
     rows = source.partition_rows
     seconds = source.seconds_per_row + 2e-6 + fraction * score_seconds(model, source.block_size, std=std)
