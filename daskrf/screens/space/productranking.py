@@ -584,7 +584,7 @@ class ProductRanking:
 
 
 def shortlist_of_space(request: ScreenRequest) -> int | None:
-    """Return the shortlist of a request as a number of products; refuse a fraction, which is for libraries."""
+    """Return the shortlist of a request as a number of products; fractions, for libraries, are refused."""
     shortlist = request.shortlist
     if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
         raise OptionError(
