@@ -393,7 +393,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
     "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),
     "batch": ({"batch": "believer", "shortlist": 0.5}, "leave out --batch, --shortlist,"),
     "shortlist": ({"shortlist": 0.5}, "leave out --shortlist"),
-    "reference name": ({"reference": "weight < 300"}, "'weight' is none of the targets that are improved"),
+    "reference name": ({"reference": "weight < 300"}, "'weight' is not one of the targets that are improved"),
     "reference sign": ({"reference": "logP > 3"}, r"Small values of 'logP' are good.*write 'logP < 3'"),
     "reference text": ({"reference": "logP below 3"}, "cannot be read; write a target"),
     "reference of one": ({"target": "size", "reference": "size > 3"}, "--reference is for several targets"),
