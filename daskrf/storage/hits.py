@@ -168,7 +168,7 @@ class Earlier:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the file is as daskrf wrote it, or as it was when a command was killed before replacing it."""
+        """Whether the file is as daskrf wrote it, or a command was killed just before it replaced it."""
         if not self.problems():
             return True
         before = None if self.file is None else self.file.get("before")
