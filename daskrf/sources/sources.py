@@ -151,7 +151,7 @@ class Source(ABC):
         return REJECT_SCHEMA.empty_table()
 
     def marked(self, partition: int) -> int:
-        """Return how many molecules have groups of stereocentres; 0 for a store, which was reported when made.
+        """Return how many molecules have groups of stereocentres; 0 for a store, which was reported before.
 
         Valid only after all blocks of the partition have been consumed.
         """
