@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "truth value": ({"target": True}, "no target True"),
     "bytes": ({"target": b"size"}, "no target b'size'"),
     "a set has no order": ({"target": {"size", "logP"}}, "The model has no target {"),
-    "directions": ({"target": "size + logP"}, "better when large as to 'size', and when small as to 'logP'"),
+    "directions": ({"target": "size + logP"}, "are good for 'size', but small ones for 'logP'"),
 }
 
 
