@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown weighted": ({"target": "2 hERG + size"}, "no target 'hERG'"),
     "unknown alone": ({"target": "hERG"}, "no target 'hERG'"),
     "unknown name": ({"target": {"size": 1, "hERG": 1}}, "no target 'hERG'"),
-    "twice": ({"target": "size + logP + 2 size"}, r"'size' stands 2 times in 'size \+ logP \+ 2 size'"),
+    "twice": ({"target": "size + logP + 2 size"}, r"'size' occurs 2 times in 'size \+ logP \+ 2 size'"),
     "zero": ({"target": "size + 0 logP"}, "weight of 'logP' must be finite and not 0, but is 0"),
     "infinite": ({"target": "size + inf logP"}, "weight of 'logP' must be finite and not 0, but is inf"),
     "overflow": ({"target": "size + 1e999 logP"}, "must be finite and not 0, but is inf"),
@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "truth value": ({"target": True}, "no target True"),
     "bytes": ({"target": b"size"}, "no target b'size'"),
     "a set has no order": ({"target": {"size", "logP"}}, "The model has no target {"),
-    "directions": ({"target": "size + logP"}, "better when large as to 'size', and when small as to 'logP'"),
+    "directions": ({"target": "size + logP"}, "are good for 'size', but small ones for 'logP'"),
 }
 
 
