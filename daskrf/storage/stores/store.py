@@ -158,7 +158,7 @@ def plan_hash(plan: dict[str, Any]) -> str:
 def make_plan(
     kind: str, spec: dict[str, Any], partitions: list[dict[str, Any]] | int, origin: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Build the content of ``plan.json``.
+    """Build the content of ``_plan.json``.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def make_plan(
 
 
 def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
-    """Write ``plan.json`` atomically into the directory `path`, unless another process just did."""
+    """Write ``_plan.json`` atomically into the directory `path`, unless another process just did."""
     text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
@@ -274,7 +274,7 @@ def check_kind(kind: str, wanted: str | None, path: PurePath) -> None:
 
 
 def read_plan(path: PurePath) -> dict[str, Any]:
-    """Read and check the ``plan.json`` of a store.
+    """Read and check the ``_plan.json`` of a store.
 
     Parameters
     ----------
