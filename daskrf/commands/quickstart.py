@@ -82,7 +82,7 @@ _MOLECULES_PER_TASK = 1000
 
 @dataclass(frozen=True)
 class QuickstartReport(Shown):
-    """What :func:`quickstart` did and found; print it to read it all.
+    """What :func:`quickstart` did and found; print it to see the whole report.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class _Run:
                     f"{self.directory} holds a quickstart with other options: {differences(there, wanted)}; "
                     "name another directory, or delete this one."
                 )
-            self.progress.note(f"{self.directory} is there already: what is done is kept.")
+            self.progress.note(f"{self.directory} already exists; finished work is kept.")
         self.directory.mkdir(parents=True, exist_ok=True)
         # A run killed as it began has left its settings half written.
         unfinished = (settings.name, f"{settings.name}.part")

@@ -84,8 +84,8 @@ def verify(
     Raises
     ------
     StoreError
-        If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
-        predictions, screen for hits.
+        If there is nothing at `store`. With `repair`, also if another command must be run: fit for a model,
+        predict for predictions, screen for hits.
     """
     progress = progress or Progress()
     path = as_path(store)
