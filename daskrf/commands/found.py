@@ -153,13 +153,15 @@ def found(
         If the labelled molecules are not known, it is not known whether large or small values are good, or
         the library's fingerprints or features are not those of the model.
 
-    Notes ----- The products of a space are ranked as in `screen`, by ucb with a kappa of 2, or by the mean if
-    the model ranks all products itself. The best of them, 20 times k and at least 20,000, are sampled. Random
-    products stand for the others: 1,000 from each range of lower places, and 20,000 from all products for
-    those that were not kept. Each exceeds a value with the probability given by a normal distribution with
-    its mean and standard deviation, so the number that they add to a posterior sample is an expectation.
-    Duplicate molecules are assumed to be as frequent among them as among the best. The report says what share
-    of the best k they are expected to be.
+    Notes
+    -----
+    The products of a space are ranked as in `screen`, by ucb with a kappa of 2, or by the mean if the model
+    ranks all products itself. The best of them, 20 times k and at least 20,000, are sampled. Random products
+    stand for the others: 1,000 from each range of lower places, and 20,000 from all products for those that
+    were not kept. Each exceeds a value with the probability given by a normal distribution with its mean and
+    standard deviation, so the number that they add to a posterior sample is an expectation. Duplicate
+    molecules are assumed to be as frequent among them as among the best. The report says what share of the
+    best k they are expected to be.
 
     The molecules that count are in the outer tail of the samples, where even a model with good error bars may
     be wrong. So each sampled molecule is weighted by a ratio, which differs between posterior samples: the

@@ -317,12 +317,14 @@ def suggest(
     StoreError
         If there is a file at `output`.
 
-    Notes ----- Filters run within the screening tasks, on the molecules that score well enough to be among
-    the candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is the same
-    as if every molecule were tested. With ucb, ei and pi, it is the best of the candidates: the 10 n
-    molecules with the best means that pass, and at least 5,000. Because of this minimum, a batch of up to 500
-    molecules begins with those of any smaller batch. With ``std="all"`` it is the best of all. Believer
-    chooses from the best 4,000 of these, or the best 2 n if that is more.
+    Notes
+    -----
+    Filters run within the screening tasks, on the molecules that score well enough to be among the
+    candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is the same as
+    if every molecule were tested. With ucb, ei and pi, it is the best of the candidates: the 10 n molecules
+    with the best means that pass, and at least 5,000. Because of this minimum, a batch of up to 500 molecules
+    begins with those of any smaller batch. With ``std="all"`` it is the best of all. Believer chooses from
+    the best 4,000 of these, or the best 2 n if that is more.
 
     In a space, the candidates are the best products by the rule, as `screen` ranks them; filters, conditions
     on other targets and posterior samples see only these. Posterior samples are compared on the 10 n products
