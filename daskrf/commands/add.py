@@ -376,7 +376,7 @@ class _New:
 
 @dataclass
 class _Add(Job[AddReport]):
-    """The job of `add`; see `daskrf.jobs.job.Job`. `plan` sets `old` and the fields below it."""
+    """The job of `add`. `plan` sets `old` and the fields below it."""
 
     path: PurePath
     labels: Paths | None

@@ -174,7 +174,7 @@ def featurize(
 
 @dataclass
 class _Featurize(Job[FeaturizeReport]):
-    """The job of `featurize`; see `daskrf.jobs.job.Job`."""
+    """The job of `featurize`."""
 
     features: FingerprintSource
     output: PurePath
@@ -252,7 +252,7 @@ def need_of_features(making: Making) -> MemoryNeed:
 
 @dataclass(frozen=True)
 class FeaturizeStage:
-    """Makes partitions of a feature store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a feature store."""
 
     source: FingerprintSource
     path: str

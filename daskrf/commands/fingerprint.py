@@ -196,7 +196,7 @@ def fingerprint(
 
 @dataclass
 class _Fingerprint(Job[FingerprintReport]):
-    """The job of `fingerprint`; see `daskrf.jobs.job.Job`."""
+    """The job of `fingerprint`."""
 
     inputs: Paths | Sequence[Paths]
     format: TableFormat | None
@@ -337,7 +337,7 @@ def _planned(store: FingerprintStore) -> Library:
 
 @dataclass(frozen=True)
 class FingerprintStage:
-    """Makes partitions of a fingerprint store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a fingerprint store."""
 
     path: str
     spec_hash: str

@@ -215,7 +215,7 @@ def predict(
 
 @dataclass
 class _Predict(Job[PredictReport]):
-    """The job of `predict`; see `daskrf.jobs.job.Job`."""
+    """The job of `predict`."""
 
     path: PurePath
     input: Input
@@ -423,7 +423,7 @@ def _describe(paths: Sequence[PurePath]) -> str:
 
 @dataclass(frozen=True)
 class PredictStage:
-    """Makes partitions of a prediction store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a prediction store."""
 
     source: Source
     model: str

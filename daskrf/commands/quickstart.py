@@ -48,13 +48,7 @@ _MOLECULES, _LABELLED = 20_000, 2_000
 
 
 def check_sizes(molecules: int | None, labelled: int | None) -> None:
-    """Refuse a quickstart that is too small to tell how many of the best molecules were found.
-
-    Raises
-    ------
-    InputError
-        There are fewer than 20 labelled molecules, or fewer than 200 others.
-    """
+    """Refuse a quickstart that is too small to tell how many of the best molecules were found."""
     molecules = _MOLECULES if molecules is None else molecules
     labelled = _LABELLED if labelled is None else labelled
     if labelled < 20 or molecules - labelled < 2 * _N_BEST:

@@ -110,7 +110,7 @@ def verify(
 
 @dataclass
 class _Repair(Job[VerifyReport]):
-    """The job of a repair; see `daskrf.jobs.job.Job`: removes damaged partitions and makes them again."""
+    """The job of a repair: removes damaged partitions and makes them again."""
 
     output: PurePath
     checked: inspection.VerifyReport
