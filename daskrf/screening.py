@@ -18,7 +18,7 @@ __all__ = ["TopK"]
 class TopK:
     """The k rows with the largest scores; ties go to the lower row number. A commutative monoid.
 
-    ``TopK(k)`` is the identity. A row that comes in twice (because a task ran twice) counts once, with its
+    ``TopK(k)`` is the identity. A row that is added twice (because a task ran twice) counts once, with its
     larger score. Memory: k rows, or 2 k while combining.
 
     Attributes

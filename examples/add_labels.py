@@ -1,4 +1,4 @@
-"""A new batch of scores joins a model by addition: the old molecules are not read again."""
+"""Add a new batch of scores to a model, without reading the old molecules again."""
 
 from __future__ import annotations
 

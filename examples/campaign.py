@@ -1,7 +1,7 @@
 """A campaign: suggest a batch, have it scored by your own command, add the scores, and suggest again.
 
-The command gets two file names: a batch to read, and the scores to write. Run the script again after
-anything has failed, and it goes on from there: files that exist are kept, and labels are added only once.
+The command gets two file names: a batch to read, and the scores to write. If anything fails, run the
+script again, and it goes on from there: files that exist are kept, and labels are added only once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Features and sums of a dask array of fingerprints, without any store.
 
-Nothing computes until you say so: `featurize` and `gram` only add tasks to your graph.
+Nothing is computed until you call `compute`: `featurize` and `gram` only add tasks to your graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write part of the make-on-demand library, print what it is like, and score it.
+"""Write part of the make-on-demand library, print its properties, and score it.
 
 python examples/enumerate_library.py [number of molecules] [file]
 """

@@ -1,6 +1,6 @@
-"""Two ways to one Tanimoto kernel: random bits, and similarities to molecules of the library (landmarks).
+"""Two ways to approximate a Tanimoto kernel: random bits, and similarities to landmarks of the library.
 
-Both run through the same stores and drivers; a map of landmarks is fitted to the fingerprint store first.
+Both use the same stores and commands; a map of landmarks is fitted to the fingerprint store first.
 """
 
 from __future__ import annotations

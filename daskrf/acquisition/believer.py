@@ -65,6 +65,6 @@ class Believer:
         self._n += 1
         self.variance = self.variance - row**2
         best, sign = getattr(self.rule, "best", None), self.rule.sign
-        if best is not None:  # what to improve on
+        if best is not None:  # the value to improve on, which the pick may raise
             best = sign * max(sign * best, sign * float(self.mean[pick]))
             self.rule = replace(self.rule, **{"best": best})

@@ -20,11 +20,11 @@ from daskrf.acquisition.rule import Array
 
 _CHUNK = 64  # candidates that are evaluated again together
 _ENTRIES = 4_000_000  # numbers of candidates times boxes at a time
-_BELOW = 0.1  # of the extent of the front that the reference point lies below it
+_BELOW = 0.1  # times the extent of the front: how far the reference point lies below it
 
 
 class Undominated:
-    """What lies above a reference point and is not dominated, as disjoint boxes; larger values are better.
+    """The region above a reference point that is not dominated, as disjoint boxes; larger values are better.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ class Undominated:
         self.high = np.full_like(self.low, np.inf)
 
     def add(self, point: Array) -> None:
-        """Take away what a point dominates."""
+        """Remove the region that a point dominates."""
         touched = (self.low < point).all(axis=1)
         if not touched.any():
             return
         low, high = self.low[touched], self.high[touched]
         below = np.minimum(high, point)
         lows, highs = [self.low[~touched]], [self.high[~touched]]
-        for i in range(len(point)):  # what is left of a box: above the point in i, below it in those before
+        for i in range(len(point)):  # the rest of a box: above the point in i, below it in all before
             there = high[:, i] > point[i]
             own_low, own_high = low[there], high[there]
             own_high[:, :i] = below[there, :i]
@@ -123,7 +123,7 @@ class HypervolumeGain:
         return np.asarray(self.weights[some] * sums / len(self.draws))
 
     def best(self, free: npt.NDArray[np.bool_]) -> int:
-        """Return the free candidate that adds most, the first one of equal ones."""
+        """Return the free candidate that adds most; of equal ones, the first."""
         places = np.flatnonzero(free)
         while True:
             order = places[np.argsort(-self.gains[places], kind="stable")]
@@ -141,7 +141,7 @@ class HypervolumeGain:
 
 
 def on_front(points: npt.ArrayLike, others: npt.ArrayLike | None = None) -> npt.NDArray[np.bool_]:
-    """Return whether each point is dominated by no other one that differs, nor by one of `others`.
+    """Return whether each point is undominated by the other points and by `others`; equals do not dominate.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def on_front(points: npt.ArrayLike, others: npt.ArrayLike | None = None) -> npt.
 def reference_point(measured: Array) -> Array:
     """Return a reference point a little below the worst values on the measured front.
 
-    It lies below by a tenth of the extent of the front (or that of all points where the front has none), so
-    that the ends of the front count, too (Ishibuchi et al. 2018, How to specify a reference point in
-    hypervolume calculation).
+    It is lower by a tenth of the extent of the front (or of all points, if the front has no extent), so the
+    ends of the front count too (Ishibuchi et al. 2018, How to specify a reference point in hypervolume
+    calculation).
 
     Examples
     --------
@@ -192,7 +192,7 @@ def directions(n: int, d: int) -> Array:
 
 
 def scalarized(values: Array, ways: Array) -> Array:
-    """Return how far each point reaches in each direction: the smallest of its values over the direction's.
+    """Return how far each point reaches in each direction: the smallest ratio of their components.
 
     The mean over all directions of the d-th power is the hypervolume, up to a factor: it depends most on the
     points that reach farthest in many directions (Golovin & Zhang 2020, Random hypervolume

@@ -19,7 +19,7 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, kw_only=True)
 class _Improvement(Acquisition):
-    """A natural logarithm, because the values themselves underflow to ties for most of a large library."""
+    """Scores are logarithms: the values themselves would underflow to ties for most of a large library."""
 
     needs_std: ClassVar[bool] = True
     logarithmic: ClassVar[bool] = True

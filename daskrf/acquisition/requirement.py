@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 
 from daskrf.acquisition.rule import Acquisition, Array
 
-_LEAST = 1e-12  # of a probability that divides
+_LEAST = 1e-12  # minimum of a probability used as a divisor
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Requirement:
     name : str
         Of the target.
     above : bool
-        Whether values must be above the limit, else below.
+        Whether values must be above the limit; else they must be below it.
     limit : float
     """
 
@@ -61,8 +61,8 @@ def weighed(rule: Acquisition, scores: Array, log_probability: Array, usual: flo
     Parameters
     ----------
     rule : Acquisition
-        Logarithms are added. Other scores have no natural zero: they are measured from the score of a usual
-        molecule.
+        If its scores are logarithms, logarithms are added. Other scores have no natural zero, so they are
+        measured from `usual`.
     scores : float64 array, shape (n,) or (n, n_draws)
     log_probability : float64 array, shape (n,)
     usual : float

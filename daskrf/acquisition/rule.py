@@ -29,7 +29,7 @@ class Acquisition(ABC):
     Parameters
     ----------
     maximize : bool
-        Whether large y is good. By default small y is, as for docking scores.
+        Whether large y is good. By default, small y is good, as for docking scores.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class Acquisition(ABC):
         return 1.0 if self.maximize else -1.0
 
     def with_best(self, best: float) -> Self:
-        """Return the rule for labels whose best value is `best`, unless the rule already has another."""
+        """Return the rule for labels whose best value is `best`, unless the rule has a value already."""
         return self
 
     def state(self) -> dict[str, Any]:

@@ -180,13 +180,7 @@ class Component:
             yield from self.parts.get(name, ())
 
     def make(self, values: Mapping[tuple[str, ...], Any]) -> Any:
-        """Return the object built from option values, which are keyed by path.
-
-        Raises
-        ------
-        click.UsageError
-            If a required value is missing, or the class has no parameter of that name.
-        """
+        """Return the object built from option values, which are keyed by path."""
         arguments = {}
         for parameter in self.parameters:
             name, path = parameter.name, (*self.path, parameter.name)

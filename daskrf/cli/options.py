@@ -226,7 +226,7 @@ def column(text: str) -> str | int:
 
 
 def columns(texts: Sequence[str]) -> list[str | int]:
-    """Return several columns; see `column`."""
+    """Return several columns."""
     return [column(text) for text in texts]
 
 
@@ -260,7 +260,7 @@ def _worker_count(text: str) -> int | str:
 
 
 def _shard(text: str) -> Any:
-    """Return a share i/n of a job."""
+    """Return a shard i/n of a job."""
     from daskrf.errors import InputError
     from daskrf.jobs.shards import shard_of
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first stops the driver after the current partitions, a second stops it at once."""
+"""Ctrl-C and SIGTERM: the first stops the command after the current partitions, a second at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _STOPPING = "Stopping after the partitions in hand; press Ctrl-C again to stop a
 class Signals:
     """Context manager that handles SIGINT and SIGTERM, which batch systems send shortly before the end.
 
-    While the driver is running tasks, the first signal is passed to its progress. ``KeyboardInterrupt`` is
-    raised if the driver has not stopped within the Dask setting ``daskrf.stop-within`` (60 seconds), at a
-    second signal, or if the driver is doing anything else; it unwinds the stack, which stops the workers and
+    While the command is running tasks, the first signal is passed to its progress. ``KeyboardInterrupt`` is
+    raised at a second signal, if the command has not stopped within the Dask setting ``daskrf.stop-within``
+    (60 seconds), or if it is not running tasks. The exception unwinds the stack, which stops the workers and
     closes files.
 
     Attributes

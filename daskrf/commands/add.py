@@ -86,9 +86,10 @@ class AddReport(Shown):
     n_added, n_labels : int
         New labels, and all labels of the model now.
     rejected, dropped, unmatched : int
-        Labels left out: of molecules that RDKit cannot use, without a number, or not in the library.
+        Labels left out: those of molecules that RDKit cannot use, those without a number, and those of
+        molecules that are not in the library.
     repeats, equal_repeats : int
-        New labels of molecules that had one already, and those with exactly the same value.
+        New labels of molecules that already had one, and how many of these have exactly the same value.
     agreement : tuple of Agreement or None
         For each target, how the new labels agree with their predictions by the model.
     rounds : tuple of dict
@@ -100,13 +101,14 @@ class AddReport(Shown):
     inputs : tuple of str
         How the labels were read.
     choices : tuple of (str, KernelChoice)
-        Targets whose kernel was chosen again, since their labels had doubled, and what was tried.
+        Targets whose kernel was chosen again because their labels had doubled, and the kernels that were
+        tried.
     dry_run : bool
         Whether nothing was changed.
     n_undone : int
         Labels that were taken back.
     merged, repeats_as : int and str
-        Labels that were merged into one for their molecule, and how; see `repeats` of `add`.
+        Number of labels merged into one label of their molecule, and how; see `repeats` of `add`.
     """
 
     model: PurePath
@@ -217,7 +219,7 @@ def add(
     Molecules already in the model are not read or fingerprinted again: an exact process starts from its last
     solution, and a model of features adds to its sums. First, the new labels are compared with their
     predictions by the model, and a contradiction is reported. A file is never added twice, so you can run an
-    interrupted command again. Until the new model is complete, the old one stays as it is.
+    interrupted command again. The old model stays as it is until the new one is complete.
 
     Parameters
     ----------
@@ -234,8 +236,8 @@ def add(
         As in `fit`.
     target : str or int, or sequence of them, optional
         Columns of the targets, in the order of the model's targets, if the file names them differently. The
-        transform and the unit of the fit apply. The file may have labels of some targets only; the others
-        stay as they are.
+        transform and the unit of the fit apply. The file may have labels of only some targets; the other
+        targets stay as they are.
     unit : str, or dict of str to str, optional
         As in `fit`, if the file does not name the unit of its values. They are converted to the unit of the
         fit.
@@ -244,7 +246,7 @@ def add(
     drop_non_numbers : bool
         Leave out labels that are not finite numbers, such as those of molecules that could not be scored.
     drop_outside, drop_value : optional
-        As in `fit`, in addition to those of the fit, which apply again.
+        As in `fit`. They add to those of the fit, which still apply.
     accept_outliers : bool
         Add labels that are refused as impossible: too far from all others, or from their predictions.
     accept_rejects : bool
@@ -260,9 +262,9 @@ def add(
     library : path, optional
         For IDs: the fingerprint store with the molecules, if that of the model has moved.
     dry_run : bool
-        Read, compare and report everything, and change nothing.
+        Read, compare and report everything, but change nothing.
     undo : bool
-        Take back the last round of labels: the model is what it was before, to the byte.
+        Take back the last round of labels: the model is then byte for byte what it was before.
     to_round : int, optional
         Take back all rounds after this one; the fit is round 1. The folder of the model keeps its earlier
         rounds, each as large as the model.
@@ -309,7 +311,7 @@ def add(
         alone = without and not (for_labels or direction is not None or confirm_direction)
         if not alone or (undo and to_round is not None):
             raise OptionError(
-                "--undo and --to-round take a model alone; leave out everything else but --dry-run."
+                "--undo and --to-round take only a model; leave out everything else except --dry-run."
             )
         return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
     if labels is None and (direction is None or not without):
@@ -333,7 +335,7 @@ def add(
 
 @dataclass(frozen=True)
 class _LabelOptions:
-    """The options for reading the new labels; see `add`."""
+    """The options for reading the new labels."""
 
     key: str | None = None
     key_column: str | int | None = None
@@ -374,7 +376,7 @@ class _New:
 
 @dataclass
 class _Add(Job[AddReport]):
-    """The job of `add`; see `daskrf.jobs.job.Job`. `plan` sets `old` and the fields below it."""
+    """The job of `add`. `plan` sets `old` and the fields below it."""
 
     path: PurePath
     labels: Paths | None

@@ -84,7 +84,7 @@ class SpaceReport(Shown):
         Whether the space has reactions to run. A table of synthons has none.
     reactions : tuple of CheckedReaction
     notes : tuple of str
-        What was assumed when it was read.
+        What was assumed when the space was read.
     """
 
     space: str
@@ -156,15 +156,15 @@ def check_space(
 ) -> SpaceReport:
     """Check a make-on-demand space, and compare its products with RDKit's.
 
-    A space is one of three things. A folder with three tables, .csv or .tsv, which may be gzipped:
-    reactions (columns reaction, reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction,
-    slot, block: which blocks may stand in which slot, from 0). Or a folder with the SMARTS of one reaction
-    in a file ``*.smarts`` and a file ``*.smi`` of reagents for each slot, in the order of their names. Or
-    one table of synthons with the columns SMILES, synton_id, synton# and reaction_id, whose attachment
-    points are ``[1*]``, ``[*:1]`` or ``[U]``, and so on. Products are never listed. Each block is cut to
-    its synthon: what the reaction leaves of it. Products of random blocks are compared with RDKit's, and so
-    are their fingerprints, which are sums over synthons. A reaction with any difference is refused, and
-    then the exit code is 1.
+    A space is one of three things. A folder with three tables, .csv or .tsv, which may be gzipped: reactions
+    (columns reaction, reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction, slot,
+    block: which blocks fit which slot, counted from 0). Or a folder with the SMARTS of one reaction in a file
+    ``*.smarts`` and a file ``*.smi`` of reagents for each slot, in the order of their names. Or one table of
+    synthons with the columns SMILES, synton_id, synton# and reaction_id, whose attachment points are
+    ``[1*]``, ``[*:1]`` or ``[U]``, and so on. Products are never listed. Each block is cut to its synthon,
+    the atoms that the reaction leaves of it. Products of random blocks are compared with RDKit's, and so are
+    their fingerprints, which are sums over synthons. A reaction with any difference is refused, and the exit
+    code is then 1.
 
     Parameters
     ----------

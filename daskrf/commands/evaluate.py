@@ -159,16 +159,17 @@ def evaluate(
 ) -> EvaluationReport:
     """Cross-validate a model of the labels.
 
-    Fits the model that fit would, once for each fold, without the labels of the fold, and predicts them. So
+    For each fold, fits the model that fit would, but without the labels of the fold, and predicts them. So
     every figure is for molecules that the model had not seen. Copies of a molecule are always left out
-    together. Mean and variances are fitted in each fold, and so is the kernel unless you name one; above
-    1,000 labels the kernel is chosen once, on all labels, which hardly changes the figures. The baselines
-    are the mean of the labels and the label of the most similar molecule: a model worth having beats both.
+    together. Mean and variances are fitted in each fold, and the kernel is chosen in each unless you name
+    one. Above 1,000 labels the kernel is chosen once, on all labels, which hardly changes the figures. The
+    baselines are the mean of the labels and the label of the most similar molecule: a model worth having
+    beats both.
 
     Parameters
     ----------
     source : path
-        A file of labels with SMILES. Or a fingerprint store, and then the labels.
+        A file of labels with SMILES; or a fingerprint store, if labels follow.
     labels : path, optional
         As in `fit`.
     output : path, optional
@@ -180,13 +181,13 @@ def evaluate(
     folds : int
         Number of folds; each is left out once.
     split : str
-        How to choose the folds: "random"; "scaffold", by Murcko scaffold, none of which is in two folds, so
-        the model has never seen the scaffolds that it predicts; or a column of the labels, with dates or
-        numbers: the labels are put in its order, and each fold is predicted from those before it.
+        How to choose the folds: "random"; "scaffold", which puts each Murcko scaffold in one fold only, so
+        that the model has never seen the scaffolds that it predicts; or a column of the labels with dates or
+        numbers, by which the labels are sorted, and each fold is predicted from those before it.
     baseline : {"forest"}, optional
         Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
     learning_curve : bool
-        Also fit to an eighth, a quarter and a half of the labels, to see what more labels would bring.
+        Also fit to an eighth, a quarter and a half of the labels, to see whether more labels would help.
     spec, feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
     transform, unit, censored, drop_non_numbers, accept_rejects, drop_outside, drop_value, accept_outliers
@@ -198,9 +199,9 @@ def evaluate(
     seed : int
         Seed of the random folds.
     every_row : bool, optional
-        Give each row of the labels its own row in the predictions, in order, also where there is no
-        prediction: numbers are NaN then, empty in text, and a column reason says why. With `repeats`, all
-        rows of a molecule have its one label. Default: only for labels in memory.
+        Give each row of the labels its own row in the predictions, in order. If a row has no prediction, its
+        numbers are NaN (empty in text), and the column reason says why. With `repeats`, all rows of a
+        molecule have its one label. Default: only for labels in memory.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress

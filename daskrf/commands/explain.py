@@ -58,7 +58,8 @@ class ExplainReport(Shown):
         Mean of the exact process far from all labels; None for other models.
     labelled : pyarrow.Table
         The labelled molecules with the largest kernel values: smiles, label, similarity (Tanimoto, ECFP4),
-        and for an exact process kernel and share. The mean is `constant`, these shares and `rest` together.
+        and, for an exact process, kernel and share. The mean is the sum of `constant`, these shares and
+        `rest`.
     rest : float or None
         Sum of the shares of all other labelled molecules.
     n_rest : int
@@ -66,7 +67,7 @@ class ExplainReport(Shown):
     atoms : float64 array, shape (n_atoms,)
         The mean minus the mean without the features that contain an atom.
     unlike : bool
-        Whether the standard deviation is more than 90 % of that without any label.
+        Whether the standard deviation is more than 90 % of the prior one.
     drawing : str
         SVG: atoms that raise the mean are blue, those that lower it orange.
     output : Path or None
@@ -129,11 +130,11 @@ def explain(
 ) -> ExplainReport:
     """Explain the prediction of one molecule.
 
-    Shows the labelled molecules that are nearest by the kernel. For an exact process the mean is the sum of
-    their shares, k(x, x_i) alpha_i, without any approximation. Smooth kernels, such as those in a learned
-    metric, have large shares that cancel; the report says so. Then shows the effect of each atom: the mean
-    minus the mean without the features that contain the atom. What is left is not a real molecule, so take
-    this as a hint; the effects do not add up to the mean.
+    Shows the labelled molecules that are nearest by the kernel. For an exact process, the mean is exactly a
+    constant plus the shares of all labels, k(x, x_i) alpha_i. Smooth kernels, such as those in a learned
+    metric, have large shares that cancel; the report says so. It also shows the effect of each atom: the mean
+    minus the mean without the features that contain the atom. No real molecule lacks just these features, so
+    take the effect as a hint; the effects do not add up to the mean.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def explain(
     Raises
     ------
     InputError
-        If the SMILES cannot be read, or there are no features of atoms in the model's fingerprints.
+        If the SMILES cannot be read, or the model's fingerprints have no features of atoms.
 
     Notes
     -----
@@ -265,7 +266,7 @@ def _with_labels(
     notes = report.notes
     if (largest := float(np.abs(shares).max())) > float(np.ptp(y)):
         cancel = f"shares reach {largest:.3g}, more than the range of the labels, and cancel each other"
-        notes += (f"{cancel}: to this kernel many labelled molecules are near; do not read single shares",)
+        notes += (f"{cancel}: to this kernel many labelled molecules are near; ignore single shares",)
     return replace(
         report,
         constant=float(gp.mean_[0]),

@@ -117,12 +117,12 @@ def featurize(
     dtype : {"bits", "float32", "float16"}, optional
         How features are stored. Bits take 1/32 of the space of float32 and lose nothing. With float16,
         predicted means change by up to about 1e-3 of their spread (4e-3 for landmarks); features that are
-        signs, with a power of 4 (such as 4096) as their number, lose nothing. Maps with centroids refuse
-        float16, because small features tell which centroid is nearest. Default: bits where features are
-        signs, else float32.
+        signs lose nothing if their number is a power of 4, such as 4096. Maps with centroids refuse float16,
+        because small features tell which centroid is nearest. Default: bits if features are signs, else
+        float32.
     fold : int, optional
-        Fold each fingerprint kind to this many columns on reading. Default: 2048 for maps that cannot take
-        more than some thousand columns, such as fastfood; other maps take unfolded fingerprints as they are.
+        Fold each fingerprint kind to this many columns on reading. Default: 2048 for maps that can only take
+        a few thousand columns, such as fastfood; other maps take unfolded fingerprints as they are.
     client, progress, shard, prepare
         As in `fingerprint`.
 
@@ -134,7 +134,7 @@ def featurize(
     Raises
     ------
     InputError
-        If the map cannot serve the input or the dtype.
+        If the map does not support the input or the dtype.
     StoreError
         If `output` was made from other fingerprints or with another map.
 
@@ -174,7 +174,7 @@ def featurize(
 
 @dataclass
 class _Featurize(Job[FeaturizeReport]):
-    """The job of `featurize`; see `daskrf.jobs.job.Job`."""
+    """The job of `featurize`."""
 
     features: FingerprintSource
     output: PurePath
@@ -252,7 +252,7 @@ def need_of_features(making: Making) -> MemoryNeed:
 
 @dataclass(frozen=True)
 class FeaturizeStage:
-    """Makes partitions of a feature store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a feature store."""
 
     source: FingerprintSource
     path: str

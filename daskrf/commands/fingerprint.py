@@ -144,8 +144,9 @@ def fingerprint(
     ----------
     inputs : path, folder, glob, or a sequence of them
         Text tables and SD files, plain or compressed with gzip, bzip2 or zstd, and Parquet. The content
-        decides which, not the name of the file. A folder stands for all files in it and below it, ``-`` for
-        standard input. In Python also a DataFrame, a list of SMILES, or a list of RDKit molecules.
+        decides which, not the name of the file. A folder stands for all files in it and in its subfolders,
+        and ``-`` for standard input. In Python also a DataFrame, a list of SMILES, or a list of RDKit
+        molecules.
     output : path
         Directory of the store: a new one, or that of an earlier run with the same options.
     spec : FingerprintSpec, optional
@@ -165,12 +166,12 @@ def fingerprint(
     progress : Progress, optional
         Receives messages and progress.
     shard : Shard or str, optional
-        ``"i/n"``: make only share i (counted from 0) of n, without workers, as a task of a job array does.
+        ``"i/n"``: make only shard i (counted from 0) of n, without workers, as a task of a job array does.
         Shards may run at the same time, on any hosts. When all have ended, run the command once more without
         this option: it makes what is missing and finishes the job.
     prepare : bool
-        Do only what must come before the shards: read the inputs, fit the map and make the plan. Then all
-        shards can start at once.
+        Do only what must come before the shards: read the inputs, fit the map and make the plan. All shards
+        can then start at once.
 
     Returns
     -------
@@ -202,7 +203,7 @@ def fingerprint(
 
 @dataclass
 class _Fingerprint(Job[FingerprintReport]):
-    """The job of `fingerprint`; see `daskrf.jobs.job.Job`."""
+    """The job of `fingerprint`."""
 
     inputs: Paths | Sequence[Paths]
     format: TableFormat | None
@@ -345,7 +346,7 @@ def _planned(store: FingerprintStore) -> Library:
 
 @dataclass(frozen=True)
 class FingerprintStage:
-    """Makes partitions of a fingerprint store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a fingerprint store."""
 
     path: str
     spec_hash: str

@@ -139,7 +139,7 @@ class FitReport(Shown):
     metric : MetricChoice or None
         How the metric of the kernel was learned; None if it was given, or there is none.
     was_there : bool
-        Whether the model was at the output already, so that nothing was compared anew.
+        Whether the output already held the model, so nothing was compared again.
     """
 
     model: PurePath
@@ -246,7 +246,7 @@ def fit(
     source : path
         A feature store, or a fingerprint store. The features of a fingerprint store are made as they are
         needed and not kept. With a dense map and M above 8,192 they are made many times, once for each strip
-        of the sums and once more: featurize first. Or a file of labels with SMILES, alone: then no library
+        of the sums and once more: run featurize first. Or only a file of labels with SMILES: then no library
         is needed, and the molecules get the default fingerprints.
     labels : path, optional
         CSV, TSV, Parquet or SD file with a column of keys and one or more target columns. In Python also a
@@ -256,31 +256,31 @@ def fit(
     spec : FingerprintSpec, optional
         What to count in the molecules of labels without a library. Default: as in `fingerprint`.
     feature_map : FeatureMap or AutoMap, optional
-        For a fingerprint store. Default: `daskrf.features.default_map()`. With `daskrf.gp.AutoMap` the labels
-        choose among a few maps; see `daskrf.gp.choose_map`. A length scale that is "auto" is found by the
-        labels; see `daskrf.gp.choose_length_scale`. The report lists what was tried. A map that learns from
-        the library and is not fitted yet is fitted to the store first, as `fit_map` does. The map also
-        decides the model (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
+        For a fingerprint store. Default: `daskrf.features.default_map()`. With `daskrf.gp.AutoMap`, one of a
+        few maps is chosen by how well it predicts labels; see `daskrf.gp.choose_map`. A length scale that is
+        "auto" is found from the labels; see `daskrf.gp.choose_length_scale`. The report lists what was tried.
+        A map that learns from the library and is not fitted yet is fitted to the store first, as `fit_map`
+        does. The map also decides the model (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
     process : {"auto", "exact", "features"}
-        Whether the model is exact, for a fingerprint store and up to some 100,000 labels, or approximates its
-        kernel by features. Default: exact where neither a map nor stored features are given, and memory and
-        half an hour are enough for as many labels.
+        Whether the model is exact (for a fingerprint store and up to some 100,000 labels) or approximates its
+        kernel by features. Default: exact if neither a map nor stored features are given, and the labels take
+        no more than the memory and half an hour.
     kernel : Kernel, optional
-        Of an exact process. Default: the kernel that best predicts labels that are left out, of a short list;
-        see `daskrf.gp.choose_kernel`. The report lists what was tried.
+        Kernel of an exact process. Default: the one of a short list that best predicts left-out labels; see
+        `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
     fold : int, optional
-        Number of columns that each kind of unfolded fingerprints is folded to as they are read, for a process
-        with features. Default: as in `featurize`. The model predicts from fingerprints folded alike.
+        For a process with features: number of columns to fold each kind of unfolded fingerprints to on
+        reading. Default: as in `featurize`. The model predicts from fingerprints folded in the same way.
     key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
-        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
-        the structure, however its SMILES is written; its parent, the largest fragment without charges, so
-        that salts are stripped on both sides; its tautomer, which is its parent whatever the tautomer; its
-        skeleton, which is that without stereochemistry and isotopes; the InChIKey, given or made of the
-        SMILES; or the row number, counted from 0. By structure takes a few minutes for a million rows, in
-        this process, and by InChIKey longer. Default: the ID, or the structure if no ID is in the library or
-        the labels have none; without a library, SMILES.
+        What joins a label to its molecule: the ID; the SMILES, character for character as in the library's
+        files; the structure, however its SMILES is written; the parent, which is the largest fragment without
+        charges, so that salts are stripped on both sides; the tautomer, which is the parent in any tautomer;
+        the skeleton, which is the tautomer without stereochemistry and isotopes; the InChIKey, given or made
+        from the SMILES; or the row number, counted from 0. Joining a million rows by structure takes a few
+        minutes, in this process, and by InChIKey longer. Default: the ID, or the structure if no ID is in the
+        library or the labels have none; without a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
@@ -288,46 +288,46 @@ def fit(
         Column to predict, by name or position; give several for several targets. Default: the only other
         numeric column.
     transform : str, or dict of str to str, optional
-        Learn the logarithms of the values: log10, ln or log2; or pIC50, pKi, pEC50 or another p and a name,
-        the negative decimal logarithm of a concentration in mol/L. For all targets or for each by name. The
-        model predicts on this scale and knows it.
+        Learn logarithms of the values: log10, ln or log2; or pIC50, pKi, pEC50 or p with another name, which
+        is the negative decimal logarithm of a concentration in mol/L. One for all targets, or one for each by
+        name. The model predicts on this scale and knows it.
     unit : str, or dict of str to str, optional
         Unit of the values, such as nM. Default: that in a column of units or in the name of the column, as in
         "IC50 (nM)". Values in other units of concentration are converted.
     censored : {"drop", "value"}, optional
         What to do with values such as >10000 and <0.1: leave them out, which loses what is known of inactive
-        molecules, or take the number as if it were measured. Default: refuse them. The signs may also stand
-        in a column named like "relation".
+        molecules, or take the number as if it were measured. Default: refuse them. The signs may also be in a
+        column named like "relation".
     drop_non_numbers : bool
-        Leave out values that are no finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and those
-        without a logarithm. Default: refuse them. All that is left out is counted.
+        Leave out values that are not finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and
+        values that have no logarithm. Default: refuse them. Values left out are counted.
     drop_outside : str, or dict of str to str, optional
-        Leave out values outside of a range LOW:HIGH, for all targets or for each by name. One of the two is
-        enough. Like those of `drop_value`, they are numbers as they stand in the file. The model keeps both,
+        Leave out values outside of a range LOW:HIGH, for all targets or for each by name. Either limit may be
+        missing. Like those of `drop_value`, limits are numbers as they are in the file. The model keeps both,
         and `add` applies them.
     drop_value : float, or sequence of float, or dict of str to these, optional
-        Leave out this value, which stands for a failure, such as 0 or 999 among scores of docking; several,
-        or for each target by name.
+        Leave out this value, which stands for a failure, such as 0 or 999 among docking scores. There may be
+        several, or some for each target by name.
     accept_outliers : bool
-        Take labels that are refused because they are so far from all others that they cannot be right.
+        Take labels that are otherwise refused because they are too far from all others to be right.
     accept_rejects : bool
         Leave out rows of the labels that cannot be read, such as broken records of an SD file, and count
         them. Default: refuse them.
     replicates : str or int, optional
-        Column with the number of measurements of which each value is the mean: their mean has so much less
-        noise. Rows that repeat a molecule count as its measurements anyway.
+        Column with the number of measurements of which each value is the mean: the mean of more measurements
+        has less noise. Rows that repeat a molecule count as its measurements anyway.
     replicate_std : str or int, optional
-        Column with the standard deviation of these measurements, on the scale of the model. Needed unless
-        the noise variance is given, because a mean alone says nothing of the noise.
+        Column with the standard deviation of these measurements, on the scale of the model. Needed unless the
+        noise variance is given, because a mean alone says nothing about the noise.
     replicate_sem : str or int, optional
-        Column with the standard error of each mean, in place of the standard deviation: that divided by the
-        root of the number of measurements.
+        Column with the standard error of each mean, in place of the standard deviation: it is the standard
+        deviation divided by the root of the number of measurements.
     repeats : {"all", "best", "mean", "median"}
-        What several labels of one molecule are: measurements that all count, or poses, protomers and the
-        like, of which the best is taken (by `direction`, or by what is known of the target, for each target
-        by itself), or measurements in whose place their mean or median counts. The key says what one molecule
-        is; without a library, it is its structure then. The model keeps it, and `add` does the same among the
-        labels that it adds.
+        What to do with several labels of one molecule. With all, each counts as a measurement. With best, the
+        best one is taken, as for poses and protomers (by `direction`, or by what is known of the target, for
+        each target separately). With mean or median, that of the labels is taken. The key decides which
+        labels are of one molecule; without a library, structures decide. The model keeps this choice, and
+        `add` does the same with the labels that it adds.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -337,9 +337,10 @@ def fit(
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good, for all targets or for each by name. It does not change the
         fit; screen takes it as its default. To set or change it later, run the same command with another
-        direction, or use `add`. A direction is refused where it would choose the worst, such as small pIC50.
+        direction, or use `add`. A direction that would choose the worst molecules is refused, such as small
+        pIC50.
     confirm_direction : bool
-        Take a direction that is refused as contrary to what is known of the target.
+        Accept a direction that is otherwise refused because it contradicts what is known of the target.
     client, progress, shard, prepare
         As in `fingerprint`. The calling process solves the equations in any case.
     **model_options
@@ -441,7 +442,7 @@ def training_of(
         _check_alone(source, reading.key, cut=cut)
     elif spec is not None:
         raise OptionError(
-            "The fingerprints of a store are as they were made; leave out their options, such as --kind."
+            "The fingerprints of a store are already made; leave out their options, such as --kind."
         )
     library = None if labels is None else stored_library(source)
     if process == "auto" and (feature_map is not None or isinstance(library, FeatureStore)):
@@ -490,18 +491,18 @@ def _check_alone(source: PurePath, key: str, cut: bool) -> None:
     if key not in BY_SMILES:
         raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
     if cut:
-        raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
+        raise InputError("A fit without a library cannot be split into shards; fingerprint the file first.")
 
 
 def _exact_for(
     process: str, kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, options: dict[str, Any]
 ) -> ExactGP | None:
-    """Return the exact process that is asked for, not fitted yet, or None for features."""
+    """Return the requested exact process, not fitted yet, or None for features."""
     if process not in get_args(ProcessName):
         raise InputError(f"process is one of {', '.join(get_args(ProcessName))}, not {process!r}.")
     if process == "features":
         if kernel is not None:
-            raise InputError("The kernel of features is that of their map; give kernel to an exact process.")
+            raise InputError("Features take the kernel of their map; give kernel only to an exact process.")
         return None
     if feature_map is not None:
         raise InputError("An exact process has no features; leave the map out, or take process='features'.")

@@ -60,16 +60,16 @@ class FoundReport(Shown):
     n_labelled, rows : int
         Labelled molecules, and molecules of the library.
     share : float
-        Of the k best, the share that has labels: the mean over the draws.
+        Share of the k best that has labels: the mean over the posterior samples.
     low, high : float
         95 % interval of the share.
     draws : tuple of float
-        The share by each draw.
+        The share in each posterior sample.
     target : str
     direction : {"maximize", "minimize"}
     seconds : float
     notes, inputs : tuple of str
-        As of `SuggestReport`.
+        As in `SuggestReport`.
     """
 
     k: int
@@ -114,10 +114,10 @@ def found(
 ) -> FoundReport:
     """Estimate how much of the best of a library has been measured.
 
-    Draws the values of all molecules without labels from the posterior, noise included, and counts how many
-    of the k best have labels, those drawn and those measured taken together. So it says when a campaign may
-    stop. It takes as long as a screen by thompson. Of a make-on-demand space, the most promising products are
-    drawn, and of the others it is estimated how many are better.
+    Samples the values of all molecules without labels from the posterior, noise included, and counts how many
+    of the k best, among measured and sampled values, have labels. So it shows when a campaign may stop. It
+    takes as long as a screen by thompson. In a make-on-demand space, only the most promising products are
+    sampled, and the number of better ones among the others is estimated.
 
     Parameters
     ----------
@@ -128,16 +128,16 @@ def found(
     k : int
         How many molecules count as the best.
     n_draws : int
-        Draws from the posterior. A model fitted by conjugate gradients has draws of its own, of which at most
-        so many are taken.
+        Number of posterior samples. A model fitted by conjugate gradients has samples of its own, and at most
+        this number of them is taken.
     maximize : bool, optional
         As in `screen`.
     target : str, int, or dict of str to float, optional
         As in `screen`.
     within : dict of str to (float or None, float or None), optional
-        As in `screen`: of a space, only products within these limits count.
+        As in `screen`: in a space, only products within these limits count.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
-        As in `suggest`: what counts as a molecule with labels, which is not drawn again.
+        As in `suggest`: what counts as a labelled molecule, which is not sampled again.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress
@@ -155,19 +155,21 @@ def found(
 
     Notes
     -----
-    Of a space, the products are ranked as in `screen`, by ucb with a kappa of 2, or by the mean if the model
-    ranks all itself. The best of them, 20 times k and at least 20,000, are drawn. Random ones stand for the
-    others: 1,000 of each range of places below, and 20,000 of all products for those that were not kept. Each
-    is better than a value with the probability that a normal distribution with its mean and deviation gives,
-    so that what they add to a draw is an expectation. As many of them as of the best are taken to be the same
-    molecule as another. The report says which share of the best k they are.
+    The products of a space are ranked as in `screen`, by ucb with a kappa of 2, or by the mean if the model
+    ranks all products itself. The best of them, 20 times k and at least 20,000, are sampled. Random products
+    stand for the others: 1,000 from each range of lower places, and 20,000 from all products for those that
+    were not kept. Each exceeds a value with the probability given by a normal distribution with its mean and
+    standard deviation, so the number that they add to a posterior sample is an expectation. Duplicate
+    molecules are assumed to be as frequent among them as among the best. The report says what share of the
+    best k they are expected to be.
 
-    The molecules that count are the outer tail of what is drawn, where a model may be wrong whose deviations
-    are right on the whole. So each drawn molecule counts as another number of molecules, which depends on the
-    draw: that of labels that are as good, to the number that was expected of them without these labels
-    (`daskrf.gp.validation.tailcounts`), and the less certain, the fewer there are. A batch may be chosen in
-    any way, as long as its labels were not known: the mean size of its errors does not count, which is small
-    where a batch was chosen among good means. `benchmarks/found.py` compares the intervals with the truth.
+    The molecules that count are in the outer tail of the samples, where even a model with good error bars may
+    be wrong. So each sampled molecule is weighted by a ratio, which differs between posterior samples: the
+    number of labels as good as this, divided by the number expected without these labels
+    (`daskrf.gp.validation.tailcounts`). The fewer such labels there are, the less certain is the ratio. A
+    batch may be chosen in any way, as long as its labels were not known. The mean size of its errors, which
+    is small if the batch was chosen among good means, is not used. `benchmarks/found.py` compares the
+    intervals with the truth.
     """
     if n_draws < 2 or k < 1:
         raise OptionError(

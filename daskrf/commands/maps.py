@@ -88,5 +88,5 @@ def maps(name: str | None = None) -> MapTable:
     if name is None:
         return MapTable(tuple(by_name.values()))
     if name not in by_name:
-        raise InputError(f"{name!r} is none of the maps {', '.join(by_name)}.")
+        raise InputError(f"{name!r} is not one of the maps {', '.join(by_name)}.")
     return MapTable((by_name[name],), named=True)

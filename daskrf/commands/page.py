@@ -76,12 +76,13 @@ def page(
 
     Shows structures, means with error bars, the nearest labelled molecule with its value and similarity, the
     nearest known active, Murcko scaffolds, and histograms of weight, logP and TPSA. The table can be sorted,
-    filtered, and saved. Below the table: what was assumed, what was left out, and how to repeat the search.
+    filtered, and saved. Below the table, it says what was assumed, what was left out, and how to repeat the
+    search.
 
     Parameters
     ----------
     hits : path
-        What screen, suggest or predict wrote, or any file of molecules. The first 10,000 are shown.
+        A file that screen, suggest or predict wrote, or any file of molecules. The first 10,000 are shown.
     output : path
         File that ends in .html.
     model : path, optional

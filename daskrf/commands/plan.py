@@ -88,7 +88,7 @@ class PlanReport(Shown):
     n_components : int
     partitions : int
     n_labels : int
-        Labelled rows assumed: all rows, unless the caller gave a number.
+        Number of labelled rows that was assumed: all rows, unless it was given.
     stages : tuple of StageCost
     memory : tuple of MemoryNeed
     inputs : tuple of str
@@ -156,7 +156,7 @@ def plan(
     labels : int, optional
         Number of labelled rows. Default: all rows.
     sample : int
-        Number of rows to time; at least twice as many as a map chooses from the library.
+        Number of rows to time; at least twice the number of rows that a map chooses from the library.
     seed : int
         Seed of the sample.
 

@@ -85,8 +85,8 @@ class PredictReport(OfInput):
     notes : tuple of str
         Remarks on the output.
     table : pyarrow.Table or None
-        The predictions, if there is no output. Of data in memory it has a row for each row of the input, and
-        `to_pandas` has the index of the input.
+        The predictions, if there is no output. For data in memory, it has a row for each row of the input,
+        and `to_pandas` has the index of the input.
     left_out : pyarrow.Table or None
         The rejected rows, if there is no output: row, source, line, text and reason.
     scales : tuple of str
@@ -119,7 +119,8 @@ class PredictReport(OfInput):
         Raises
         ------
         InputError
-            There is no table in memory, as for predictions that were written, or pandas is not installed.
+            If there is no table in memory because the predictions were written to the output, or pandas is
+            not installed.
         """
         frame = super().to_pandas()
         if self.index is None:
@@ -160,29 +161,29 @@ def predict(
     """Predict every molecule of a library.
 
     The columns are row, id, smiles, mean, std (of the function) and std_y (of a new measurement, noise
-    included); with several targets mean_NAME and so on. Then come columns of the input: all that every file
-    has if the output is one file, those named by --keep-columns if it is a folder. To finish a job that was
-    interrupted, run the same command again.
+    included); with several targets mean_NAME and so on. Then come columns of the input: if the output is one
+    file, all columns that every input file has; if it is a folder, those named by --keep-columns. To finish a
+    job that was interrupted, run the same command again.
 
     Parameters
     ----------
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files. Also SMILES themselves, and - for standard
-        input, which may be of any format that files have. In Python also a DataFrame, a list of SMILES, or a
-        list of RDKit molecules.
+        A fingerprint store, a feature store, or SMILES files. Also SMILES themselves, or - for standard
+        input, which may have any format that files may have. In Python also a DataFrame, a list of SMILES, or
+        a list of RDKit molecules.
     output : path, optional
         One file, if the path ends in .csv, .parquet, .sdf or .smi, also .csv.gz and so on. Any other path is
-        a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules. Without an
-        output the predictions of up to 1,000 molecules are printed.
+        a folder: a Parquet dataset with one file a partition, which suits 10^9 molecules. Without an output
+        the predictions of up to 1,000 molecules are printed.
     std : bool
         Also predict standard deviations, which cost more: the mean of a molecule takes M additions, its
-        standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
-        against a fifth of a millisecond.
+        standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, these take about a microsecond
+        and a fifth of a millisecond.
     every_row : bool, optional
-        Give each row of the input its own row, in order, also where there is no prediction: numbers are NaN
-        then, empty in text, and a column reason says why. Default: only for data in memory.
+        Give each row of the input its own row, in order. If a row has no prediction, its numbers are NaN
+        (empty in text), and the column reason says why. Default: only for data in memory.
     format : TableFormat, optional
         How to read SMILES files, as in `fingerprint`. The model knows which fingerprints it needs.
     fragments : {"keep", "largest", "reject"}, optional
@@ -214,7 +215,7 @@ def predict(
 
 @dataclass
 class _Predict(Job[PredictReport]):
-    """The job of `predict`; see `daskrf.jobs.job.Job`."""
+    """The job of `predict`."""
 
     path: PurePath
     input: Input
@@ -422,7 +423,7 @@ def _describe(paths: Sequence[PurePath]) -> str:
 
 @dataclass(frozen=True)
 class PredictStage:
-    """Makes partitions of a prediction store; see `daskrf.jobs.pieces.Maker`."""
+    """Makes partitions of a prediction store."""
 
     source: Source
     model: str

@@ -48,13 +48,7 @@ _MOLECULES, _LABELLED = 20_000, 2_000
 
 
 def check_sizes(molecules: int | None, labelled: int | None) -> None:
-    """Refuse a quickstart that is too small to tell how many of the best molecules were found.
-
-    Raises
-    ------
-    InputError
-        There are fewer than 20 labelled molecules, or fewer than 200 others.
-    """
+    """Refuse a quickstart that is too small to tell how many of the best molecules were found."""
     molecules = _MOLECULES if molecules is None else molecules
     labelled = _LABELLED if labelled is None else labelled
     if labelled < 20 or molecules - labelled < 2 * _N_BEST:
@@ -82,7 +76,7 @@ _MOLECULES_PER_TASK = 1000
 
 @dataclass(frozen=True)
 class QuickstartReport(Shown):
-    """What :func:`quickstart` did and found; print it to read it all.
+    """What :func:`quickstart` did and found; print it to see the whole report.
 
     Attributes
     ----------
@@ -242,7 +236,7 @@ class _Run:
                     f"{self.directory} holds a quickstart with other options: {differences(there, wanted)}; "
                     "name another directory, or delete this one."
                 )
-            self.progress.note(f"{self.directory} is there already: what is done is kept.")
+            self.progress.note(f"{self.directory} already exists; finished work is kept.")
         self.directory.mkdir(parents=True, exist_ok=True)
         # A run killed as it began has left its settings half written.
         unfinished = (settings.name, f"{settings.name}.part")

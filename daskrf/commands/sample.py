@@ -62,7 +62,7 @@ class SampleReport(Shown):
         Number of products of the space; one that can be made in several ways counts for each.
     seconds : float
     notes : tuple of str
-        What was left out, and how many are of each reaction.
+        What was left out, and how many molecules each reaction gave.
     """
 
     output: PurePath
@@ -89,9 +89,9 @@ def sample(
 ) -> SampleReport:
     """Draw random products of a make-on-demand space.
 
-    For the first round: score them, fit a model to them, and screen the space by it. The molecules are
-    different ones, in random order, with the columns id, smiles, reaction and block_0, block_1 and so on, and
-    heavy_atoms, weight, donors, rings and polar_surface.
+    For the first round: score the molecules, fit a model to them, and screen the space with it. The molecules
+    are all different and in random order, with the columns id, smiles, reaction and block_0, block_1 and so
+    on, and heavy_atoms, weight, donors, rings and polar_surface.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def sample(
         Number of molecules.
     by : {"products", "reactions"}
         With products, all products are equally likely, so most come from the largest reactions; with
-        reactions, each reaction gives equally many, as far as it has them.
+        reactions, each reaction gives the same number of products, if it has that many.
     within : dict of str to (float or None, float or None), optional
         Lower and upper limit of heavy_atoms, weight, donors (of hydrogen bonds), rings or polar_surface.
     seed : int

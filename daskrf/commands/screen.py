@@ -49,7 +49,8 @@ def one_target(texts: Sequence[str]) -> str:
     if len(texts) > 1:
         names = " and ".join(f"'{name}'" for name in texts)
         raise ValueError(
-            f"a screen ranks by one target, and not by {names}; a sum of them is one: '{' + '.join(texts)}'."
+            f"a screen ranks by one target, and not by {names}; a weighted sum counts as one target, such as "
+            f"'{' + '.join(texts)}'."
         )
     return texts[0]
 
@@ -193,14 +194,14 @@ def screen(
         of SMILES, or a list of RDKit molecules.
     output : path
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
-        .csv.gz and so on, or .html, a page as `page` makes. What the hits depend on is in the metadata of a
-        Parquet file, and in a hidden record beside any other.
+        .csv.gz and so on, or .html, a page as `page` makes. The model, library and options of the hits are
+        recorded in the metadata of a Parquet file, and in a hidden file beside any other.
     k : int
         Number of molecules to keep.
     acquisition : Acquisition or str
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
-        improvement (pi), or one draw of the whole function from the posterior (thompson). In Python also the
-        rule itself, with its settings; if its `maximize` is true, that counts.
+        improvement (pi), or one posterior sample of the whole function (thompson). In Python also the rule
+        itself, with its settings; if its `maximize` is true, that counts.
     maximize : bool, optional
         Whether large or small values are good. Not needed if the model was fitted with a direction.
     std : {"candidates", "all", "none"}
@@ -208,18 +209,18 @@ def screen(
         are exact. With candidates, only the hits get one, and such rules rank the 10 k molecules with the
         best means (at least 5,000), which is an approximation.
     shortlist : float, optional
-        For an exact process: the fraction of the library to rank in full, above 0 and up to 1. Kernel values
-        of its landmarks, which cost far less, choose the molecules. Default: as large as it takes to keep 99
-        % of the best molecules of a sample; all of a library of less than 100,000.
+        For an exact process: the fraction of the library to rank in full, above 0 and up to 1. The molecules
+        are chosen by a surrogate on landmarks, which costs far less. Default: large enough to keep 99 % of
+        the best molecules of a sample; all molecules in a library of fewer than 100,000.
     seed : int, optional
-        Seed of the draw of thompson. Default: 0. For an exact process, the number of the draw. Other rules
-        refuse a seed, because they draw nothing.
+        Seed of the posterior sample of thompson. Default: 0. For an exact process, the number of the sample.
+        Other rules refuse a seed, because they are not random.
     target : str, int, or dict of str to float, optional
         Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
-        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize where the directions of
-        the targets do not say which. In Python also the weights by name.
+        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize if the directions of the
+        targets do not determine it. In Python also a dict of weights by name.
     where, smarts, without_smarts, alerts
-        As in `suggest`, of a library. The report says how many of the best molecules each filter left out.
+        As in `suggest`, for a library. The report says how many of the best molecules each filter left out.
     exclude_labelled : bool
         Leave out the molecules that have labels, in any library or space.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
@@ -227,18 +228,18 @@ def screen(
     overwrite : bool
         Replace the hits of another search at the output.
     within : dict of str to (float or None, float or None), optional
-        Limits on the products of a space: least and most of heavy_atoms, weight, donors (of hydrogen bonds),
-        rings or polar_surface. Products outside are left out during the search. The best means are otherwise
-        often those of molecules that are larger than any labelled one.
+        Limits on the products of a space: lower and upper limit of heavy_atoms, weight, donors (of hydrogen
+        bonds), rings or polar_surface. Products outside are left out during the search. Without limits, the
+        molecules with the best means are often larger than any labelled one.
     per_block : int, optional
-        Of a space, take at most so many hits with the same building block: the best ones.
+        For a space, take at most this number of hits with the same building block: the best ones.
     rough : {"fourier", "linear"}, optional
-        Surrogate that pre-ranks all products of a space where the model cannot: Fourier features, which are
-        better, or a linear function of counts, which takes minutes for 5 10^11 products. Default: linear
-        above 2 10^10 products.
+        Surrogate that ranks all products of a space if the model cannot: Fourier features, which are better,
+        or a linear function of counts, which takes minutes for 5 10^11 products. Default: linear above 2
+        10^10 products.
     rough_components : int, optional
         Number of Fourier features of the surrogate of a space. Default: 1,024. With more, the search takes
-        longer in proportion, and the shortlist holds more of the best.
+        longer in proportion, and the shortlist holds more of the best products.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare

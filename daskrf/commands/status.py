@@ -26,6 +26,6 @@ def status(store: str | os.PathLike[str]) -> inspection.StoreStatus | inspection
     Raises
     ------
     StoreError
-        If nothing is there, it is not an output of daskrf, or its format version is unknown.
+        If there is nothing at `store`, it is not an output of daskrf, or its format version is unknown.
     """
     return inspection.status(as_path(store))

@@ -122,7 +122,7 @@ class SuggestReport(OfInput):
     ----------
     batch : Path
         The file: rank, smiles, id, mean, std, std_y, acquisition, similarity_to_labelled, nearest_labelled,
-        why, row, source, line. Of a space, there are reaction, blocks and properties in place of source and
+        why, row, source, line. For a space, reaction, blocks and properties take the place of source and
         line.
     table : pyarrow.Table
         The same.
@@ -131,10 +131,10 @@ class SuggestReport(OfInput):
     acquisition : str
     target : str
     direction : {"maximize", "minimize", "each"}
-        Each where several targets are improved at once: `target` says how.
+        "each" if several targets are improved at once; `target` then says how.
     left_out : dict of str to int
-        Molecules that scored well enough to be tested, by the first demand that they did not meet, and
-        candidates left out because of a pick.
+        Number of molecules that were tested and left out, by the first condition that they failed, and of
+        candidates left out because of a better pick.
     seconds : float
     notes : tuple of str
         What was assumed, left out or counted.
@@ -208,9 +208,9 @@ def suggest(
     """Choose the next molecules to measure.
 
     Predicts every molecule of a library, and ranks the candidates that pass all filters: the molecules with
-    the best means, or all of them (see --std). Labelled molecules, however their SMILES are written, and
-    copies are left out. If the candidates run out, it screens again for more. Measure the batch, add the
-    results to the model with `daskrf add`, and ask for the next batch. Of a make-on-demand space, the batch
+    the best means, or all of them (see --std). Labelled molecules and copies of them are left out, however
+    their SMILES are written. If the candidates run out, it screens again for more. Measure the batch, add the
+    results to the model with `daskrf add`, and ask for the next batch. For a make-on-demand space, the batch
     is chosen from the best products of a screen.
 
     Parameters
@@ -221,30 +221,30 @@ def suggest(
         A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
         whose products are never listed. Features made here are not stored.
     output : path
-        The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz, or
-        .html, a page to look at, as `page` makes.
+        File of the batch; its ending chooses the format: .csv, .parquet, .sdf or .smi, also with .gz, or
+        .html, a page as `page` makes.
     n : int
         Number of molecules.
     acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
-        improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
-        molecule of another draw, as long as the model has draws. Default: ucb. In Python also the rule
-        itself.
+        improvement (pi), or posterior samples of the whole function (thompson): each pick is the best
+        molecule of a different sample, as long as the model has more samples. Default: ucb. In Python also
+        the rule itself.
     batch : {"ranked", "believer"}
         How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
-        measured at its mean, so that molecules like it become less interesting (believer).
+        measured at its mean, so similar molecules become less interesting (believer).
     std : {"candidates", "all"}
         Which molecules ucb, ei and pi rank: the 10 n with the best means, at least 5,000 (candidates), or all
-        (all), which takes a standard deviation of each molecule, at M^2 / 2 multiply-adds. Of a library with
-        fewer molecules than candidates, all are ranked in any case.
+        (all), which takes a standard deviation of each molecule, at M^2 / 2 multiply-adds. If a library has
+        fewer molecules than that, all are ranked in any case.
     maximize : bool, optional
         As in `screen`.
     where : str or sequence of str
-        What to ask for, such as "weight < 450 and 1 < logp < 4". Names are columns that the library keeps
-        (--keep-columns) or a file has, or weight, logp, tpsa, rotatable bonds, donors, acceptors, rings,
-        aromatic rings, heavy atoms, charge, and fraction sp3. Columns may also be compared with texts, as in
-        'supplier == "Enamine"' or 'supplier not in ("A", "B")'; an empty cell is no text that is named. Put a
-        name that holds a comma or a sign in quotes, as in '"Price, USD" < 90'.
+        Conditions that molecules must meet, such as "weight < 450 and 1 < logp < 4". Names are columns that
+        the library keeps (--keep-columns) or a file has, or weight, logp, tpsa, rotatable bonds, donors,
+        acceptors, rings, aromatic rings, heavy atoms, charge, and fraction sp3. Columns may also be compared
+        with texts, as in 'supplier == "Enamine"' or 'supplier not in ("A", "B")'; an empty cell is not equal
+        to any text. Put a name that holds a comma or a sign in quotes, as in '"Price, USD" < 90'.
     smarts : str or sequence of str
         A pattern that each molecule must contain.
     without_smarts : str or sequence of str
@@ -252,48 +252,50 @@ def suggest(
     alerts : str or sequence of str
         Leave out molecules with structural alerts of these catalogs of RDKit: pains, brenk, nih, zinc.
     require : str or sequence of str
-        What other targets of the model should be, such as "logD < 3 and hERG < 5". The probability that a
-        molecule meets it multiplies its score: what it is better than the mean of the target, for ucb and
-        greedy, and the expected or probable improvement for ei and pi. All molecules get standard deviations
-        then, which costs more.
+        Conditions on other targets of the model, such as "logD < 3 and hERG < 5". The score of a molecule is
+        multiplied by the probability that it meets them. For ucb and greedy, the score is then measured from
+        the prior mean of the target; for ei and pi it is the expected improvement or its probability. All
+        molecules then get standard deviations, which costs more.
     exclude : path or sequence of paths
-        Files of molecules to leave out, such as earlier batches, or fingerprint stores. They may hold none.
+        Files of molecules to leave out, such as earlier batches, or fingerprint stores. They may be empty.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
-        What counts as the same molecule as a labelled one, one of a file to leave out, or a better pick: the
-        structure, however its SMILES is written; the parent, its largest fragment that is no usual
-        counter-ion or solvent, without charges, so that salts and anions are the same; the tautomer, which is
-        the parent whatever the tautomer; or the skeleton, which is that without stereochemistry and isotopes.
-        Above 200,000 labelled molecules these are compared by structure, and the report says so.
+        What counts as the same molecule as a labelled one, one of an excluded file, or a better pick: the
+        structure, however its SMILES is written; the parent, which is the largest fragment that is not a
+        usual counter-ion or solvent, without charges, so that salts and anions are the same; the tautomer,
+        which is the parent in any tautomer; or the skeleton, which is the tautomer without stereochemistry
+        and isotopes. Above 200,000 labelled molecules, these are compared by structure, and the report says
+        so.
     same_fingerprint : bool
         Pick several molecules with the same fingerprint, too, such as stereoisomers that the fingerprint does
         not tell apart. Default: the first of them.
     max_similarity : float, optional
         Leave out molecules with a Tanimoto similarity above this to a better pick (ECFP4), such as 0.7.
     per_scaffold : int, optional
-        Take at most so many molecules with the same Murcko scaffold.
+        Take at most this number of molecules with the same Murcko scaffold.
     per_value : dict of str to int, optional
-        Take at most so many molecules with the same value of a column of the library, such as a building
-        block or a supplier: on the command line amine=3. Molecules without a value are not capped.
+        Take at most this number of molecules with the same value of a column of the library, such as a
+        building block or a supplier: on the command line, amine=3. Molecules without a value are not limited.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional
-        Seed of the draws of thompson. Default: 0. An exact process fitted by conjugate gradients has draws
-        of its own.
+        Seed of the posterior samples of thompson. Default: 0. An exact process fitted by conjugate gradients
+        has samples of its own.
     target : str, int, dict of str to float, or sequence of str, optional
         Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
-        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize where the directions of
-        the targets do not say which. Or give --target two or three times, to improve several targets at once:
-        the batch is what adds most to the hypervolume of the best trade-offs. A molecule counts as labelled
-        if it has labels of all of them.
+        "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize if the directions of the
+        targets do not determine it. Or give --target two or three times to improve several targets at once:
+        the batch then adds most to the hypervolume of the best trade-offs. A molecule counts as labelled if
+        it has labels of all of them.
     reference : str or sequence of str
-        What molecules must reach to count where several targets are improved, such as "pIC50 > 6 and logD <
-        3". Default: the worst values among the best trade-offs measured so far, and a tenth less.
+        If several targets are improved, the values that molecules must reach to count, such as "pIC50 > 6 and
+        logD < 3". Default: the worst values among the best trade-offs measured so far, less a tenth of their
+        range, or the median labels if no molecule has labels of all targets.
     overwrite : bool
         Replace a batch at the output.
     within : dict of str to (float or None, float or None), optional
         As in `screen`. These limits hold during the search; filters test the best products that are left.
     per_block : int, optional
-        Of a space, take at most so many molecules with the same building block, in any slot.
+        For a space, take at most this number of molecules with the same building block, in any slot.
     rough, rough_components
         As in `screen`.
     format, fragments
@@ -318,15 +320,16 @@ def suggest(
     Notes
     -----
     Filters run within the screening tasks, on the molecules that score well enough to be among the
-    candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is what one
-    would get by testing every molecule. With ucb, ei and pi, it is the best of the candidates, which are the
-    10 n with the best means that pass, or 5,000 if these are more: so a smaller batch is the beginning of one
-    of up to 500 molecules. With ``std="all"`` it is the best of all. Believer chooses from the 4,000 best of
-    these, or 2 n if these are more.
+    candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is the same as
+    if every molecule were tested. With ucb, ei and pi, it is the best of the candidates: the 10 n molecules
+    with the best means that pass, and at least 5,000. Because of this minimum, a batch of up to 500 molecules
+    begins with those of any smaller batch. With ``std="all"`` it is the best of all. Believer chooses from
+    the best 4,000 of these, or the best 2 n if that is more.
 
-    Of a space, the candidates are the best products by the rule, as `screen` ranks them; filters, demands on
-    other targets and draws see these only. Draws are compared on the 10 n products (at least 1,000) with the
-    largest ucb of kappa 2, since each draw of a whole space would take a search of its own.
+    In a space, the candidates are the best products by the rule, as `screen` ranks them; filters, conditions
+    on other targets and posterior samples see only these. A model that ranks all products itself maximizes
+    each posterior sample over the whole space; samples of other models are compared on the 10 n products (at
+    least 1,000) with the largest ucb of kappa 2.
 
     Source of the batch rules: see `daskrf.acquisition.believer`, `daskrf.molecules.diversity` and, for
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
@@ -387,8 +390,8 @@ def _candidates_of(request: SuggestRequest) -> CandidateSource:
         return LibraryCandidates()
     if request.improves_several:
         raise OptionError(
-            "Several targets are improved at once in a library, not in a space; give a weighted sum, such as "
-            "--target 'pIC50 - 0.5 logD'."
+            "Several targets can be improved at once in a library, not in a space; give a weighted sum, "
+            "such as --target 'pIC50 - 0.5 logD'."
         )
     if request.std != "candidates":
         raise OptionError(
@@ -410,7 +413,7 @@ def _page_of(
 
 
 def _check_several(several: bool, options: Mapping[str, Any], reference: str | Sequence[str]) -> None:
-    """Refuse options that several targets have no use for, or one."""
+    """Refuse options that do not apply to several targets, or to one."""
     if not several and reference:
         raise OptionError("--reference is for several targets that are improved at once; leave it out.")
     named = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
@@ -441,7 +444,7 @@ def _check(
         raise OptionError(f"batch is one of {', '.join(get_args(Batch))}, not {batch!r}.")
     if batch == "believer" and not rule.needs_std:
         raise OptionError(
-            f"{rule.name} does not use standard deviations, so that --batch believer changes nothing; take "
+            f"{rule.name} does not use standard deviations, so --batch believer changes nothing; take "
             "ucb, ei or pi, or leave it out."
         )
     if seed is not None and not rule.needs_sample:

@@ -84,8 +84,8 @@ def verify(
     Raises
     ------
     StoreError
-        If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
-        predictions, screen for hits.
+        If there is nothing at `store`. With `repair`, also if another command must be run: fit for a model,
+        predict for predictions, screen for hits.
     """
     progress = progress or Progress()
     path = as_path(store)
@@ -110,7 +110,7 @@ def verify(
 
 @dataclass
 class _Repair(Job[VerifyReport]):
-    """The job of a repair; see `daskrf.jobs.job.Job`: removes damaged partitions and makes them again."""
+    """The job of a repair: removes damaged partitions and makes them again."""
 
     output: PurePath
     checked: inspection.VerifyReport

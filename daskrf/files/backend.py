@@ -94,8 +94,8 @@ def as_path(location: str | os.PathLike[str]) -> PurePath:
     Raises
     ------
     InputError
-        An empty text, another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is
-        not UTF-8 text, as JSON and Parquet require.
+        The text is empty, the scheme is another one, a URL has no bucket or was mangled by `pathlib`, or the
+        name is not UTF-8 text, which JSON and Parquet require.
     StoreError
         obstore is not installed.
 
@@ -115,10 +115,11 @@ def as_path(location: str | os.PathLike[str]) -> PurePath:
         raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
     scheme = _SCHEME.match(text)
     if _COLLAPSED.match(text):
-        raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
+        raise InputError(f"{text} looks like a URL that pathlib turned into a path; give the URL as text.")
     if scheme is None:
         path = Path(location)
-        return path if path.name not in ("", "..") else path.resolve()  # what is beside it is named after it
+        # Files beside a path are named after it, so it needs a name.
+        return path if path.name not in ("", "..") else path.resolve()
     if scheme[1].lower() != "s3":
         raise InputError(f"{text} cannot be used: paths are local, or objects s3://bucket/key.")
     bucket, _, key = text[scheme.end() :].partition("/")
@@ -183,7 +184,7 @@ def size_of(path: PurePath) -> int:
 
 
 def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
-    """Return the sizes in bytes of those of the named files below `root` that exist, by name."""
+    """Return the sizes in bytes of the named files below `root`, by name, except those that do not exist."""
     # Files in subfolders, such as the chunks of an array, are listed together.
     folders = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}
     result = {}
@@ -279,7 +280,7 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
 def staging(folder: PurePath, stem: str) -> Iterator[Path]:
     """Yield a new local directory for files to publish in `folder`, deleted when the block ends.
 
-    `folder` is created if needed, in a folder that exists.
+    `folder` is created if needed; its parent must exist.
     """
     name = temporary_name(stem)
     place = Path(folder, name) if backend(folder).is_local else local_name(name)
@@ -322,7 +323,7 @@ def absent_parents(path: PurePath) -> list[PurePath]:
 
 
 def remove_empty(folders: Iterable[PurePath]) -> None:
-    """Delete those of the local folders that are empty, in the given order, innermost first."""
+    """Delete the empty ones of some local folders, in the given order, innermost first."""
     for folder in folders:
         with suppress(OSError):
             if backend(folder).is_local:
@@ -375,7 +376,7 @@ def _matching_files(pattern: str) -> list[PurePath]:
 
 
 def _files_below(folder: PurePath) -> list[PurePath]:
-    """Return the files in a folder and below it; refuse one that has none."""
+    """Return the files in a folder and below it; refuse a folder without files."""
     names = sorted(backend(folder).sizes(folder))
     files = [folder / name for name in names if not any(piece[0] in "._" for piece in name.split("/"))]
     if not files:
@@ -426,8 +427,8 @@ class Held(ABC):
 class Backend(ABC):
     """Operations that differ between files and objects; all raise `OSError` if the storage fails.
 
-    A file *inside* a root is never reached through a link: if `inside` is given, a link, pipe or the like in
-    its place, or in place of a folder on the way, raises `ValueError`.
+    A file *inside* a root is never reached through a link: if `inside` is given and the file, or a folder on
+    the way to it, is a link, pipe or the like, `ValueError` is raised.
     """
 
     is_local: ClassVar[bool]  # whether these are local files, which have links and folders, and can grow
@@ -458,14 +459,14 @@ class Backend(ABC):
 
     @abstractmethod
     def make(self, folder: PurePath, parents: bool = True) -> bool:
-        """Create a folder, with its parents or only in one that exists; return whether it was missing."""
+        """Create a folder, and its parents if `parents`; return whether it was missing."""
 
     @abstractmethod
     def create(self, path: PurePath, data: bytes) -> Held | None:
         """Create a small file atomically and hold it; return None if the file exists.
 
-        An existing object with the same content counts as created by this call, whose reply may have been
-        lost.
+        An existing object with the same content counts as created by this call: the reply to an earlier
+        attempt may have been lost.
         """
 
     @abstractmethod
@@ -494,7 +495,7 @@ class _HeldFile(Held):
         self._file = file
 
     def touch(self) -> None:
-        os.utime(self._file)  # the open file, so that a lock that replaced it is never touched
+        os.utime(self._file)  # the open file: a lock that has replaced it must not be touched
 
     def close(self) -> None:
         with suppress(OSError):
@@ -724,7 +725,7 @@ class _HeldObject(Held):
 
     def touch(self) -> None:
         mode = {"e_tag": self._e_tag}
-        # If another object has replaced it, nothing is held any more.
+        # If another object has replaced it, this object holds nothing any more.
         gone = (_obstore().exceptions.PreconditionError, FileNotFoundError)
         with _errors(self._path), suppress(*gone):
             put = _obstore().put(_connection(self._path), _key(self._path), self._data, mode=mode)
@@ -793,8 +794,8 @@ class _Objects(Backend):
         if self._put_new(path, data):
             self.remove(path)
             raise StoreError(
-                f"the storage of {path.parent} does not support conditional PUTs (If-None-Match), without "
-                "which two runs could undo each other's work; give another output path"
+                f"the storage of {path.parent} does not support conditional PUTs (If-None-Match); without "
+                "them two runs could undo each other's work, so give another output path"
             )
         return _HeldObject(path, data, self._head(path)["e_tag"])
 

@@ -31,10 +31,10 @@ _PAUSES = tuple(0.01 * 2**i for i in range(8))  # seconds between the tries to d
 READ_BYTES = 4 << 20
 
 _REASONS = {
-    errno.ENOSPC: "no space is left on the device; free some and run the same command again, "
-    "finished partitions are kept",
-    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again, "
-    "finished partitions are kept",
+    errno.ENOSPC: "no space is left on the device; free some and run the same command again "
+    "(finished partitions are kept)",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again "
+    "(finished partitions are kept)",
     errno.EACCES: "permission denied; check who owns it, or give another path",
     errno.EPERM: "the operation is not permitted; check who owns it, or give another path",
     errno.EROFS: "the file system is read-only; give another path",
@@ -195,7 +195,7 @@ def sync_folders(root: Path, paths: Iterable[Path]) -> None:
 
 
 def temporary_name(stem: str) -> str:
-    """Return a name for an unfinished file or directory, which contains host and process ID of its writer."""
+    """Return a name for an unfinished file or directory; it contains the writer's host and process ID."""
     return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
 
 
@@ -218,7 +218,7 @@ def work_folder(output: PurePath) -> PurePath:
 
 
 def is_work_folder(folder: PurePath) -> bool:
-    """Return whether a folder is called like one of unfinished work.
+    """Return whether the name of a folder is that of a folder of unfinished work.
 
     Examples
     --------
@@ -231,13 +231,13 @@ def is_work_folder(folder: PurePath) -> bool:
 def private_folder(base: Path | None = None) -> Path:
     """Return this user's private folder for temporary files, creating it if needed.
 
-    Everybody can write to the system's folder of temporary files, and so could create a folder of this name
-    first. Files must only be written and deleted in a folder that belongs to this user.
+    Everybody can write to the system's folder of temporary files, so another user could create a folder of
+    this name first. Files must only be written and deleted in a folder that belongs to this user.
 
     Parameters
     ----------
     base : Path, optional
-        The folder that it is in; default: the system's folder of temporary files.
+        Its parent; default: the system's folder of temporary files.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
 
 
 def make_folders(root: Path, folder: Path) -> None:
-    """Create a folder and those between it and `root`, but not `root` itself.
+    """Create a folder and its parents below `root`, but not `root` itself.
 
     A task that is still running after its job has ended must not bring back the folder that the job deleted.
 
@@ -334,7 +334,8 @@ def make_folders(root: Path, folder: Path) -> None:
 def remove(path: Path) -> None:
     """Delete a local file or a whole directory, if there is one.
 
-    A directory into which another program still writes is not empty when its turn comes; it is tried again.
+    While another program still writes into a directory, it may not be empty when it is to be deleted. Then
+    the deletion is tried again.
     """
     for pause in (*_PAUSES, None):
         try:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from daskrf.tables.values.values import Scale, is_concentration
 
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
-_DECADES = 4.0  # quantities measured on a linear scale do not span more
-_FEW_DECADES = 1.5  # and a skewness hint together at a quantity that is best seen as a logarithm
+_DECADES = 4.0  # quantities that suit a linear scale do not span more
+_FEW_DECADES = 1.5  # a larger span, with a skewed distribution, hints at a quantity that suits a logarithm
 _SKEWNESS = 1.5
 _USUAL_P = (3.0, 12.0)  # medians of pIC50, from mM to pM
 

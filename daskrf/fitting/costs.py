@@ -1,4 +1,4 @@
-"""What a fit takes: memory of labels, sums and solutions, and disk for partial sums."""
+"""Memory that a fit needs for labels, sums and solutions, and disk space for partial sums."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from daskrf.gp.sums.statistics import Precision
 from daskrf.gp.sums.sums import STRIP_BYTES
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 
-# Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
-# rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
+# Bytes per label while labels are read, and per byte of its key. Measured with libraries of at least as many
+# rows as labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
 _LABEL_BYTES = 240
 _KEY_BYTES = 5.0
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
@@ -29,7 +29,7 @@ def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
 
 
 def held_rows(n_components: int) -> int:
-    """Return the most labelled rows of a group whose packed bits stay in memory while strips are summed."""
+    """Return how many labelled rows a group may have if its packed bits stay in memory for all strips."""
     return _HELD_BYTES * 8 // n_components
 
 
@@ -52,7 +52,7 @@ def need_of_sums(
     what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
     several = group_rows is None or group_rows < n_labels
     group_rows = n_labels if group_rows is None else group_rows
-    # Blocks are joined until they have as many rows as engines like: at most nearly two blocks.
+    # Blocks are joined until they have enough rows for the engine: at most nearly two blocks.
     joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
     update = 2048 * M  # transposed words of bits; or the same rows in float64
     if not making.one_bit:
@@ -83,9 +83,8 @@ def need_of_solve(
 ) -> MemoryNeed:
     """Return the memory needed to solve for the posterior, in the process that calls `fit`.
 
-    `eigen` adds the eigendecomposition that follows where labels have next to no noise. If there are `n_sums`
-    sets of rows with sums of their own, they are solved one after the other, but the statistics of all are
-    held.
+    `eigen` adds the eigendecomposition for labels with next to no noise. If `n_sums` sets of rows have
+    separate sums, they are solved one after the other, but the statistics of all stay in memory.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
@@ -103,9 +102,10 @@ def size_of_sums(
     one_bit: bool,
     shape: SumsShape = ONE_MATRIX,
 ) -> tuple[int, int, int]:
-    """Return the bytes of all roots' leaves, of the largest root's leaves, and of the roots, at most.
+    """Return the largest number of bytes of all roots' leaves, of one root's leaves, and of the roots.
 
-    Shards keep the leaves of all roots; a whole run combines the leaves of one root before it makes the next.
+    Shards keep the leaves of all roots. A whole run combines the leaves of one root before it makes those of
+    the next.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def size_of_sums(
     group_rows : sequence of int
         Labelled rows of each group, which leaves one partial sum for each strip.
     one_bit : bool
-        Whether the sums are of bits, and take only as many bits as the largest of them can have.
+        Whether the sums are of bits; each is then stored in as many bits as the largest sum can have.
     shape : SumsShape, optional
         Default: one matrix.
     """

@@ -1,4 +1,4 @@
-"""What a job needs for an exact process: labelled fingerprints gathered in one place, and products in files.
+"""Exact processes in jobs: labelled fingerprints are gathered in one place, and products saved to files.
 
 Conjugate gradients need one product with the kernel matrix after another and depend on nothing else. Each
 product is therefore saved to a file: after a run is killed, the next one repeats the same steps, reads the
@@ -136,7 +136,7 @@ class StoredProducts(KernelMatrix):
         backend(folder).make(folder)
 
     def total(self, terms: Terms) -> Single:
-        """Read from its file, or computed and saved.
+        """Return the total, read from its file, or computed and saved.
 
         A file is identified by its number, the rows, the kernel and the terms.
         """
@@ -192,7 +192,7 @@ class StoredProducts(KernelMatrix):
 
 @dataclass(frozen=True)
 class Blocks:
-    """Computes what blocks of a kernel matrix add to a total; a small object sent with each task.
+    """Computes what a block of a kernel matrix adds to a total; a small object sent with each task.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class Blocks:
     kernel : Kernel
     tile : int
     terms : type of Terms
-        Made of the vectors.
+        Class that is made with the vectors.
     place, key : str
         The folder of the vectors, where the totals of blocks are saved too, and the vectors' hash.
     """
@@ -299,7 +299,7 @@ class Equations:
 
 @dataclass(frozen=True)
 class FitSeconds:
-    """What a fit is expected to take before anything was measured, in seconds on this machine.
+    """Expected seconds of a fit on this machine, before anything is measured.
 
     Attributes
     ----------
@@ -314,7 +314,7 @@ class FitSeconds:
 
     @classmethod
     def of(cls, gp: ExactGP, n_labels: int, *, chooses: bool) -> FitSeconds:
-        """Return what a fit to so many labels takes, which `chooses` its kernel or has one."""
+        """Return the expected times of a fit to this many labels, which may also choose its kernel."""
         choice = 3.0 + 0.0125 * min(n_labels, 12_000) if chooses else 0.0
         return cls(choice, gp.seconds_to_fit(n_labels, processors()))
 
@@ -328,10 +328,10 @@ def solve_exact(
 ) -> list[ExactGP]:
     """Return the requested process, fitted to each target; see `StoredProducts`.
 
-    It is one stage of the progress: it expects the choices of kernels and the solutions that are to come.
+    Progress shows one stage, with the expected time of all choices of kernels and all solutions.
 
-    With `columns`, those of each kind of fingerprint, the labels determine its kernel. Targets with the same
-    kernel and the same rows, as one object, are solved together as far as memory allows.
+    If `columns` (of each kind of fingerprint) are given, the labels determine the kernel. Targets with the
+    same kernel, and with the same object as rows, are solved together as far as memory allows.
     """
     fitted, choices, groups = [], [], dict[Any, list[int]]()
     run.progress.start("solve", 0, "")
@@ -371,7 +371,7 @@ def solve_exact(
 
 
 def _variances(gp: ExactGP, choice: KernelChoice | None) -> dict[str, float]:
-    """Return the variances that go with a chosen kernel, but for those that were given."""
+    """Return the variances chosen together with a kernel, except those that the user gave."""
     chosen = {} if choice is None else choice.variances
     return {name: value for name, value in chosen.items() if getattr(gp, name) is None}
 
@@ -437,7 +437,7 @@ def _nonzeros(making: Making, n_labels: int) -> float:
 
 
 def need_of_gathering(making: Making, n_labels: int, *phases: Mapping[str, float]) -> MemoryNeed:
-    """Return the memory need of a process that gathers labelled fingerprints, and has these other phases."""
+    """Return the memory need of gathering labelled fingerprints, and of these other phases."""
 
     def gather(making: Making) -> MemoryNeed:
         rows = int(STORED * _nonzeros(making, n_labels))

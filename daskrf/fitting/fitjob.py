@@ -38,8 +38,8 @@ from daskrf.workers.progress import Progress
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
 _UNKNOWN = (
     "the SMILES of the labelled molecules were not stored, since too much of the library would have to be "
-    "read for them, so that copies of these molecules cannot be left out of hits and batches; to have them, "
-    "fit to a file of labels with SMILES, without the library"
+    "read for them, so copies of these molecules cannot be left out of hits and batches; to have them "
+    "stored, fit to a file of labels with SMILES, without the library"
 )
 
 
@@ -54,11 +54,11 @@ class FitJob(Job[Any]):
     made : callable
         Makes the report.
     sums : sequence of FeatureSums or ExactSolve
-        What is made of the labels, set by `plan`.
+        The sums or equations to solve, set by `plan`.
     stored : Model or None
         An earlier model of these labels and features at the output.
     directions : dict of str to {"maximize", "minimize"}
-        By target: as asked for, or else as stored.
+        By target: those asked for, else those stored.
     """
 
     training: Training
@@ -74,7 +74,7 @@ class FitJob(Job[Any]):
         self.output = self.training.request.output
 
     def plan(self, run: Run) -> None:
-        """Join the labels and determine the map, and look for what is there already."""
+        """Join the labels, determine the map, and look for an earlier model at the output."""
         training = self.training
         training.plan(run)
         self.stored = _stored(self.output, training.spec, training.options)
@@ -98,7 +98,7 @@ class FitJob(Job[Any]):
         ]
 
     def need(self) -> Need:
-        """Return what the sums take that no model at the output holds."""
+        """Return what memory and disk the fit needs; none for sums that a model at the output holds."""
         return self.training.need(self.sums if self.stored is None else ())
 
     def pieces(self, run: Run) -> list[Pieces]:
@@ -141,7 +141,7 @@ class FitJob(Job[Any]):
         return self._report(gp, run.seconds)
 
     def _options_of(self, sums: FeatureSums | ExactSolve) -> dict[str, Any]:
-        """Return the options of some targets, with the noise that was found together with a metric."""
+        """Return the options of some targets, with the noise variances fitted together with a metric."""
         training, choice = self.training, self.training.choice
         if not isinstance(choice, MetricChoice) or training.request.fixed["noise_variance"] is not None:
             return training.options
@@ -173,7 +173,7 @@ class FitJob(Job[Any]):
         }
 
     def _choices(self, gp: Process | SeparateGP) -> list[str | None]:
-        """Return what was tried and taken, in words."""
+        """Return what was tried and what was chosen, in words."""
         if self.training.exact:
             choices = (each.kernel_choice_ for each in processes_of(gp))
             return [None if choice is None else str(choice) for choice in choices]
@@ -237,7 +237,7 @@ def _leave(
     described: dict[str, Any],
     progress: Progress,
 ) -> None:
-    """Leave a model as it is, except for what it says of its targets, if that is other than before."""
+    """Leave a model as it is, except for directions and descriptions of its targets that have changed."""
     progress.note(f"{output} already holds exactly this model.")
     if directions != stored.directions or any(
         stored.metadata.get(name) != value for name, value in described.items()
@@ -253,7 +253,7 @@ def _leave(
 def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> Model | None:
     """Return an earlier model of the same labels and features, or None. Refuse any other model.
 
-    A model of these options to which labels were added since is the same.
+    A model to which labels were added later counts as the same if its options are the same.
     """
     if kind_of(output, missing_ok=True) is None:
         return None

@@ -1,4 +1,4 @@
-"""How long the fits of an evaluation will still take, by those that are done."""
+"""How long the remaining fits of an evaluation will take, judged by those that are done."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass
 class FitsAhead:
-    """The fits that are to come, and how long they take.
+    """The fits to be made, and how long they take.
 
     Attributes
     ----------
     seconds : sequence of float
-        What each fit is expected to take before one was measured; only their ratios count afterwards.
+        Expected time of each fit. Once a fit was measured, only their ratios count.
     clock : callable
         Returns the time in seconds.
 
@@ -45,7 +45,7 @@ class FitsAhead:
 
     @property
     def now(self) -> float:
-        """Seconds that the fit which was begun last is expected to take."""
+        """Seconds that the current fit is expected to take in all."""
         done = sum(self.seconds[: self._n_begun - 1])
         slow = (self.clock() - self._start) / done if done > 0 else 1.0
         return slow * self.seconds[self._n_begun - 1]

@@ -1,8 +1,8 @@
 """Predictions of labels that were left out: each fold by a process fitted to the other labels alone.
 
-An exact process is fitted anew for each fold, and so is one on features whose metric labels determine. Other
-features are summed once for each block of rows, and a fold adds the sums of the blocks that it learns from.
-What was predicted is saved: a run that goes on after another was killed does not fit it again.
+An exact process is fitted anew for each fold, and so is a process on features if the labels determine the
+metric. Other features are summed once for each block of rows, and a fold adds the sums of the blocks that it
+learns from. Predictions are saved: if a run is killed, the next one does not fit them again.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 FEW_LABELS = 1000
-"""Up to so many labels each fit has a kernel of its own.
+"""Up to this many labels, each fit chooses its own kernel.
 
-Chosen on all labels, the kernel made errors on 100 molecules of ESOL smaller by 2 %, and on all 1,128 by
-less than 0.4 %."""
+A kernel chosen on all labels made the errors on 100 molecules of ESOL smaller by 2 %, and those on all 1,128
+by less than 0.4 %."""
 
 
 @dataclass(frozen=True)
 class HeldOutFit:
-    """What a process says of rows that it was not fitted to.
+    """Predictions of a process for rows that it was not fitted to.
 
     Attributes
     ----------
     mean, std : float64 arrays, shape (n_test,)
         Predictions of y, noise included.
     hyperparameters : dict of str to float
-        Mean, signal variance and noise variance, found from the rows that it was fitted to.
+        Mean, signal variance and noise variance, fitted to the training rows.
     kernel : str
         The kernel in words.
     cautions : tuple of str
@@ -73,7 +73,7 @@ class HeldOutFit:
 
     @classmethod
     def from_saved(cls, saved: Saved) -> HeldOutFit:
-        """Return what `to_save` has given."""
+        """Rebuild predictions from what `to_save` returned."""
         arrays, meta = saved.arrays, saved.metadata
         cautions = tuple(meta["cautions"])
         return cls(arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions)
@@ -86,13 +86,13 @@ class HeldOutFit:
 
 @dataclass
 class Process(ABC):
-    """A kind of process, with the labels that it is fitted to.
+    """A kind of process to judge, with the labels.
 
     Attributes
     ----------
     X, y : rows and labels
     folder : Path
-        Where runs leave what they predict, and unfinished work.
+        Where runs save predictions and unfinished work.
     """
 
     X: Any
@@ -102,26 +102,26 @@ class Process(ABC):
     @property
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """What predictions depend on beside the rows, as JSON values."""
+        """Everything besides the rows that determines the predictions, as JSON values."""
 
     @abstractmethod
     def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
-        """Return the predictions of some rows from others; `name` is that of files with unfinished work."""
+        """Fit to `training` and predict `rows`; `name` is for files of unfinished work."""
 
     @abstractmethod
     def seconds(self, n_known: int) -> float:
-        """Return what a fit to so many labels is expected to take; ratios matter."""
+        """Return the expected time of a fit to this many labels; only ratios matter."""
 
     def fitted_to_fold(self, name: str, folds: Folds, fold: int) -> HeldOutFit:
         """Return the predictions of a fold."""
         return self.fitted(name, *folds.rows(fold))
 
     def predicted(self, training: Rows, rows: Rows, name: str) -> HeldOutFit:
-        """Return the predictions of some rows from others, made once."""
+        """Return the predictions of `fitted`; make them only if they are not saved yet."""
         return self._once(name, training, rows, lambda: self.fitted(name, training, rows))
 
     def fold(self, folds: Folds, fold: int) -> HeldOutFit:
-        """Return the predictions of a fold, made once."""
+        """Return the predictions of a fold; make them only if they are not saved yet."""
         name = f"fold-{fold}"
         return self._once(name, *folds.rows(fold), lambda: self.fitted_to_fold(name, folds, fold))
 
@@ -145,9 +145,10 @@ def _digest(values: npt.NDArray[Any]) -> str:
 class ExactHeldOut(Process):
     """An exact process.
 
-    With `columns`, those of each kind of fingerprint, labels determine its kernel: those that a fit knows if
-    they are at most `FEW_LABELS`, and else all, because that takes long and makes next to no difference. But
-    a metric that was learned from all labels would know those left out, so that each fit learns its own.
+    If `columns` (of each kind of fingerprint) are given, labels determine the kernel. Up to `FEW_LABELS`
+    training labels, each fit chooses its own; else all labels determine one kernel for all fits, because a
+    choice takes long and one per fit makes next to no difference. But a metric learned from all labels would
+    also know those left out, so each fit learns its own.
     """
 
     run: Run
@@ -160,7 +161,7 @@ class ExactHeldOut(Process):
 
     @cached_property
     def for_all(self) -> tuple[ExactGP, Mapping[str, tuple[int, int]] | None]:
-        """The process with the kernel for all fits; or the one given, and columns to choose one for each."""
+        """The process with one kernel for all fits; or the given one, and columns for a choice per fit."""
         gp: ExactGP = clone(self.gp)
         if self.columns is not None:
             choice = kernel_choice(self.run, gp, self.X, self.y, self.columns, self.folder)
@@ -170,17 +171,17 @@ class ExactHeldOut(Process):
         return gp, None
 
     def seconds_of_choice(self, sizes: Sequence[int]) -> float:
-        """Return what a choice of the kernel by all labels takes; nothing if each fit has its own."""
+        """Return the seconds to choose a kernel on all labels; 0 if each fit chooses its own."""
         if self.columns is None or max(sizes) <= FEW_LABELS:
             return 0.0
         return FitSeconds.of(self.gp, len(self.y), chooses=True).choice
 
     def chooses_for(self, n_known: int) -> bool:
-        """Return whether a fit to so many labels chooses its own kernel."""
+        """Return whether a fit to this many labels chooses its own kernel."""
         return self.columns is not None and (n_known <= FEW_LABELS or self.for_all[1] is not None)
 
     def seconds(self, n_known: int) -> float:
-        """A choice by all labels comes with the first fit, and is not part of it."""
+        """Return the seconds of a fit, without a choice of the kernel on all labels."""
         chooses = self.columns is not None and n_known <= FEW_LABELS
         expected = FitSeconds.of(self.gp, n_known, chooses=chooses)
         return expected.choice + expected.solution
@@ -194,10 +195,10 @@ class ExactHeldOut(Process):
 
 @dataclass
 class FeaturesHeldOut(Process):
-    """The process of a fitted map; `options` are those of the process.
+    """A process on the features of a fitted map; `options` are those of the process.
 
-    With `learns_metric` each fit learns the metric of the map's kernel from the labels that it knows: one
-    that was learned from all labels would know those left out.
+    With `learns_metric`, each fit learns the metric of the map's kernel from its training labels: a metric
+    learned from all labels would also know those left out.
     """
 
     feature_map: Any

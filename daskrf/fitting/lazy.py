@@ -233,7 +233,7 @@ def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
         if X.ndim != 2:
             raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
     if not isinstance(X, da.Array):
-        # Delayed once, so that the graph contains it once.
+        # Delayed once, so the graph contains it once.
         return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})

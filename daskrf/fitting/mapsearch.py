@@ -1,6 +1,6 @@
-"""What a fit finds by a sample of its labels before it makes features of all: a map, or parts of one.
+"""Choose a map, or its length scale or metric, on a sample of the labels before features are made.
 
-The sample depends only on the labels and the seed, and what is found is kept in a file. So shards and later
+The sample depends only on the labels and the seed, and the choice is kept in a file. So shards and later
 runs of a job have the same map.
 """
 
@@ -51,7 +51,7 @@ from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 
 _LABELS = 10_000  # on which maps and length scales are compared
-_FEATURES = 1_024  # with at most so many features: the best length scale of more is about the same
+_FEATURES = 1_024  # at most, for this comparison: with more, the best length scale is about the same
 _READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
 
 Search = LengthScaleSearch | MapChoice | MetricChoice
@@ -67,21 +67,21 @@ def found_map(
     used: Callable[[FeatureMap], FeatureMap],
     earlier: Mapping[str, Any] | None = None,
 ) -> tuple[FeatureMap, Search, dict[str, Any]]:
-    """Return the map that the labels determine, what was tried, and what a model says of it.
+    """Return the map that the labels determine, what was tried, and the record of it for the model.
 
     Parameters
     ----------
     run : Run
     requested : FeatureMap or AutoMap
-        A map whose length scale or metric is "auto", or what asks for any map.
+        A map whose length scale or metric is "auto", or a request to choose any map.
     store : FingerprintStore
     joined : JoinedLabels
     options : mapping
         Those of the process.
     used : callable
-        Returns the map to use on the fingerprints of the store in place of one; see `map_for`.
+        Adapts a map to the fingerprints of the store; see `map_for`.
     earlier : mapping, optional
-        What an earlier model says of its search; it counts if it was the same one.
+        Record of the search in an earlier model; used if it is of the same search.
     """
     state = requested.spec if isinstance(requested, AutoMap) else requested.state()
     as_used = used(requested.stand_in if isinstance(requested, AutoMap) else stand_in(requested)).state()
@@ -110,7 +110,7 @@ def _searched(
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
 ) -> Search:
-    """Search a map, its length scale or its metric on a sample of the labels."""
+    """Search for a map, a length scale or a metric on a sample of the labels."""
     seed = int(getattr(requested, "random_state", 0))
     X, y = labelled_sample(run, store, joined, _LABELS, seed)
 

@@ -1,4 +1,4 @@
-"""Molecules that labels bring themselves, by their SMILES: they become a library of their own."""
+"""Fit without a library: the SMILES in a file of labels become a library of their own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OwnMolecules(Molecules):
     spec : FingerprintSpec or None
         Their fingerprints; None: the default.
     fingerprint : callable
-        The command that makes them.
+        The function that makes them, `daskrf.fingerprint`.
     """
 
     labels: PurePath

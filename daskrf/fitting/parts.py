@@ -1,4 +1,4 @@
-"""The parts of a fit: sums of features or gathered fingerprints of one set of labels, and their solution."""
+"""The parts of a fit: for one set of labels, sum features or gather fingerprints, and solve."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from daskrf.sources.sources import (
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.stores.store import hash_of
 
-_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet enough tasks for 1,000 cores
+_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows per task: few checkpoints, yet tasks for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
 PARTS = "parts of the sum"
 
@@ -68,7 +68,7 @@ def grouped(features: Source, joined: JoinedLabels) -> Cut:
     """Cut the labelled rows into groups, independently of workers and shards."""
     labelled = np.diff(np.searchsorted(joined.row, features.row_bounds))
     smallest, largest = _GROUP_ROWS
-    # A partition is decoded whole for however few labels: about a 20th of the cost of all its features.
+    # A partition is decoded whole even for few labels: about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
     if features.raw:
@@ -99,7 +99,7 @@ class FeatureSums:
 
     @property
     def precision(self) -> Precision:
-        """Precision in which the sums are made first; see `solve`."""
+        """Precision of the first sums; `solve` may make them again in double precision."""
         return precision_for(self.features.feature_map, len(self.files.joined.row))
 
     @property
@@ -108,14 +108,14 @@ class FeatureSums:
         return self.cut.n_roots > 1 and self.features.bits and isinstance(self.features, FingerprintSource)
 
     def solve(self, run: Run, statistics: Statistics | None, options: dict[str, Any]) -> FeatureSpaceGP:
-        """Return the model of the targets, from more precise sums if rounding could change it.
+        """Return the process of the targets; sum again more precisely if rounding could change it.
 
-        Without `statistics`, the sums are those of the tree.
+        Without `statistics`, the sums of the tree are used.
         """
         feature_map = self.features.feature_map
         gp = gp_for(feature_map, **options)
 
-        def check() -> None:  # the sums stay for a run with more memory or a given noise
+        def check() -> None:  # if this fails, the sums stay for a run with more memory or with a given noise
             check_eigen_size(feature_map.n_components)
             run.check(Need(here=need_of_solve(making_of(self.features), eigen=True)))
 
@@ -138,7 +138,7 @@ class FeatureSums:
         return gp
 
     def _counted(self, tree: Tree) -> Statistics:
-        """Return the sums of a tree; refuse sums over other rows."""
+        """Return the sums of a tree; refuse sums over another number of rows."""
         statistics = cast(Statistics, tree.result())
         if statistics.n != (n := len(self.files.joined.row)):
             folder = self.files.folder.parent
@@ -148,7 +148,7 @@ class FeatureSums:
         return statistics
 
     def tree(self, precision: Precision) -> Tree:
-        """Return the tree of the sums, after leaving labels and map in files for all tasks."""
+        """Return the tree of the sums, after writing labels and map to files for all tasks."""
         self.files.keep()
         feature_map, y, folder = self.features.feature_map, self.files.joined.y, self.files.folder.parent
         source = self.features.carried(folder)
@@ -200,11 +200,11 @@ class ExactSolve:
         return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, PARTS)
 
     def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
-        """Return the process, or one for each of several targets, from an earlier one if there is one."""
+        """Return the process, or one for each of several targets; start from an earlier one if given."""
         joined = self.files.joined
         processes: Any = () if earlier is None else processes_of(earlier)
         X: Any = None if processes else self.tree(self.precision).result()
-        rows: dict[bytes, Any] = {}  # one object for targets of the same rows, which are solved together
+        rows: dict[bytes, Any] = {}  # targets with the same rows share one object, and are solved together
         targets = []
         for t, (_, y) in enumerate(values_of_targets(joined)):
             start, there = processes[t] if processes else None, np.isfinite(joined.y[:, t])

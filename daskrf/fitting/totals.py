@@ -29,7 +29,7 @@ from daskrf.storage.stores.store import hash_of
 
 
 class LabelledBlock(NamedTuple):
-    """Features, targets and diagonal (None: the features determine it) of some labels."""
+    """Features, targets, and diagonal (None if the features determine it) of some labels."""
 
     phi: Any
     y: npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What a fit is made from: labels joined to molecules, and the kernel or map that they are fitted with."""
+"""The inputs of a fit: labels joined to molecules, and the kernel or map to fit."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ from daskrf.tables.measurements import Reading, keys_of, label_words
 
 Paths = str | os.PathLike[str]
 
-_FEATURES = 4096  # for a named kernel where an exact process would cost too much
+_FEATURES = 4096  # for a named kernel, if an exact process would cost too much
 
 
 def checkable(feature_map: FeatureMap | AutoMap | None) -> FeatureMap | None:
-    """Return a map in place of one that labels have to determine, wholly or its length scale."""
+    """Return a stand-in, for checks, for a map that labels have still to determine, or its length scale."""
     if feature_map is None or isinstance(feature_map, AutoMap):
         return None if feature_map is None else feature_map.stand_in
     check_feature_map(feature_map)
@@ -66,7 +66,7 @@ def checkable(feature_map: FeatureMap | AutoMap | None) -> FeatureMap | None:
 
 
 def is_open(feature_map: FeatureMap | AutoMap | None) -> bool:
-    """Return whether labels have to determine the map or its length scale."""
+    """Return whether labels have still to determine the map or its length scale."""
     if feature_map is None or isinstance(feature_map, AutoMap):
         return feature_map is not None
     check_feature_map(feature_map)
@@ -84,7 +84,7 @@ class FitRequest:
     reading : Reading
         How labels are read.
     any_key : bool
-        Whether labels may be joined by another key than that of `reading`.
+        Whether labels may be joined by a key other than that of `reading`.
     fixed : dict of str to (float or None)
         Mean and variances; None: fitted.
     options : dict
@@ -92,13 +92,13 @@ class FitRequest:
     direction : str, dict or None
         As in `fit`.
     confirmed : bool
-        Whether a direction is taken that is contrary to what is known of the target.
+        Whether the user confirmed a direction that contradicts what is known of the target.
     exact : ExactGP or None
         The process, not fitted yet; None: one in feature space.
     kernel : Kernel or None
         Of an exact process; None: chosen.
     auto : bool
-        Whether features may take the place of an exact process.
+        Whether random features may replace an exact process.
     feature_map : FeatureMap, AutoMap or None
     fold : int or None
         As in `fit`.
@@ -128,9 +128,9 @@ class TrainingRows:
     ----------
     features : FeatureSource or FingerprintSource
     reading : Reading
-        How labels are read that belong to them.
+        How their labels are read.
     id_column : int or None
-        Of labels whose molecules have no other names.
+        Column of IDs in the labels, if the molecules have no other names.
     note : str
         What was left out.
     """
@@ -146,12 +146,12 @@ class Molecules(ABC):
 
     @abstractmethod
     def open(self, run: Run, request: FitRequest) -> TrainingRows:
-        """Open them."""
+        """Open the molecules."""
 
 
 @dataclass(frozen=True)
 class LibraryMolecules(Molecules):
-    """The molecules of a store that is open."""
+    """The molecules of an open store."""
 
     features: FeatureSource | FingerprintSource
 
@@ -171,17 +171,17 @@ class Training:
     features : FeatureSource or FingerprintSource
         With the map that was chosen.
     exact, kernel, feature_map, options
-        As of the request, as far as the labels leave them.
+        Those of the request, as changed by what the labels determine.
     files : LabelFiles
         The joined labels.
     groups : list
-        Targets with labels of the same molecules, and these labels.
+        Pairs of targets whose labels belong to the same molecules, and these labels.
     choice : LengthScaleSearch, MapChoice, MetricChoice or None
         How the labels determined the map.
     search : dict or None
-        The same for the model.
+        The record of this for the model.
     spec : dict
-        What the sums of all labels depend on.
+        Everything that determines the sums of all labels.
     words : str
         How the labels were read.
     cautions : list of str
@@ -223,7 +223,7 @@ class Training:
 
     @property
     def choice_words(self) -> str:
-        """What of the map the labels determined, for a report on parts of them; empty if nothing."""
+        """A note that all labels determined the map or its length scale, for evaluations; else empty."""
         if self.choice is None:
             return ""
         chosen = "map was chosen" if isinstance(self.choice, MapChoice) else "length scale was found"
@@ -235,7 +235,7 @@ class Training:
         return self.kernel is None or self.kernel.undecided
 
     def spec_of(self, joined: JoinedLabels) -> dict[str, Any]:
-        """Return what the sums of some labels depend on, with the kernel of an exact process."""
+        """Return everything that determines the sums of some labels, with the kernel of an exact process."""
         kernel = None if self.kernel is None or joined is not self.joined else self.kernel.state()
         exact = {"process": "exact", "kernel": kernel}
         return {
@@ -281,7 +281,7 @@ class Training:
         return ExactSolve(raw, self.files, self.spec, cast(ExactGP, self.exact), None).tree("double")
 
     def _join(self, run: Run) -> LabelFiles:
-        """Return the labels at their rows of the library, joined by the first key by which any is there."""
+        """Join the labels to rows of the library, by the first key that matches any of them."""
 
         def check(n_labels: int, key_bytes: float) -> None:
             run.check(Need(here=need_of_labels(n_labels, key_bytes)))
@@ -313,7 +313,7 @@ class Training:
         raise AssertionError("there is always a key")
 
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
-        """Take an exact process if it does not cost too much for the labels; say which, and why."""
+        """Use an exact process unless it costs too much for these labels; tell the user which, and why."""
         n_labels = len(self.joined.row)
         reason = why_not_exact(exact, making_of(self.features), n_labels)
         if not reason:
@@ -333,7 +333,7 @@ class Training:
         gp_for(self.features.feature_map, **self.options)
 
     def _find_map(self, run: Run, requested: FeatureMap | AutoMap) -> None:
-        """Take the map, or the length scale of the map, that a sample of the labels determines."""
+        """Let a sample of the labels determine the map, or its length scale or metric."""
         run.check(self.need())
         earlier = None
         if kind_of(self.request.output, missing_ok=True) is not None:
@@ -347,7 +347,7 @@ class Training:
         self.features = open_source(self.features.store, feature_map, fold=self.request.fold)
 
     def need(self, sums: Sequence[FeatureSums | ExactSolve] = ()) -> Need:
-        """Return what a fit takes; `sums` are those that it leaves on the disk."""
+        """Return what memory and disk a fit needs; `sums` are those that it writes to disk."""
         cut, making = grouped(self.features, self.joined), making_of(self.features)
         n_labels = sum(cut.rows)
         if self.exact is not None:

@@ -1,4 +1,4 @@
-"""Objects kept in a worker from task to task, such as an open model, until its memory is measured."""
+"""Objects that a worker keeps from task to task, such as an open model, until its memory is measured."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Need:
     worker : MemoryNeed, optional
         For each worker that makes pieces, or for this program if it makes them itself.
     held : (str, int), optional
-        Name and bytes of what this program holds besides if it makes the pieces itself.
+        Name and bytes of what this program also holds if it makes the pieces itself.
     here : MemoryNeed, optional
         For this program before or after the pieces are made.
     finish : MemoryNeed, optional
@@ -270,7 +270,7 @@ def _clear(folder: PurePath) -> None:
 
 @contextmanager
 def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
-    """Yield a `Progress` that also writes a run log; a run refused before it made anything leaves nothing."""
+    """Yield a `Progress` that also writes a run log; a run refused before any work leaves no files."""
     work = work_folder(job.output)
     with file_errors("read", job.output):
         absent = [path for path in (work, job.output) if not exists(path)] + absent_parents(job.output)
@@ -293,7 +293,7 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Return whether the job cannot be done as requested; a failing disk, for example, is no refusal."""
+    """Return whether an error means that the request is invalid, unlike, for example, a failing disk."""
     return isinstance(error, (InputError, StoreError, MemoryLimitError)) and not getattr(error, "errno", None)
 
 

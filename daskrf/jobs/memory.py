@@ -32,7 +32,7 @@ LIBRARIES = 275 * MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: me
 # compile because that task has never run on the machine before.
 _FIRST_TASK = 115 * MIB
 _FIRST_READ = 45 * MIB  # the same if nothing is compiled but files are read: measured 20 - 35
-HELPER = 80 * MIB  # the helper program that runs RDKit: measured 59, 70 for paths, and what it remembers
+HELPER = 80 * MIB  # the helper program that runs RDKit: measured 59, or 70 for paths, plus its caches
 RDKIT = "the RDKit helper"
 NONZEROS = FingerprintSpec().nonzeros  # per molecule, if neither a store nor a specification gives a number
 STORED = 10  # bytes per non-zero: int64 index and uint16 count
@@ -40,10 +40,10 @@ _DECODING = 15  # bytes per non-zero while a partition is decoded: also uint32 i
 _NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's file buffers
 ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the file buffers
 _BATCH_ENTRIES = 1 << 20  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
-_TABLE_BYTES = 32 * MIB  # for their distinct pairs, at most
+_TABLE_BYTES = 32 * MIB  # for the distinct pairs among these, at most
 _BLOCK_BYTES = 128 * MIB  # for one block of dense float32 features
 EXPANDED = 64 * MIB  # features unpacked for standard deviations; see daskrf.gp.processes.posterior
-EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their posterior samples, and features for these
+EXACT_BLOCKS = 96 * MIB  # of a block of rows: kernel values, posterior samples, and features for these
 PIECES = 24 * MIB  # for a checkpoint or Gram matrix that is read, written or copied piece by piece
 _USABLE = 0.95  # fraction of a worker's limit beyond which Dask's nanny kills it
 CHUNK_BYTES = 16 * MIB  # chunk size of a feature store
@@ -236,7 +236,7 @@ class Making:
 
 
 def held_by_model(making: Making, *, factors: bool, n_sums: int = 1) -> int:
-    """Return the bytes of a model: its statistics, and `factors` once a posterior sample has needed them."""
+    """Return the bytes of a model: its statistics, and `factors` if posterior samples need them."""
     held = making.shape.model(making.n_components)[0] if factors else 1.0
     return int(making.square * held * n_sums)
 
@@ -324,7 +324,7 @@ def check(need: MemoryNeed, limit: int, where: str) -> None:
         Gives the prediction and its parts, the limit, and what would fit.
     """
     usable = int(limit * _USABLE) if where == "a worker" else limit
-    if need.total + HELPER > usable:  # else keep idle helpers: the next stage may use what they remember
+    if need.total + HELPER > usable:  # else keep idle helpers: the next stage may use their caches
         end_idle()
     if need.total <= usable:
         return

@@ -64,13 +64,7 @@ class Maker(Protocol):
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`; its plan, long if there are many partitions, is read once per worker.
-
-    Raises
-    ------
-    StoreError
-        If there is no store, or it does not have this `spec_hash`.
-    """
+    """Return the store at `path`, which must have this `spec_hash`; its plan is read once per worker."""
     store: AnyStore = _opened(cast(Hashable, kind), path, spec_hash)
     return store
 
@@ -113,7 +107,7 @@ class Partitions:
         Raises
         ------
         WorkerError
-            If the workers wrote to another place.
+            If the workers wrote elsewhere.
         """
         progress, store, name = progress or Progress(), self.store, self.maker.name
         pending = store.pending()

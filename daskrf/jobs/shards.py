@@ -1,4 +1,4 @@
-"""One job as several independent runs, without a cluster: shard i of n makes its share, a last run the rest.
+"""One job as several independent runs, without a cluster: each shard makes its share, a last run the rest.
 
 Each task of a job array runs the same command with its own ``--shard i/n``; they do not communicate. A shard
 makes partitions with commit records, and checkpoints of sums, as any other run would. If it fails, only its
@@ -201,7 +201,7 @@ shard_of = Shard.of
 def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
     """Write `spec` to the file `path` for the other shards of a job, or refuse to go on if it differs.
 
-    A whole run does not write it, but checks it against that of earlier shards.
+    A whole run does not write the file, but compares `spec` with that of earlier shards.
 
     Raises
     ------

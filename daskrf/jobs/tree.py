@@ -222,7 +222,7 @@ class Tree:
 
     @property
     def _keyed(self) -> list[Root]:
-        """The roots, with the cut of the tree in their keys: another cut numbers its nodes alike."""
+        """The roots, with the groups in their keys: trees over other groups have the same file names."""
         return [replace(root, key=hash_of([root.key, FAN_IN, self.groups])) for root in self.roots]
 
     def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
@@ -247,7 +247,7 @@ class Tree:
 
 
 def _forget_children(task: Task, _: Any) -> None:
-    """Delete the inputs of a task; in the driver, because Dask may rerun a task whose worker died."""
+    """Delete the inputs of a finished task. Tasks do not do this: Dask may rerun one whose worker died."""
     root, node = task.arguments
     for child in node.children:
         backend(root.directory).remove(child.path(root.directory))

@@ -1,4 +1,4 @@
-"""Squared distances of rows from fixed rows, right to about nine digits wherever the rows lie."""
+"""Squared distances of rows from fixed rows, accurate to about nine digits wherever the rows lie."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from daskrf.errors import InputError
 from daskrf.kernels.index import Index, as_counts, by_type, dense_parts
 
 _LARGEST = 1e300  # squared norms up to here have finite sums and products
-_FULL = 0.5  # share of nonzeros from which rows are made dense, which then takes no more memory
-_CLOSE = 2.0**-20  # of squared lengths: smaller differences have lost too many digits
+_FULL = 0.5  # share of nonzeros above which rows are made dense: this takes no more memory then
+_CLOSE = 2.0**-20  # of squared lengths: smaller squared distances have lost too many digits
 _BLOCK = 1 << 14  # distances that stay in the cache
 _PAIRS = 1 << 12  # pairs subtracted at a time
-_REMOTE = 2.0**10  # squared length of the first row over squared distances of the others: more is far off
+_REMOTE = 2.0**10  # squared length of the first row over squared distances of the others: above is far off
 
 Array = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ _EXACT = 2.0**22  # squared lengths up to here have exact sums in single precisi
 Squares = Callable[..., npt.NDArray[Any]]
 """Returns the squared distances of rows from fixed rows, float64 of shape (n, m).
 
-With ``single=True`` they are float32 where that is exact: of counts.
+With ``single=True`` they are float32 if that is exact, which is so for counts.
 """
 
 
@@ -57,12 +57,12 @@ def finite_rows(X: Any) -> sp.csr_matrix:
 
 
 def is_full(rows: sp.csr_matrix) -> bool:
-    """Tell whether rows are mostly nonzero; asked only of the right side, to choose how to multiply."""
+    """Return whether rows are mostly nonzero; asked only of `right`, to choose how to multiply."""
     return bool(rows.nnz >= _FULL * rows.shape[0] * rows.shape[1] > 0)
 
 
 def _of_sparse(right: sp.csr_matrix) -> Squares:
-    """Return squared distances by way of the columns that two rows share."""
+    """Return the function for squared distances, computed from the columns that two rows share."""
     index = Index(right, multiply=True)
     right_counts = as_counts(right.data)
     longest = 0.0 if right_counts is None else _longest(right, right_counts)
@@ -87,7 +87,7 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
         return out
 
     def of_counts(left: sp.csr_matrix, lengths: Array, dtype: type) -> npt.NDArray[Any]:
-        """Return the squares of counts: all terms are integers, so that nothing is lost."""
+        """Return squared distances of counts: all terms are integers, so nothing is lost."""
         out, others = np.empty((left.shape[0], right.shape[0]), dtype), np.empty(0)
         for kind, rows in by_type(np.sqrt(lengths * longest)):  # x.y <= |x| |y|
             _, others = index.coefficients(left, kind, rows, SUM, out)
@@ -109,7 +109,7 @@ def _longest(rows: sp.csr_matrix, counts: npt.NDArray[np.uint16]) -> float:
 
 
 def _of_full(right: sp.csr_matrix) -> Squares:
-    """Return the same for rows that are mostly nonzero, as dense rows."""
+    """Return the same function for rows that are mostly nonzero, which it makes dense."""
     rows = right.toarray()
     centre = _centre(rows)
     moved = _moved(rows, centre)
@@ -150,7 +150,7 @@ def _add_norms(
         block += sums[: lengths.size]
         places = np.flatnonzero(block.ravel() <= _CLOSE * (lengths.max() + largest))
         i, j = np.divmod(places, others.size)
-        # Values that rounding leaves below 0 are close pairs, too.
+        # Pairs whose value is below 0 by rounding are close, too.
         close = block[i, j] <= _CLOSE * (lengths[i] + others[j])
         i, j = i[close], j[close]
         for first in range(0, i.size, _PAIRS):

@@ -19,9 +19,9 @@ from daskrf.kernels.tanimoto import as_counts, by_type
 # Rows whose largest values lie between 2^-_ORDINARY and 2^_ORDINARY have squared norms and products far from
 # the limits of float64; other rows are scaled by powers of two.
 _ORDINARY = 400
-_NOTHING = -(10**4)  # the exponent of a row of zeros, below those of all numbers
+_NOTHING = -(10**4)  # stands for the exponent of a row of zeros; below those of all numbers
 _BLOCK = 2**20  # values in a block of scaled results
-_MOST_TERMS = 64  # further terms are below the rounding error: |t| <= 1/2
+_MOST_TERMS = 64  # further terms are below the rounding error, since |t| <= 1/2
 
 Array = npt.NDArray[Any]
 
@@ -41,14 +41,14 @@ class TanimotoDotProduct(Kernel):
     transform : {None, "sqrt"}
         "sqrt": take the square root of every value first, as the paper does for counts.
     n_terms : int, optional
-        R >= 1: the truncated series sum_{r=1..R} t^r, t = x.y / (|x|^2 + |y|^2), which random features of R
-        terms approximate (by theorem 4.1 of the paper, T is its limit). Its diagonal is 1 - 2^-R, and 1 for a
-        row of zeros.
+        R >= 1: use the truncated series sum_{r=1..R} t^r, t = x.y / (|x|^2 + |y|^2), which random features
+        with R terms approximate; its limit is T (theorem 4.1 of the paper). Its diagonal is 1 - 2^-R, but 1
+        for a row of zeros.
 
     Raises
     ------
     InputError
-        If a parameter has another value; when called, if a value is not finite, or negative with "sqrt".
+        If a parameter has any other value; when called, if a value is not finite, or negative with "sqrt".
 
     Examples
     --------
@@ -84,7 +84,7 @@ class TanimotoDotProduct(Kernel):
                 if not ordinary:
                     self._divide(out, sums, (left, exponents), (right, right_exponents))
             else:
-                # x.y <= |x| |y|: no row here meets a count that is clipped to the type.
+                # As x.y <= |x| |y|, no row here shares a column with a count that is clipped to the type.
                 for kind, rows in by_type(np.sqrt(squared_norms(left.indptr, left.data) * largest)):
                     index.coefficients(left, kind, rows, mode, out)
             if self.n_terms is not None:
@@ -191,7 +191,7 @@ def _exponents(csr: sp.csr_matrix, sizes: Array | None = None) -> npt.NDArray[np
     empty = _is_zero(csr)
     exponents[empty] = _NOTHING
     if sizes is not None:
-        # Without empty rows: reduceat would give them a value of the next row.
+        # Empty rows are left out: reduceat would give them a value of the next row.
         powers = np.frexp(np.maximum.reduceat(sizes, csr.indptr[:-1][~empty]))[1]
         exponents[~empty] = np.where(np.abs(powers) > _ORDINARY, powers, 0)
     return exponents

@@ -20,7 +20,7 @@ UNFOLDED = 2**32
 
 MAX_SIZE = 2**31 - 1
 
-_ROWS = 4_096  # folded at a time
+_ROWS = 4_096  # rows folded at a time
 
 
 class Folded(Kernel):
@@ -117,9 +117,9 @@ def folded_columns(n_columns: int, size: int) -> int:
 def folded_rows(X: Any, size: int, hashed: Sequence[int] = (), binary: bool = False) -> sp.csr_matrix:
     """Return unfolded fingerprints, folded: identifier i of a kind is counted in column i modulo `size`.
 
-    Kinds keep their columns apart. Counts that share a column add up, and integers above 65,535 count as
-    that. For Morgan environments, paths and LINGOs these are the bytes of ``FingerprintSpec(size=size)``.
-    RDKit folds atom pairs and torsions by other hashes, of numbers that unfolded fingerprints lack.
+    Each kind has its own columns. Counts in the same column add up; integers above 65,535 become 65,535. For
+    Morgan environments, paths and LINGOs the result is identical to ``FingerprintSpec(size=size)``. RDKit
+    folds atom pairs and torsions by other hashes, of numbers that unfolded fingerprints do not contain.
 
     Parameters
     ----------
@@ -128,10 +128,10 @@ def folded_rows(X: Any, size: int, hashed: Sequence[int] = (), binary: bool = Fa
     size : int
         Columns of a folded kind.
     hashed : sequence of int
-        Positions of kinds whose identifiers are not hashes, from 0: those of LINGOs and atom pairs. They
+        Positions, from 0, of kinds whose identifiers are not hashes: LINGOs and atom pairs. Their identifiers
         are hashed first (the upper half of SplitMix64).
     binary : bool
-        Whether all values are 0 or 1, before and after.
+        Whether all values are 0 or 1, both unfolded and folded.
 
     Returns
     -------

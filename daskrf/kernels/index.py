@@ -13,8 +13,8 @@ from daskrf.arrays import MAX_COUNT, as_dense, as_rows, check_finite, row_slice
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 
-_NUMBERS = 1 << 20  # numbers in rows that are dense, or made dense, at a time
-_FEWEST = 96  # rows at a time
+_NUMBERS = 1 << 20  # numbers at a time in rows that are dense or made dense
+_FEWEST = 96  # least number of rows at a time
 
 Array = npt.NDArray[Any]
 
@@ -91,7 +91,7 @@ def as_counts(data: Array) -> npt.NDArray[np.uint16] | None:
 
 
 def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
-    """Yield number types, with the rows whose `bounds` fit in this type but in no narrower one."""
+    """Yield number types, each with the rows whose `bounds` fit in it but in no narrower one."""
     lower = -1.0
     for kind, upper in ((np.uint8, 2.0**8 - 1), (np.uint16, 2.0**16 - 1), (np.float64, np.inf)):
         rows = np.flatnonzero((bounds > lower) & (bounds <= upper))
@@ -101,7 +101,7 @@ def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
 
 
 def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield slices of the rows of `X`, with these rows as dense ones, in parts of some MiB.
+    """Yield slices of the rows of `X` and these rows as a dense array, in parts of some MiB.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
     """
     rows = as_rows(X)
     check_columns(rows, right)
-    # Check all rows at once, so that an error counts from the first row.
+    # All rows are checked at once, so that an error message counts rows from the first one.
     rows = as_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
     step = max(_FEWEST, _NUMBERS // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):

@@ -24,19 +24,19 @@ _SHOWN = 80  # characters shown of a long value
 Array = npt.NDArray[np.float64]
 
 AUTO: Final = "auto"
-"""In place of a length scale: the one that the labels determine. Only `fit` and `evaluate` can choose it."""
+"""In place of a length scale: let the labels determine it. Only `fit` and `evaluate` can do that."""
 
 UNDECIDED: Final = (
     "The length scale is not known yet: fit chooses it from the labels; everything else needs a number "
     "(--length-scale), such as the one that fit printed."
 )
-"""Message where a length scale is `AUTO` and there are no labels."""
+"""Message for a length scale that is `AUTO` without labels to determine it."""
 
 UNLEARNED: Final = (
     "The metric is not known yet: fit learns it from the labels (with --map fourier --kernel metric); "
     "everything else needs a metric that has been learned."
 )
-"""Message where a metric is `AUTO` and nothing learns it."""
+"""Message for a metric that is `AUTO` where nothing learns it."""
 
 
 class Prepared(Protocol):
@@ -47,10 +47,10 @@ class Prepared(Protocol):
 
 
 class Kernel(ABC):
-    """A positive definite function of two rows, small and immutable; k(x, x) = 1 unless it says otherwise.
+    """A positive definite function of two rows, small and immutable; k(x, x) = 1 unless stated otherwise.
 
-    The constructor only stores parameters, which `parameters` returns; two kernels of one class with equal
-    parameters are equal.
+    The constructor only stores parameters, which `parameters` returns; two kernels of the same class with
+    equal parameters are equal.
     """
 
     name: ClassVar[str] = ""
@@ -74,16 +74,15 @@ class Kernel(ABC):
         Raises
         ------
         InputError
-            If the kernel cannot serve a value. The function raises it, too; also if the number of columns is
-            not that of `Y`.
+            If the kernel does not support a value. The function raises it for the same reason, or if the
+            number of columns differs from that of `Y`.
         """
 
     def against_single(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y) with results in float32, which it may also compute in float32.
 
-        Its errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that. It is meant for
-        features, which are kept in single precision. Unless a kernel can do better, it is the same as
-        `against`.
+        The errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that. This is meant for
+        features, which are kept in single precision. By default it is the same as `against`.
         """
         return self.against(Y)
 
@@ -116,7 +115,7 @@ class Kernel(ABC):
         Raises
         ------
         InputError
-            If the numbers of columns differ, or the kernel cannot serve a value.
+            If the numbers of columns differ, or the kernel does not support a value.
         """
         return self.against(X if Y is None else Y)(X)
 
@@ -127,12 +126,12 @@ class Kernel(ABC):
         ----------
         X, Y : as for a call
         rows : int, optional
-            Rows in a block, at least 1. Default: as many as take 64 MiB.
+            Rows in a block, at least 1. Default: blocks of 64 MiB.
 
         Raises
         ------
         InputError
-            As for a call; the message says at which row of `X` its count of rows begins.
+            As for a call; the message says from which row of `X` it counts rows.
         """
         X = as_rows(X)
         Y = X if Y is None else as_rows(Y)
@@ -199,9 +198,9 @@ def as_number(value: Any) -> float:
 
 
 def is_undecided(state: Any, *names: str) -> bool:
-    """Return whether the state of a kernel or a map, or part of it, has a length scale or metric `AUTO`.
+    """Return whether the state of a kernel or a map has a length scale or metric `AUTO` in any part.
 
-    With names of parameters it is about these only.
+    If `names` of parameters are given, only these are considered.
 
     Examples
     --------
@@ -257,7 +256,7 @@ def _plain(value: Any) -> Any:
 
 
 def _brief(value: Any) -> Any:
-    """Return a parameter with the beginnings of long texts, such as a metric of a megabyte."""
+    """Return a parameter with long texts shortened, such as a metric of a megabyte."""
     if isinstance(value, dict):
         return {name: _brief(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -305,7 +304,7 @@ def prepared_blocks(
     Raises
     ------
     InputError
-        As `prepared`; the message says at which row of `X` its count of rows begins.
+        As `prepared`; the message says from which row of `X` it counts rows.
     """
     n = X.shape[0]
     rows = max(1, _BLOCK_BYTES // (8 * max(1, m))) if rows is None else rows
@@ -340,7 +339,7 @@ def from_state(state: dict[str, Any]) -> Kernel:
     classes = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
     name = state.get("kernel", "")
     if name not in classes:
-        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")
+        raise InputError(f"Kernel {name!r} is unknown here; known kernels: {', '.join(sorted(classes))}.")
     try:
         return classes[name](**state.get("parameters", {}))
     except TypeError as error:

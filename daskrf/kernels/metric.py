@@ -1,4 +1,4 @@
-"""The Gaussian kernel of distances that weigh directions by how much the labels change along them."""
+"""The Gaussian kernel of distances in which directions count more if the labels change more along them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from daskrf.kernels.kernel import AUTO, UNLEARNED, Prepared, as_positive, short
 from daskrf.kernels.radial import Array, Gaussian, Length, RadialKernel, Uniform
 
 _MARK = ":"
-_CACHED = 8  # metrics cached by their texts
+_CACHED = 8  # metrics cached at most, by their texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Metric:
     Raises
     ------
     InputError
-        If these are no metric.
+        If these do not form a metric.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Metric:
 
     @property
     def stretch(self) -> float:
-        """At least the length, by the metric, of a row whose Euclidean length is 1."""
+        """Upper bound on the length, in the metric, of a row whose Euclidean length is 1."""
         return math.sqrt(self.rest + float(np.square(self.directions, dtype=np.float64).sum()))
 
     @classmethod
@@ -94,7 +94,7 @@ class Metric:
 
 
 def known_columns(rows: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> sp.csr_matrix:
-    """Return some columns of sparse rows, of which there may be billions.
+    """Return some columns of sparse rows, which may have billions of columns.
 
     Parameters
     ----------
@@ -143,11 +143,11 @@ class MetricGaussian(RadialKernel):
 
     A is learned from labels (`daskrf.gp.choose_metric`): directions along which they change count more. It
     suits labels that depend on a few sums over a molecule, such as its size or its lipophilicity: few labels
-    suffice to tell these from thousands of other directions. Frequencies are normal, N(0, A / l^2).
+    suffice to distinguish these from thousands of other directions. Frequencies are normal, N(0, A / l^2).
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin 2024, Mechanism for feature learning in neural networks
-    and backpropagation-free machine learning models (Science 383); here A is of low rank, but for a part of
-    the unit matrix.
+    and backpropagation-free machine learning models (Science 383); here A is a matrix of low rank plus a
+    multiple of the unit matrix.
 
     Parameters
     ----------
@@ -161,8 +161,8 @@ class MetricGaussian(RadialKernel):
     Raises
     ------
     InputError
-        If the length scale is not a finite number above 0, if it is given where the metric is "auto", or if
-        the text is not that of a metric.
+        If the length scale is not a finite number above 0, if it is given but the metric is "auto", or if the
+        text is not that of a metric.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from daskrf.kernels.index import Index
 from daskrf.kernels.kernel import Kernel, Prepared, as_integer, as_number, as_positive, short
 
 _LARGEST_DEGREE = 1000  # binomials of larger degrees do not fit in float64
-_TAIL = 2.0**-53  # what a truncated series may lack of its sum 1: less than the sum's own rounding error
+_TAIL = 2.0**-53  # a truncated series may lack this part of its sum 1: less than the sum's rounding error
 _LARGEST_RATE = 1e6  # the series of exp has about this many terms, which must fit in memory
 
 Array = npt.NDArray[np.float64]
@@ -100,7 +100,7 @@ class DotProductKernel(Kernel):
             with np.errstate(over="ignore", invalid="ignore"):
                 norms, right_norms = index.coefficients(left, np.float64, None, SUM, out)
                 if self.normalize:
-                    # For equal rows, the sum and both norms add the same terms: exactly 1.
+                    # For equal rows, the sum and both norms add the same terms, so this is exactly 1.
                     lengths = np.sqrt(norms[:, None] * right_norms)
                     np.divide(out, lengths, out=out, where=lengths > 0.0)
                 return finite_values(self.of_products(out), self).astype(dtype, copy=False)
@@ -222,7 +222,7 @@ class Exponential(DotProductKernel):
         return np.exp(t, out=t)
 
     def relative(self, t: Array) -> Array:
-        """Return exp(gamma (t - 1)), which is not too large where exp(gamma) is; `t` is overwritten."""
+        """Return exp(gamma (t - 1)), which does not overflow even if exp(gamma) does; `t` is overwritten."""
         t -= 1.0
         return self.of_products(t)
 
@@ -275,7 +275,7 @@ class DotProduct(DotProductKernel):
         return _horner(np.array(self.coefficients[: self.degree_ + 1]), t)
 
     def relative(self, t: Array) -> Array:
-        """Return f(t) / f(1) from the shares of the terms: a sum of large coefficients could overflow."""
+        """Return f(t) / f(1) from the shares of the terms, as a sum of large coefficients could overflow."""
         shares = self.probabilities()
         values = _horner(shares, t)
         values /= _horner(shares, np.ones(()))
@@ -308,7 +308,7 @@ class Ratio(DotProduct):
 
 
 def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> float:
-    """Return sum_{n > degree} a_n R^(2n): the most a truncated series lacks for rows of length up to R.
+    """Return sum_{n > degree} a_n R^(2n), which bounds the error of truncation for rows of length up to R.
 
     Features of the series up to `degree` are unbiased for a kernel that differs from k by no more than this.
 
@@ -377,7 +377,7 @@ def truncation_degree(kernel: DotProductKernel, radius: float, tolerance: float)
 
 
 def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
-    """Return a_n R^(2n), n = 0, 1, ..., for all powers that matter; those below `beyond` may be 0."""
+    """Return a_n R^(2n), n = 0, 1, ..., for all relevant powers; those below `beyond` may be 0."""
     rate = radius * radius
     if isinstance(kernel, Exponential):
         mean = kernel.gamma * rate
@@ -386,7 +386,7 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         shares = _poisson(mean)
         if not beyond:
             return shares  # up to a factor
-        # By ratios from the first power that counts: the rest of the series itself, without cancellation.
+        # Ratios from the first relevant power give the rest of the series without cancellation.
         if mean == 0.0:
             return np.zeros(beyond + 1)
         logarithm = beyond * math.log(mean) - math.lgamma(beyond + 1)
@@ -395,7 +395,7 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         return np.concatenate([np.zeros(beyond), first * np.cumprod(np.concatenate([[1.0], mean / n]))])
     assert kernel.degree_ is not None
     coefficients = kernel.maclaurin(kernel.degree_ + 1)
-    if rate == 1.0 and not beyond:  # by a single quotient, which is the same on every machine
+    if rate == 1.0 and not beyond:  # a single quotient, which is the same on every machine
         with np.errstate(invalid="ignore"):
             return coefficients / coefficients.max()
     weights = np.zeros_like(coefficients)

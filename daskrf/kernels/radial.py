@@ -25,30 +25,30 @@ from daskrf.kernels.index import dense_parts
 from daskrf.kernels.kernel import AUTO, UNDECIDED, Kernel, Prepared, as_integer, as_positive
 
 _LARGEST_NU = 50.0
-_LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers can serve
+_LARGEST_ORDER = 20.0  # of Bessel functions for which SciPy's gamma function and powers suffice
 _NODES = 128
 _MOST_OF_QUADRATURE = 2000.0  # for higher orders no nodes are found
-_SHORTEST = 2.0**-12  # at shorter length scales a Matern spectrum tells no rows apart
+_SHORTEST = 2.0**-12  # at shorter length scales a Matern spectrum cannot tell rows apart
 _LARGEST_RADIUS = 1e6
-_REACH = 4.0  # length scales from the mean: up to here single precision serves squared distances
+_REACH = 4.0  # length scales from the mean, up to which squared distances may be in single precision
 _FAR = 1000.0
-_SMALLEST = 1e-12  # length scale: its square and its inverse's square are ordinary float32 numbers
-_DRAWS = 1024  # radii to ask a sampler for
+_SMALLEST = 1e-12  # length scale whose square and inverse square are still ordinary float32 numbers
+_DRAWS = 1024  # radii requested from a sampler
 
 Array = npt.NDArray[np.float64]
 Length = float | Literal["auto"]
 Uniform = Callable[[str], Array]
-"""Returns as many numbers between 0 and 1 as radii are wanted, different ones for each name."""
+"""Takes a name and returns a number between 0 and 1 for each radius; the numbers depend on the name."""
 
 
 class RadialKernel(Kernel):
     """k(x, y) = f(|x - y| / l), positive definite on vectors with as many columns as the rows.
 
-    By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
+    By Bochner's theorem k is the characteristic function of a random frequency vector with uniform direction,
     from which random Fourier features are made; `radii` samples its length. A subclass with `of_distances`
     and `radii` works with every feature map, store and model.
 
-    Squared distances are exactly 0 for equal rows. For others they are right to about nine digits, however
+    Squared distances are exactly 0 for equal rows. For others they are accurate to about nine digits, however
     far from the origin the rows lie: columns may be dates or masses.
 
     Parameters
@@ -259,15 +259,16 @@ class Matern(RadialKernel):
         with np.errstate(all="ignore"):
             logarithm = (1.0 - self.nu) * math.log(2.0) - gammaln(self.nu) + self.nu * np.log(r)
             values = np.exp(logarithm + np.log(kve(self.nu, r)) - r)
-        # Where the Bessel function overflows, k is 1 less a term in z^2.
+        # Where the Bessel function overflows, k is 1 minus a term in z^2.
         near = 1.0 - np.square(r) / (4.0 * (self.nu - 1.0)) if self.nu > 1.0 else np.ones_like(r)
         return np.where(np.isfinite(values), np.minimum(values, 1.0), np.where(r < 1.0, near, 0.0))
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
         """Return the lengths of multivariate t vectors; see `RadialKernel`.
 
-        Their heavy tail ends at normal vectors with a standard deviation of 2^12, which single-precision
-        phases can still tell apart: for nu below 1/4 many frequencies are larger than any such number.
+        Their heavy tail is cut off at normal vectors with a standard deviation of 2^12, which phases in
+        single precision can still resolve: for nu below 1/4 many frequencies would exceed every float32
+        number.
         """
         tail = np.maximum(gammaincinv(self.nu, uniform("tail")), self.nu * _SHORTEST**2)
         return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / tail)
@@ -278,9 +279,9 @@ class UnitBalls(RadialKernel):
 
     The Matern kernel of Le, Sarlos & Smola 2013 (equation 37, here with k(x, x) = 1): a frequency is the sum
     of t random vectors in the unit ball in d dimensions, d being the number of columns. Frequencies are
-    bounded, hence k is smooth. It changes sign, and it depends on d: another number of columns makes another
-    kernel. For large d the length of the sum is about sqrt(t), so l corresponds to the length scale of a
-    Gaussian kernel times sqrt(t / (d + 2)).
+    bounded, so k is smooth. It changes sign, and it depends on d: with another number of columns it is
+    another kernel. For large d the length of the sum is about sqrt(t), so l corresponds to the length scale
+    of a Gaussian kernel times sqrt(t / (d + 2)).
 
     Parameters
     ----------
@@ -331,10 +332,10 @@ class RadialSpectrum(RadialKernel):
     Parameters
     ----------
     radii : sequence of float, or callable
-        Lengths from 0 to 1e6, of equal probability; or a sampler, ``sampler(generator, size)``, which is
+        Lengths from 0 to 1e6, with equal probabilities; or a sampler, ``sampler(generator, size)``, which is
         called once for 1,024 lengths, with a `numpy.random.Generator` of seed 0. The kernel keeps the
-        lengths, so that it can be stored and rebuilt without the sampler. Text is read as `parameters` writes
-        it.
+        lengths, so it can be stored and rebuilt without the sampler. Text is also accepted, in the form that
+        `parameters` returns.
     length_scale : float or "auto", default 1.0
         Length scale l, above 0, in the units of the columns. With auto, `fit` chooses it from the labels; all
         other commands need a number.

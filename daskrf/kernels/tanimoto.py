@@ -27,8 +27,8 @@ class TanimotoMinMax(Kernel):
     exact: T is the quotient of two integers, rounded once. Sums of real weights have rounding errors, and
     their order depends on all rows on the right.
 
-    Source: Ralaivola et al. 2005, and Tripp et al. 2023, equation 3. Their equation 34, by |x - y|_1, is not
-    used: it subtracts sums over all columns, which costs digits, and it reads columns that the rows do not
+    Source: Ralaivola et al. 2005, and Tripp et al. 2023, equation 3. Their equation 34, with |x - y|_1, is
+    not used: it subtracts sums over all columns, which costs digits, and reads columns that the rows do not
     share.
 
     Examples
@@ -80,7 +80,7 @@ class Intersection(Kernel):
 
 
 def _minima(Y: Any, mode: int) -> Prepared:
-    """Return the function of X that turns sums of minima with the rows of `Y` into what `mode` asks for."""
+    """Return the function of X for sums of minima with the rows of `Y`, or quotients of them, by `mode`."""
     right = _weights(Y)
     index = Index(right, multiply=False)
     right_counts = as_counts(right.data)

@@ -26,8 +26,8 @@ Array = npt.NDArray[np.float64]
 class TruncatedGaussian(Kernel):
     """k_p(x, y) = exp(-(|u|^2 + |v|^2) / 2) sum_{n <= p} (u.v)^n / n!, u = (x - c) / l, v = (y - c) / l.
 
-    For large p it is the Gaussian kernel exp(-|x - y|^2 / (2 l^2)). It falls short of it for parallel u and
-    v, and vanishes far from the centre c (Wacker & Filippone 2022, equation 3 and theorem 3.1).
+    For large p it is the Gaussian kernel exp(-|x - y|^2 / (2 l^2)). It is smaller than that for parallel u
+    and v, and vanishes far from the centre c (Wacker & Filippone 2022, equation 3 and theorem 3.1).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TruncatedGaussian(Kernel):
     degree : int, default 8
         p, from 0 to 1000.
     centre : (sequence of int, sequence of float), optional
-        Columns of c and their values, as many; each column once, all others are 0. Default: the origin.
+        Columns of c, each at most once, and a value for each; all others are 0. Default: the origin.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class TruncatedGaussian(Kernel):
 
 
 def _series(dot: Array, exponent: Array, degree: int) -> Array:
-    """Return exp(-exponent) sum_{n <= degree} dot^n / n!, by logarithms of terms: none overflows."""
+    """Return exp(-exponent) sum_{n <= degree} dot^n / n!, by logarithms of terms, so that none overflows."""
     with np.errstate(divide="ignore"):
         logarithm = np.log(np.abs(dot))
     total = np.exp(-exponent)

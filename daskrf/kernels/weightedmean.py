@@ -16,8 +16,8 @@ from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.parameters import REQUIRED
 
-_BLOCK = 1 << 18  # values at a time, which stay near the processor
-_FEWEST = 128  # rows at a time
+_BLOCK = 1 << 18  # values at a time, few enough to stay in the cache
+_FEWEST = 128  # least number of rows at a time
 
 Columns = int | tuple[tuple[int, int], ...] | None
 """Which columns each term of a mean sees; see `Mean`."""
@@ -36,9 +36,10 @@ class Mean(Kernel):
     kernels : Kernel or tuple of Kernel, default TanimotoMinMax()
         k_i; a single kernel is used for all terms.
     columns : int, tuple of (int, int), or None, default 2**32
-        How many columns each kind of fingerprint has: 2**32 if unfolded, else the size that they are folded
+        Number of columns of each kind of fingerprint: 2**32 if unfolded, else the size that they are folded
         to. The kinds come in the order of the weights. In Python also the first column of each term and one
-        past its last (ranges may overlap, and may end beyond the rows), or None: each term sees all columns.
+        past its last (ranges may overlap, and may end beyond the last column), or None: each term sees all
+        columns.
 
     Raises
     ------
@@ -80,7 +81,7 @@ class Mean(Kernel):
         shares = [weight / total for weight in self.weights]
         last = max(i for i, weight in enumerate(self.weights) if weight)
         rest = 0.0
-        for share in shares[:last]:  # not `sum`, which rounds only once
+        for share in shares[:last]:  # `sum` would round only once
             rest += share
         shares[last] = 1.0 - rest
         return shares
@@ -149,7 +150,7 @@ class Mean(Kernel):
 
 
 def kernel_on_first(kernel: Kernel, n_columns: int) -> Kernel:
-    """Return a kernel that sees only the first columns of rows; a mean, which chooses its own, as it is.
+    """Return a kernel that sees only the first columns of rows; a mean has its own columns and is unchanged.
 
     Examples
     --------
@@ -226,6 +227,6 @@ class _Term:
             self._values = prepare(column_slice(right, *columns))
 
     def __call__(self, rows: sp.csr_matrix, start: int, kind: type) -> npt.NDArray[Any]:
-        """Return the values for rows that begin with row `start` of all rows."""
+        """Return the values for some rows, the first of which is row `start` of all rows."""
         with counted_from(start, self.columns[0]):
             return self._values(rows, dtype=kind)

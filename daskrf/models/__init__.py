@@ -1,1 +1,1 @@
-"""A model with what is known beside its process: targets, directions, labelled molecules, views of it."""
+"""A model and what belongs to it besides its process: targets, directions, labelled molecules, views."""

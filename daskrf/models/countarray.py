@@ -13,21 +13,21 @@ import sparse as pydata
 from daskrf.errors import InputError
 
 _REDUCTIONS = ("sum", "mean", "std", "var", "max", "min", "prod", "any", "all")
-_MOST_MULTIPLIED = 1 << 28  # columns of a block: it takes 8 bytes for each
+_MOST_MULTIPLIED = 1 << 28  # columns of a block in a product: each takes 8 bytes
 _MOST_DENSE = 1 << 26  # elements of a block of NumPy
 
 
 class CountArray(da.Array):
-    """A Dask array with blocks of `scipy.sparse.csr_matrix`, which NumPy's functions do not take.
+    """A Dask array with blocks of `scipy.sparse.csr_matrix`, which NumPy's functions do not accept.
 
-    Sums, means, extremes and matrix products are those of pydata/sparse, and exact, since counts become
-    64-bit integers. Their results are NumPy arrays if their blocks have up to 2^26 elements, as those of
-    folded fingerprints do, and else have blocks of `sparse.COO`. Elementwise operations are SciPy's.
+    Sums, means, extremes and matrix products use pydata/sparse. They are exact, since counts are converted to
+    64-bit integers. Results whose blocks have up to 2^26 elements, as with folded fingerprints, are NumPy
+    arrays; larger ones have blocks of `sparse.COO`. Elementwise operations are SciPy's.
     """
 
     @classmethod
     def of(cls, array: Any) -> Self:
-        """Return an array as one of these."""
+        """Return a Dask array as a `CountArray`."""
         return cls(array.dask, array.name, array.chunks, dtype=array.dtype, meta=array._meta)
 
     def _pydata(self) -> Any:
@@ -78,10 +78,10 @@ class CountArray(da.Array):
         return super().__array_function__(function, types, arguments, options)
 
     def _product(self, one: Any, other: Any) -> Any:
-        """Return a matrix product; refuse one of unfolded fingerprints, for which there is no memory."""
+        """Return a matrix product; refuse unfolded fingerprints, for which it would not fit into memory."""
         if (widest := max(max(sizes, default=0) for sizes in self.chunks)) > _MOST_MULTIPLIED:
             raise InputError(
-                f"A matrix product of {widest:,} columns does not fit into memory: take a store of folded "
+                f"A matrix product of {widest:,} columns does not fit into memory: use a store of folded "
                 "fingerprints (`daskrf fingerprint --size 2048`)."
             )
         return self._result(da.matmul(*map(_wide, (one, other))))

@@ -74,12 +74,12 @@ def check_conventions(
     *,
     confirmed: bool,
 ) -> tuple[str, ...]:
-    """Refuse directions in which the worst molecules are chosen, or return a line on each if `confirmed`.
+    """Refuse directions that choose the worst molecules; if `confirmed`, return a line on each instead.
 
     Parameters
     ----------
     directions : mapping of str to str
-        Those that were given, by the name of the target.
+        The given directions, by the name of the target.
     scales : sequence of Scale
         What each target is.
     y : float64 array, shape (n, n_targets)
@@ -105,7 +105,7 @@ def check_conventions(
         what = f"'{name}'" if not scale.worth_stating else f"'{name}' ({scale.words()})"
         if not confirmed:
             raise InputError(
-                f"To {direction} {what} is to choose the worst molecules, since {usual.why}: give the "
+                f"To {direction} {what} would choose the worst molecules, since {usual.why}: give the "
                 f"direction {usual.direction}, or confirm this one with --confirm-direction "
                 "(confirm_direction=True)."
             )
@@ -121,12 +121,12 @@ def largest_best(
 ) -> tuple[bool, ...]:
     """Return whether the best of a molecule's labels is the largest, for each target.
 
-    Directions that are not given are those by convention. Parameters are as in `check_conventions`.
+    If no direction is given, the conventional one is used. Parameters are as in `check_conventions`.
 
     Raises
     ------
     InputError
-        If the best label is to be taken, and it is not known which that is.
+        If the direction of a target is neither given nor known by convention.
     """
     largest = []
     for scale, values in zip(scales, y.T, strict=True):
@@ -219,8 +219,8 @@ def _stated_direction(model: Model, target: Target, *, needed: bool) -> str | No
     if needed:
         up, down = signs["maximize"], signs["minimize"]
         raise InputError(
-            f"'{printable(target.name, 60)}' is better when large as to '{up}', and when small as to "
-            f"'{down}', by the directions given to fit; change a sign, or give --maximize or --minimize "
+            f"By the directions given to fit, large values of '{printable(target.name, 60)}' are good for "
+            f"'{up}', but small ones for '{down}'; change a sign, or give --maximize or --minimize "
             "(maximize=True or maximize=False)."
         )
     return None

@@ -14,7 +14,7 @@ from daskrf.molecules.structures import Molecules
 from daskrf.sources.sources import Source
 
 _MOST_HITS = 100_000  # hits compared at most: RDKit takes some 15 s for them
-_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, read for their SMILES
+_MOST_ROWS = 5_000_000  # rows read at most, in partitions with labelled molecules, for their SMILES
 _MOST_PARSED = 50_000  # labelled molecules with the same composition as a hit: 7 s
 
 

@@ -1,4 +1,4 @@
-"""The rows of a table of labels, and what became of each: which label it is, or why it is none."""
+"""The rows of a table of labels: which label each row is, or why it is not a label."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class EveryLabel:
     Attributes
     ----------
     label : int64 array, shape (n,)
-        Which of the joined labels each row is, the first where it is several; -1 if it is none.
+        Index of each row among the joined labels; the first one if a row has several, -1 if it has none.
     labelled : bool array, shape (n,)
-        Whether it has a label, be its molecule in the library or not.
+        Whether each row has a label, whether or not its molecule is in the library.
     keys : list of str
-        What its molecule is called.
+        The key of the molecule of each row.
     column : str
-        The column of molecules that keys stand in: "smiles" or "id"; "" if they are neither.
+        The column that the keys belong to: "smiles" or "id"; "" if they are neither.
     ids : list of str, optional
-        The ID that stands in each row, where molecules have no others.
+        The ID in each row of the table, if molecules have no other IDs.
     """
 
     label: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class EveryLabel:
     ) -> EveryLabel:
         """Return the rows of a table whose labels were joined to a library.
 
-        Where one label of each molecule was taken, it is that of all rows of the molecule that have one.
+        If repeated labels were merged into one per molecule, all labelled rows of a molecule have it.
         """
         every, texts = read_column(path, id_column or 0, reading)
         labels = read_labels(path, reading, lines=True)
@@ -74,10 +74,10 @@ class EveryLabel:
         return cls(label, labelled, keys, column, None if id_column is None else texts)
 
     def table(self, labels: pa.Table, folds: Sequence[str]) -> pa.Table:
-        """Return the table of labels with a row for each of these, and a column of reasons.
+        """Return the table of labels with a row for each row of the original table, and a column of reasons.
 
         Numbers of a row without a label are null. `folds` are the columns of folds. Molecules without an ID
-        are called by the row in which they stand here.
+        are named after their row in the returned table.
         """
         there = self.label >= 0
         table = labels.take(pa.array(self.label, mask=~there))

@@ -26,15 +26,15 @@ from daskrf.tables.scanning import survey
 from daskrf.tables.values.values import Limits, Scale
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
-_MOST_LABELS = 200_000  # whose molecules are compared
-_COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules that are compared, if more rows would have to be read
-_FEW, _FEW_OF = 2, 0.05  # labels, and share of them, that may have the IDs of other molecules
+_MOST_LABELS = 200_000  # above, the molecules of labels are not compared
+_COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules compared if more rows than that would have to be read
+_FEW, _FEW_OF = 2, 0.05  # number and share of labels that may have the IDs of other molecules
 _ADVICE = "run the same command again, which makes it anew"
 
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """Labels attached to rows, and the folder where tasks find them once they are saved."""
+    """Labels attached to rows, and the folder that tasks read them from once they are saved."""
 
     joined: JoinedLabels
     folder: PurePath
@@ -86,10 +86,10 @@ def labels_of(
     reading: Reading,
     check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
 ) -> LabelFiles:
-    """Return labels attached to rows of `store`, as an earlier run left them in `directory` or joined now.
+    """Return labels attached to rows of `store`, read from `directory` if an earlier run saved them there.
 
-    Nothing is written. `check` gets the number of labels and the bytes per key, and may raise to refuse them;
-    it is called before they are read, without keys, and again before the join.
+    Nothing is written. `check` is called with the number of labels and the bytes per key, and may raise an
+    error to refuse them: once before labels are read, with 0 bytes per key, and again before the join.
     """
     _, digest, n_rows, _ = survey(path, label_table(path, reading.key).table)
     identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
@@ -103,14 +103,14 @@ def labels_of(
     check(len(labels), 0.0 if reading.key == "row" else labels.keys.nbytes / len(labels.keys) - 8)
     joined = join_labels(labels, store)
     if reading.repeats != "all":
-        # Notes on repeats are of all of them, of which one each is taken.
+        # Notes on repeats would be about labels that are now merged.
         joined = dataclasses.replace(joined, notes=labels.notes)
         largest: tuple[bool, ...] = ()
         if reading.repeats == "best":
             largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
         joined = joined.one_of_each(reading.repeats, largest)
     del labels
-    pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
+    pa.default_memory_pool().release_unused()  # Arrow would keep up to three times what is still in use
     return LabelFiles(joined, folder, there=False, damaged=there)
 
 
@@ -125,14 +125,14 @@ def other_molecules(
 ) -> str:
     """Return a caution if labels that are joined by ID have the SMILES of other molecules, or nothing.
 
-    Each is compared with the molecule of its row, or some hundred, if too much would have to be read. Salts,
-    tautomers and stereoisomers are no other molecules. `sure` is whether the user has said to join by ID, and
-    `otherwise` what else may be done.
+    Each label is compared with the molecule of its row, or only some hundred labels if too much would have to
+    be read. Salts, tautomers and stereoisomers count as the same molecule. `sure` is whether the user has
+    asked to join by ID, and `otherwise` is the alternative to suggest.
 
     Raises
     ------
     InputError
-        If more than a few are other molecules, and the user has not said so.
+        If more than a few are other molecules, and the user has not asked to join by ID.
     """
     position = next((column for key, column in keys_of(path) if key == "structure"), None)
     if position is None:
@@ -163,7 +163,7 @@ def other_molecules(
     )
     few = len(other) < len(both) and len(other) <= max(_FEW, _FEW_OF * len(both))
     if few or sure:
-        return f"{what}; see that the IDs mean the same molecules, or {otherwise}"
+        return f"{what}; check that the IDs mean the same molecules, or {otherwise}"
     raise InputError(
         f"{path}: {what}. Join by structure with --key structure (key='structure'), or, if the IDs are "
         "right, say so with --key id (key='id')"

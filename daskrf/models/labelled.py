@@ -18,9 +18,9 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
 
 SMILES = "labelled_smiles"
-"""Array of a model that holds the SMILES of its labels, as bytes joined by line breaks."""
+"""Name of the array in a model that holds the SMILES of its labels, as bytes separated by line breaks."""
 
-_MOST_ROWS = 100_000_000  # of partitions with labelled molecules, read for their SMILES: one or two minutes
+_MOST_ROWS = 100_000_000  # rows read at most, in partitions with labelled molecules: one or two minutes
 
 
 def smiles_array(smiles: Sequence[str]) -> npt.NDArray[np.uint8]:
@@ -45,7 +45,7 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
 
 
 def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[str], str]:
-    """Return the SMILES of each label of the model, empty or none if unknown, and the reason why.
+    """Return the SMILES of each label of the model, and why some are empty or there are none.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[st
 
 
 def labelled_structures(model: Model, level: Level = "structure") -> KnownStructures:
-    """Return the labelled molecules of the model, to be known again at a level.
+    """Return the labelled molecules of the model, for comparison with others at a level.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def library_of_model(model: Model, source: Source | None = None) -> RowStore | N
 
 
 def labelled_batches(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
-    """Return how many rows must be read for the SMILES of the labelled rows, and these by partition."""
+    """Return how many rows must be read for the SMILES of the labelled rows, and the SMILES by partition."""
     n_rows, tables = labelled_tables(store, labelled, ("smiles",))
     return n_rows, (table["smiles"].to_pylist() for table in tables)
 
@@ -111,7 +111,7 @@ def labelled_batches(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[
 def labelled_tables(
     store: RowStore, labelled: npt.NDArray[np.int64], columns: Sequence[str]
 ) -> tuple[int, Iterator[pa.Table]]:
-    """Return how many rows must be read for some columns of the labelled rows, and these by partition."""
+    """Return how many rows must be read for some columns of the labelled rows, and these columns in parts."""
     sizes = np.array(planned_rows(store))
     ends = np.searchsorted(labelled, store.row_bounds)
     touched = np.flatnonzero(np.diff(ends))

@@ -37,7 +37,7 @@ from daskrf.tables.values.values import scales_in
 
 _OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
 
-# Metadata that is used as is.
+# Metadata that is used as it is.
 _METADATA = {
     **{"gp": dict, "map": dict | None, "spec": dict, "labels": dict, "fingerprint": dict},
     **{"spec_hash": str, "library": str, "fragments": str},
@@ -61,7 +61,7 @@ class Model:
     path : path
         Where it was read.
     saved : Saved
-        Its record, of which `arrays` reads what was left out.
+        Its record; `arrays` reads those of its arrays that were not loaded.
     """
 
     gp: Process | SeparateGP
@@ -89,7 +89,7 @@ class Model:
         return target.name if isinstance(target, WeightedSum) else self.targets[target]
 
     def scales_of(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return what some targets are, in words, where their units or transforms are known."""
+        """Describe those of some targets whose units or transforms are known."""
         scales = scales_in(self.metadata)
         return tuple(scale.words() for scale in scales if scale.worth_stating and scale.name in targets)
 
@@ -120,7 +120,7 @@ def read_model(path: PurePath, *, statistics: bool = True) -> Model:
 
 @contextmanager
 def _of_model(path: PurePath, advice: str) -> Iterator[None]:
-    """Name the model in errors of what is read from it."""
+    """Name the model in errors about its content."""
     try:
         yield
     except InputError as error:
@@ -128,17 +128,12 @@ def _of_model(path: PurePath, advice: str) -> Iterator[None]:
 
 
 def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
-    """Reject metadata that are not a model's, or that describe a different number of targets.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Reject metadata that are not a model's, or that describe a different number of targets."""
     for name, kind in _METADATA.items():
         if not isinstance(metadata.get(name), kind):
             raise ValueError(f"its {name} is missing or wrong")
     n_targets = len(metadata["targets"])
-    names = (*PER_TARGET, "left_out_")  # the last one of features alone
+    names = (*PER_TARGET, "left_out_")  # only models on features have the last one
     numbers = [getattr(gp, name) for name in names if hasattr(gp, name)]
     shapes = {(n_targets,), *(array.shape for array in numbers)}
     if hasattr(gp, "weights_"):
@@ -146,7 +141,7 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     ranges = np.array(metadata["range"], dtype=np.float64)
     texts = all(isinstance(name, str) for name in metadata["targets"])
     if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
-        raise ValueError("its numbers are not those of its targets")
+        raise ValueError("its arrays do not match the number of its targets")
     FingerprintSpec.from_state(metadata["fingerprint"])
 
 
@@ -206,7 +201,7 @@ def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
 def need_of_model(
     model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
 ) -> MemoryNeed:
-    """Return the need of a task that scores partitions with a model; see `need_of_scores`."""
+    """Return the memory needed by a task that scores partitions with a model; see `need_of_scores`."""
     parts = processes_of(model.gp)
     exact_bytes = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
     if not exact_bytes:

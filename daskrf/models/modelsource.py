@@ -1,4 +1,4 @@
-"""The rows that a model predicts: of a store, or of files that are read as those of its training were."""
+"""The rows that a model predicts: from a store, or from files read in the same way as its training files."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def nearest_labelled(smiles: Sequence[str], model: Model, target: Target) -> tup
     -------
     dict of arrays, str
         similarity_to_labelled (Tanimoto of Morgan fingerprints of radius 2 without counts, ECFP4),
-        nearest_labelled (its SMILES) and its_label (the mean, if it has several); none if the labelled
-        molecules are not known, or there are too many of them or of hits, which the sentence says.
+        nearest_labelled (its SMILES) and its_label (the mean, if it has several). There are no columns if the
+        labelled molecules are not known, or there are too many of them or of hits; the sentence then says so.
     """
     if len(smiles) > _MOST_HITS:
         return {}, f"more than {_MOST_HITS:,} hits are not compared with the labelled molecules"

@@ -1,4 +1,4 @@
-"""The history of a model: what each round of labels brought, kept in its metadata."""
+"""The history of a model in its metadata: a summary of each round of labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from daskrf.storage.stores.store import hash_of
 
 
 def rounds_of(model: Model) -> list[dict[str, Any]]:
-    """Return the rounds of a model; one that was only fitted has one."""
+    """Return the rounds of a model; one without added labels has one round."""
     return list(model.metadata.get("rounds") or [first_round(model)])
 
 
@@ -28,7 +28,7 @@ def first_round(model: Model) -> dict[str, Any]:
 
 
 def identity_after(identity: str, rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the identity of a model with the labels of all `rounds`, from that of its fit."""
+    """Return the identity of a model with the labels of all `rounds`, given its identity after the fit."""
     for each in rounds[1:]:
         identity = hash_of([identity, each["digest"]])
     return identity
@@ -37,9 +37,9 @@ def identity_after(identity: str, rounds: Sequence[Mapping[str, Any]]) -> str:
 def redirected(
     metadata: Mapping[str, Any], y: npt.NDArray[np.float64], directions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the metadata of a model with other directions, by which the best label of a round is another.
+    """Return the metadata of a model with other directions, and with the best labels of rounds by these.
 
-    `y` are all labels of the model, in the order in which they came.
+    `y` are all labels of the model, in the order in which they were added.
     """
     changed = {**metadata, "directions": dict(directions)}
     if rounds := metadata.get("rounds"):

@@ -1,4 +1,4 @@
-"""What ranks molecules: a target of the model, or a weighted sum of several, written as a formula."""
+"""The target that ranks molecules: one of the model, or a weighted sum of several, written as a formula."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WEIGHT = re.compile(
     r"((?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|(?:inf|nan)\b)\s*[*\N{MIDDLE DOT}\N{MULTIPLICATION SIGN}]?\s*", re.I
 )
 _NEXT = re.compile(r"\s+[-+\N{MINUS SIGN}\N{EN DASH}]|$")
-_HARDLY = 0.05  # of the largest deviation of a part: one with less hardly counts
+_HARDLY = 0.05  # a term with less than this share of the largest standard deviation hardly counts
 _MOST_MERGED = 1_000_000  # labels whose molecules are compared by structure: RDKit takes minutes for them
 
 
 def ranked_target(
     model: Model, target: str | int | Mapping[str, float] | Sequence[str | int] | None
 ) -> Target:
-    """Return the target that is asked for, by name or number, or a sum, as a formula or as weights by name.
+    """Return the requested target, by name or number, or a sum, given as a formula or as weights by name.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def ranked_target(
     names = [name for name, _ in weights]
     for name, weight in weights:
         if names.count(name) > 1:
-            raise OptionError(f"'{name}' stands {names.count(name)} times in '{text}'; give it one weight.")
+            raise OptionError(f"'{name}' occurs {names.count(name)} times in '{text}'; give it one weight.")
         if not math.isfinite(weight) or weight == 0:
             raise OptionError(f"The weight of '{name}' must be finite and not 0, but is {weight:g}.")
     places = tuple(target_of(model, str(name)) for name in names)
@@ -64,7 +64,7 @@ def ranked_target(
             f"'{text}' has one target only; give --target '{names[0]}' with --maximize or --minimize, or add "
             "another target."
             if names
-            else "A sum of no targets ranks nothing; name two or more."
+            else "A sum of no targets cannot rank molecules; name two or more."
         )
     return WeightedSum(places, tuple(weight for _, weight in weights), formula_of(weights))
 
@@ -84,8 +84,8 @@ def names_in(model: Model, target: Target) -> list[str]:
 def parsed_formula(text: str, names: Sequence[str]) -> list[tuple[str, float]]:
     """Return the targets and weights of a formula.
 
-    A weight stands before its target, with or without a sign of multiplication. Of names that begin alike the
-    longest is taken, so that names may hold spaces, digits and hyphens.
+    A weight precedes its target, with or without a multiplication sign. If several names match, the longest
+    is taken, so names may contain spaces, digits and hyphens.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def parsed_formula(text: str, names: Sequence[str]) -> list[tuple[str, float]]:
 
 
 def _name_at(text: str, at: int, names: Sequence[str]) -> str | None:
-    """Return the longest name that stands at a place of a text and ends there."""
+    """Return the longest name that begins at a position of a text and is not continued there."""
     fit = [name for name in names if text.startswith(name, at) and not _goes_on(text, at + len(name))]
     return max(fit, key=len, default=None)
 
@@ -158,17 +158,17 @@ def formula_of(weights: Sequence[tuple[str, float]]) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """The labels of what ranks.
+    """The labels of the target or sum that ranks molecules.
 
     Attributes
     ----------
     smiles : list of str
         Of each label, or of each molecule with labels; empty if not known.
     values : float64 array, shape (n,)
-        NaN where a label is missing; of a sum, where that of one target is.
+        NaN where a label is missing; for a sum, where that of any of its targets is.
     parts : float64 array, shape (n, n_targets of the model)
     reason : str
-        Why the SMILES are not known, or not all of them.
+        Why some or all of the SMILES are not known.
     """
 
     smiles: list[str]
@@ -178,7 +178,7 @@ class Measured:
 
     @property
     def labelled_molecules(self) -> list[str]:
-        """SMILES of what has a label."""
+        """SMILES of the molecules that have a label."""
         there = np.isfinite(self.values).tolist()
         return [text for text, is_there in zip(self.smiles, there, strict=False) if text and is_there]
 
@@ -186,8 +186,8 @@ class Measured:
 def measured_of(model: Model, target: Target, source: Source | None = None) -> Measured:
     """Return the labels of a target, or of a sum for each molecule that has labels of all its targets.
 
-    The targets of a molecule may have been measured one after the other, so that labels of a sum are put
-    together by structure, where it is known; several labels of a target are averaged.
+    The targets of a molecule may have been measured at different times. So labels of a sum are combined by
+    structure, if structures are known; several labels of a target are averaged.
 
     Parameters
     ----------
@@ -232,8 +232,8 @@ def best_of(model: Model, target: Target, measured: Measured | None, rule: Acqui
         return rule.with_best(float((np.max if rule.maximize else np.min)(values)))
     if getattr(rule, "best", 0.0) is None:
         raise InputError(
-            f"No molecule has labels of all targets of '{target.name}', so that {rule.name} does not know "
-            "what to improve on: give --best, or another --acquisition."
+            f"No molecule has labels of all targets of '{target.name}', so {rule.name} has no best value to "
+            "improve on: give --best, or another --acquisition."
         )
     return rule
 
@@ -248,14 +248,14 @@ def _alike(names: Sequence[str], weights: Sequence[float], spreads: Sequence[flo
 
 
 def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple[str, ...]:
-    """Return what is assumed of a sum, and how much each target counts in it."""
+    """Return notes on the assumptions about a sum, and on how much each target counts in it."""
     names = [model.targets[t] for t in target.targets]
     spreads = [float(np.nanstd(measured.parts[:, t])) for t in target.targets]
     parts = [abs(weight) * spread for weight, spread in zip(target.weights, spreads, strict=True)]
     each = " and ".join(f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True))
     notes = [
-        f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so that its "
-        f"parts vary by {' and '.join(f'{spread:.3g}' for spread in parts)}; errors of the targets are taken "
+        f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so its "
+        f"terms vary by {' and '.join(f'{spread:.3g}' for spread in parts)}; errors of the targets are taken "
         "as independent"
     ]
     if min(parts) < _HARDLY * max(parts):

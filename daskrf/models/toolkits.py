@@ -1,4 +1,4 @@
-"""Refuse molecules that another RDKit counts otherwise than those that a model was fitted to."""
+"""Refuse molecules if their RDKit counts fingerprints differently than the RDKit of a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.storage.stores.store import Store
 
-_REDEFINED = ("torsion", "descriptors")  # counted otherwise before counts had digests
+_REDEFINED = ("torsion", "descriptors")  # counted differently before counts had digests
 
 
 def toolkit_of(store: Store) -> Toolkit:
-    """Return what counted the fingerprints of a store, as far as it says so."""
+    """Return the RDKit that counted the fingerprints of a store, as far as the store records it."""
     counts, origin = store.provenance.get("counts", ""), store.provenance.get("rdkit", "")
     return Toolkit.from_state({"rdkit": store.spec.get("rdkit", origin), "counts": counts})
 
@@ -23,7 +23,7 @@ def toolkit_of(store: Store) -> Toolkit:
 def check_toolkit(
     model: Model, store: Store | None = None, note: Callable[[str], Any] = lambda text: None
 ) -> None:
-    """Refuse molecules that RDKit counts otherwise than those that a model was fitted to.
+    """Refuse molecules if their RDKit counts fingerprints differently than the one of the model.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def check_toolkit(
     store : Store, optional
         Where the molecules were counted; by default they are counted here.
     note : callable
-        Takes a caution, if it is not known how either was counted.
+        Called with a caution if it is not known how RDKit counted one of them.
 
     Raises
     ------

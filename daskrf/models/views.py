@@ -181,7 +181,7 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
 def _array(
     store: RowStore, read: Callable[..., Any], rows: list[int], n_columns: int, empty: Any
 ) -> da.Array:
-    """Return the Dask array whose blocks `read` reads from a store, `rows` rows each."""
+    """Return the Dask array whose blocks, of `rows` rows each, `read` reads from a store."""
     return da.map_blocks(
         read,
         absolute(store.path),
@@ -231,8 +231,8 @@ class Predictor(Model):
     ) -> Any:
         """Return predictions for molecules, like `daskrf.predict`.
 
-        Each row of `X` has its place in what is returned. Molecules that cannot be read are NaN, and a
-        warning says which, unless reasons are returned.
+        The result has an entry for each row of `X`. Predictions of molecules that cannot be read are NaN; a
+        warning names the first of them, unless reasons are returned.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Predictor(Model):
         return_std : bool
             Also return standard deviations; the model must have been loaded with its statistics.
         of : {"y", "f"}
-            Whether they are for a new label, noise included, or for the function behind the labels.
+            Whether they are those of a new label, noise included, or of the function behind the labels.
         diagonal : array of shape (n,), optional
             k(x, x) for each row of features, if the features do not determine it.
         return_reasons : bool
@@ -251,7 +251,7 @@ class Predictor(Model):
 
         Returns
         -------
-        ndarray of shape (n,), or (n, n_targets) for several targets; or a tuple of what is asked for
+        ndarray of shape (n,), or (n, n_targets) for several targets; or a tuple of the requested values
 
         Raises
         ------
@@ -272,7 +272,7 @@ class Predictor(Model):
     def _of_smiles(
         self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Literal["y", "f"]
     ) -> tuple[Any, ...]:
-        """Return predictions for SMILES, NaN where there are none; `reasons` gets those of rejects."""
+        """Return predictions for SMILES, NaN where there are none; fill in `reasons` for rejects."""
         there = [row for row, reason in enumerate(reasons) if reason is None]
         spec = FingerprintSpec.from_state(self.metadata["fingerprint"])
         block = Fingerprinter(spec, self.metadata["fragments"])([smiles[row] for row in there])
@@ -362,7 +362,7 @@ def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
     n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns
     if X.shape[1] != n_columns:
         raise InputError(
-            f"The fingerprints have {X.shape[1]:,} columns, and those of the model {n_columns:,}."
+            f"The fingerprints have {X.shape[1]:,} columns, but those of the model have {n_columns:,}."
         )
     rows = np.arange(X.shape[0])
     options: dict[str, Any] = {"bits": model.gp.one_bit_, "predicts": True}

@@ -1,1 +1,1 @@
-"""Tables and plots of results."""
+"""Tables, plots and pages of results."""

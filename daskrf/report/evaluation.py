@@ -22,11 +22,11 @@ from daskrf.report.tabulation import text_table
 
 MODEL, MEAN, NEAREST, FOREST = "daskrf", "mean", "nearest neighbour", "random forest"
 
-_STANDARD_ERRORS = 2.0  # by which a difference has to exceed zero to count
-_LEAST = 0.01  # by which an error has to be smaller to count
+_STANDARD_ERRORS = 2.0  # a difference counts if it exceeds zero by more than this many standard errors
+_LEAST = 0.01  # an error counts as smaller only if it is smaller by at least this share
 _LEVELS = (50, 80, 95)  # intervals that are judged
-_MUCH = 0.5  # share of the variance
-_MUCH_RANKED = 0.7  # area under the curve
+_MUCH = 0.5  # share of the variance that a good model explains
+_MUCH_RANKED = 0.7  # area under the curve of a good model
 _DOUBT = 1e-3  # p-value below which the labels contradict the predicted probabilities
 _OFF = 0.05  # a smaller mean difference between probability and observed share is not reported as an error
 _CURVE = ("r2", "rmse", "log_probability")
@@ -82,7 +82,7 @@ class TargetEvaluation:
     ----------
     name : str
     n_labels, n_predicted : int
-        Labels, and how many of them were predicted by a model fitted without them.
+        Number of labels, and of those predicted by a model fitted without them.
     process : str
         The model in words.
     chosen : str
@@ -95,7 +95,7 @@ class TargetEvaluation:
     curve : tuple of CurvePoint
     notes : tuple of str
     n_nearest : int
-        How many labels the nearest neighbour predicted: a subset if there are too many for all.
+        How many labels the nearest neighbour predicted: only a subset if there are very many.
     reliability : Reliability, optional
         Predicted probabilities and observed shares, if the labels are 0 and 1.
     n_positive : int
@@ -340,7 +340,7 @@ def _probabilities(reliability: Reliability) -> str:
 
 
 def _compared(figures: Mapping[str, Mapping[str, Figure]], name: str) -> tuple[str, str]:
-    """Return how much smaller errors are than those of worse predictors, and the predictors as good."""
+    """Return by how much errors are smaller than those of worse predictors, and name the others."""
     error, others = figures[MODEL][name], [each for each in figures if each != MODEL]
     beaten = [each for each in others if _better(error, figures[each][name])]
     than = [

@@ -1,4 +1,4 @@
-"""The page of hits: their table, the labelled molecules of the model, and the record in the hits' file."""
+"""The page of hits: their table, labelled molecules of the model, and how the hits were found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
 from daskrf.storage.descriptions import words_of_model
 
-_FEWEST_SHOWN = 10  # labels: a picture of fewer tells nothing
+_FEWEST_SHOWN = 10  # labels: a plot of fewer shows nothing
 _PASSES = {"where": "", "smarts": "with ", "without_smarts": "without ", "alerts": "without alerts of "}
 _MOST_COMPARED = 100_000  # labelled molecules that are searched for the nearest
 
@@ -49,7 +49,7 @@ def write_hits_page(
     table : pyarrow.Table
     path : Path
     about : dict
-        Record in the file of hits, see `daskrf.storage.hits`; the page leaves out what is missing in it.
+        Record in the file of hits, see `daskrf.storage.hits`; entries that it lacks are not on the page.
     model : Model, optional
         Model that ranked the hits; its labelled molecules are compared with them.
     model_path : path

@@ -26,9 +26,9 @@ def report_text(
     inputs : iterable of str
         How files were read.
     made : iterable of str
-        Lines on what a run found there already, indented.
+        Lines on work that was already done, indented.
     rejected : int
-        Rows that are no molecules.
+        Number of rows that are not molecules.
     rejects : Path, optional
         The file that lists them.
     notes : iterable of str

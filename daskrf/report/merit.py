@@ -16,7 +16,7 @@ from daskrf.report.recovery import Recovery
 Array = npt.NDArray[np.float64]
 
 _LEVELS = (0.5, 0.8, 0.95)
-_FEWEST = 100  # values: the best 1 % of fewer is no molecule
+_FEWEST = 100  # values: of fewer, the best 1 % is less than one molecule
 _BINS, _FEWEST_IN_BIN = 10, 20  # in which predicted probabilities are compared with observed shares
 _LEAST_VARIANCE = 1e-9
 
@@ -177,7 +177,7 @@ class Reliability(NamedTuple):
     counts : tuple of int
         Molecules in each bin.
     p_value : float
-        Probability of shares that differ at least as much, if the probabilities are right.
+        Probability that shares differ at least this much if the predicted probabilities are right.
     """
 
     predicted: tuple[float, ...]

@@ -13,7 +13,7 @@ from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
 from daskrf.tables.frames import InputIndex
 
-_ROWS = 10  # of a table that are shown
+_ROWS = 10  # shown of a table
 _HIDDEN = ("smiles", "row", "source", "line")  # columns that are not shown beside a drawing
 _WIDTH, _HEIGHT = 180, 110
 
@@ -68,7 +68,7 @@ class OfInput(Shown):
     """
 
     def with_index(self, index: InputIndex) -> Self:
-        """Return the report with the index of the data that were given in memory."""
+        """Return the report with the index of data given in memory."""
         table = getattr(self, "table", None)
         if table is None:
             return self

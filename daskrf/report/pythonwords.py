@@ -1,4 +1,4 @@
-"""Python arguments for the command-line options that a message names."""
+"""Add the Python arguments to messages that name command-line options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAPS = {"--map": "feature_map=...", "-M": "n_components of the feature map"}
 
 
 def in_python(message: str, function: Callable[..., Any]) -> str:
-    """Return a message with the arguments of a function for the options that it names, unless it has them.
+    """Return a message that names options with the function's arguments added, unless it has them already.
 
     Options in commands, between backquotes, are left alone.
 

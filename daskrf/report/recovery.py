@@ -41,7 +41,7 @@ class Recovery:
 
 
 def recovery(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int) -> Recovery:
-    """Rank molecules by `predicted` and count the `n_best` of `truth` along the ranking.
+    """Rank molecules by `predicted`, and count the `n_best` by `truth` along the ranking.
 
     Larger is better in both; ties go to the molecule that comes first.
 

@@ -31,10 +31,10 @@ ENDING = ".html"
 MOST = 10_000
 """Maximum number of molecules on a page."""
 _MARK = '<meta name="generator" content="daskrf">'
-"""In every page, to recognize files that may be replaced."""
+"""Every page has this mark, which tells that the file may be replaced."""
 
 _PACKET = 100  # drawings in a packet
-_SCAFFOLDS = 12  # that are drawn above the table
+_SCAFFOLDS = 12  # drawn above the table
 _LABELS = {"logp": "logP", "tpsa": "TPSA", "std_y": "std of a measurement", "id": "ID", "smiles": "SMILES"}
 _LAST = ("row", "source", "line")
 _NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
@@ -72,12 +72,7 @@ class Words:
 
 
 def check_rows(n_rows: int) -> None:
-    """Raise an error if a page would hold too many molecules.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise an error if a page would hold too many molecules."""
     if n_rows > MOST:
         raise OptionError(
             f"A page shows at most {MOST:,} molecules, not {n_rows:,}; ask for fewer, or write a table such "

@@ -32,15 +32,15 @@ SIGNS = ("<", "<=", ">", ">=")
 SCORES = ("mean", "std", "std_y", "acquisition")
 """Columns of the candidates that the table of a batch repeats."""
 
-_MOST_SAMPLES = 100  # of Thompson sampling: each costs additions at every molecule
-_PER_SAMPLE = 8  # candidates of a posterior sample for each of its picks: samples often agree on the best
+_MOST_SAMPLES = 100  # of Thompson sampling: each sample adds work at every molecule
+_PER_SAMPLE = 8  # candidates for each pick of a posterior sample: samples often agree on the best
 _JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
-_JOINT_SOLVED = 1000  # the same, where each takes a solution by conjugate gradients
+_JOINT_SOLVED = 1000  # the same, if each candidate takes a solve by conjugate gradients
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How many candidates are kept of each posterior sample or direction, and how many of these there are."""
+    """Number of candidates of each posterior sample or direction, and number of samples or directions."""
 
     k: int
     n_draws: int = 1
@@ -48,18 +48,18 @@ class Depth:
 
 @dataclass(frozen=True, kw_only=True)
 class Aim:
-    """A rule that ranks molecules, with the model and the target that it ranks them by.
+    """A rule that ranks molecules, with its model and target.
 
     Attributes
     ----------
     model : Model
     target : int or WeightedSum
     rule : Acquisition
-        With the direction, and the best label if it improves on that.
+        With the direction, and the best label if the rule needs one.
     measured : Measured or None
-        The labels of the target: read for sums, and once the library is known.
+        The labels of the target. For sums they are read at once, else when the library is known.
     requirements : tuple of Requirement
-        What other targets must be; scores are weighted by how probable it is.
+        Limits on other targets; scores are weighted by the probability of meeting them.
     notes : tuple of str
         What was assumed.
     """
@@ -96,7 +96,7 @@ class Aim:
         return replace(self, rule=rule, requirements=())
 
     def with_requirements(self, texts: Sequence[str]) -> Self:
-        """Return the aim with what is required of other targets, as `--require` says it."""
+        """Return the aim with requirements on other targets, written as for `--require`."""
         return replace(self, requirements=tuple(_requirements(texts, self.model, self.target)))
 
     @property
@@ -119,11 +119,11 @@ class Aim:
         """ "maximize" or "minimize"; "each" where every target has its own."""
         return "maximize" if self.rule.maximize else "minimize"
 
-    # What follows is asked by batches.
+    # The rest is for batches only.
 
     @property
     def improved(self) -> str | list[str]:
-        """The target for a page, or all that are improved at once."""
+        """The target that a page shows, or all targets that are improved at once."""
         return self.target_name
 
     @property
@@ -137,11 +137,11 @@ class Aim:
         return {"require": list(map(str, self.requirements))} if self.requirements else {}
 
     def stds_of_all(self, std: str) -> bool:
-        """Return whether all molecules get standard deviations: probabilities take them."""
+        """Return whether all molecules get standard deviations, which requirements always need."""
         return std == "all" or bool(self.requirements)
 
     def shortlists(self, std: str) -> bool:
-        """Return whether only the best means get the standard deviations that they are ranked by."""
+        """Return whether only the molecules with the best means get standard deviations, which rank them."""
         return self.rule.needs_std and not self.stds_of_all(std)
 
     def chooses_one_by_one(self, request: SuggestRequest) -> bool:
@@ -149,7 +149,7 @@ class Aim:
         return request.batch == "believer"
 
     def depth(self, request: SuggestRequest) -> Depth:
-        """Return how many candidates to look for first."""
+        """Return how many candidates to find at first."""
         n, process = request.k, self.process[0]
         if self.rule.needs_sample:
             n_draws = min(n, process.most_draws() or _MOST_SAMPLES)
@@ -171,7 +171,7 @@ class Aim:
 
     @property
     def usual(self) -> float:
-        """The score of the mean of the process."""
+        """The score of a molecule whose mean is the mean of the process."""
         process, place = self.process
         return self.rule.sign * float(process.mean_[place])
 
@@ -181,14 +181,14 @@ class Aim:
         return partial(Candidates, requirements=self.requirements, usual=self.usual)
 
     def weighed(self, score: npt.NDArray[np.float64], columns: Mapping[str, Any]) -> npt.NDArray[np.float64]:
-        """Return the scores of candidates, weighted by the probability that they meet what is required."""
+        """Return the scores of candidates, weighted by the probability that they meet the requirements."""
         if not self.requirements:
             return score
         return weighed(self.rule, score, np.log(columns["meets"]), self.usual)
 
     @property
     def columns_of_sum(self) -> list[str]:
-        """The columns on each target of a sum."""
+        """The columns with the mean and standard deviation of each target of a sum."""
         if not isinstance(self.target, WeightedSum):
             return []
         names = names_in(self.model, self.target)
@@ -196,7 +196,7 @@ class Aim:
         return [other if plain in SCORES else plain for plain, other in pairs]  # "std_y" of a target "y"
 
     def predicted(self, phi: Any, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
-        """Return means and standard deviations of candidates, of a sum also those of each target."""
+        """Return means and standard deviations of candidates; for a sum, also those of each target."""
         columns: dict[str, Any] = dict(predictions_of(self.model, self.target, phi, diagonal, std=True))
         if isinstance(self.target, WeightedSum):
             each = (predictions_of(self.model, t, phi, diagonal, std=True) for t in self.target.targets)
@@ -209,7 +209,7 @@ class Aim:
         return {}
 
     def chooser(self, request: SuggestRequest, n_draws: int) -> Chooser:
-        """Return how the batch is chosen of the candidates."""
+        """Return what chooses the batch from the candidates."""
         if self.rule.needs_sample and n_draws > 1:
             return ByDraws()
         if request.batch == "believer":
@@ -218,7 +218,7 @@ class Aim:
         return Ranked(self.rule)
 
     def notes_on_batch(self, table: pa.Table, depth: Depth) -> list[str]:
-        """Return how probably the batch meets what is required."""
+        """Return the median probability that a molecule of the batch meets the requirements."""
         if not self.requirements:
             return []
         return [
@@ -228,28 +228,28 @@ class Aim:
 
 
 def _requirements(texts: Sequence[str], model: Model, target: Target) -> Iterator[Requirement]:
-    """Yield what is required of targets other than the one that ranks."""
+    """Yield the requirements on targets other than the one that ranks."""
     names = listed(model.targets, "'")
     if texts and len(model.targets) < 2:
         raise InputError(
-            f"--require asks for other targets than the one that ranks, and {names} is the only one of the "
-            "model; --where asks for properties and columns."
+            f"--require is for targets other than the one that ranks, but {names} is the only target of the "
+            "model; use --where for properties and columns."
         )
     for limit in (limit for text in texts for limit in limits_of_targets(text, model, names)):
         if not limit.column:
             raise InputError(
-                f"'{limit.name}' is no target of the model, which has {names}; --where asks for properties "
+                f"'{limit.name}' is not a target of the model, which has {names}; use --where for properties "
                 "and columns."
             )
         if model.targets.index(limit.name) == target:
             raise InputError(f"'{limit.name}' is the target that ranks, and cannot be required as well.")
         if limit.sign not in SIGNS:
-            raise OptionError(f"A target is required to be above or below a number, not {limit}.")
+            raise OptionError(f"A target can be required to be above or below a number, not {limit}.")
         yield Requirement(model.targets.index(limit.name), limit.name, limit.sign[0] == ">", limit.number)
 
 
 def limits_of_targets(text: str, model: Model, names: str) -> tuple[Limit, ...]:
-    """Return the comparisons in a text; `names` are the targets that a message lists."""
+    """Return the comparisons in a text; `names` lists the targets for the error message."""
     with suppress(OptionError):
         comparisons = limits_of(text, model.targets)
         limits = tuple(limit for limit in comparisons if isinstance(limit, Limit))

@@ -1,4 +1,4 @@
-"""The job of suggest: candidates that pass, and the choice of a batch among them."""
+"""The job of `suggest`: find candidates that pass, and choose a batch from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 
 @dataclass
 class SuggestJob(Job[Any]):
-    """The job of `suggest`: candidates from a source, ranked by an aim, and the choice among them.
+    """The job of `suggest`: an aim ranks candidates from a source, and a batch is chosen from them.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class SuggestJob(Job[Any]):
         return self.candidates.aim
 
     def plan(self, run: Run) -> None:
-        """Read the model, and what may be chosen."""
+        """Read the model, and open the library or space to choose from."""
         request = self.request
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
@@ -94,7 +94,7 @@ class SuggestJob(Job[Any]):
         return self.candidates.pieces(run)
 
     def finish(self, run: Run, made: int) -> Any:
-        """Choose the batch, from more candidates if it takes more, and write it."""
+        """Choose the batch, finding more candidates as needed, and write it."""
         candidates = self.candidates
         candidates.list_molecules(run)
         while True:
@@ -135,7 +135,7 @@ class SuggestJob(Job[Any]):
         )
 
     def _about(self, hits: PassingHits, rejected: int, notes: Sequence[str]) -> dict[str, Any]:
-        """Return what the file of the batch says of itself."""
+        """Return the metadata of the file of the batch."""
         aim = self.aim
         source, library = self.candidates.chosen_from
         n_rows, several = self.candidates.n_ranked(hits), not isinstance(aim.improved, str)
@@ -155,14 +155,14 @@ class SuggestJob(Job[Any]):
         }
 
     def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
-        """Write the batch as its ending says."""
+        """Write the batch in the format that the file's ending names."""
         title = f"{amount(self.n, 'molecules')} to measure next"
         page = self.page(self.output, about, self.aim.model, self.aim.model.path, title)
         before = guarded(self.output, run.work, overwrite=self.request.overwrite)
         write_hits(table, self.output, about, page, kind="batch", before=before)
 
     def _choose(self, columns: dict[str, Any]) -> Diversity:
-        """Return the picks, in order, and what they leave out; their scores and reasons become columns."""
+        """Return the picks and the molecules they rule out; add scores and reasons as columns."""
         demands = self.request.demands
         smiles = columns["smiles"].to_pylist()
         diverse = Diversity(
@@ -181,12 +181,12 @@ class SuggestJob(Job[Any]):
         return diverse
 
     def _twins(self, table: pa.Table) -> list[str]:
-        """Return how many molecules of the batch the model cannot tell apart, if they were asked for."""
+        """Return how many molecules of the batch the model cannot tell apart, if the batch may have such."""
         if not self.request.demands.same_fingerprint:
             return []
         _, times = np.unique(self._alike(table["smiles"].to_pylist()), return_counts=True)
         n = int(times[times > 1].sum())
-        what = "the same fingerprint as another, so that the model cannot tell them apart"
+        what = "the same fingerprint as another, so the model cannot tell them apart"
         return [f"{n:,} of the batch have {what}"] if n else []
 
     def _alike(self, smiles: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -197,7 +197,7 @@ class SuggestJob(Job[Any]):
         )
 
     def _left_out(self, hits: PassingHits, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
-        """Return how many molecules each demand has left out; of candidates, those better than a pick."""
+        """Return how many molecules each demand left out; of candidates, those as good as the worst pick."""
         library = self.candidates.library
         counts = dict(zip(library.passing.words, hits.left_out.tolist(), strict=True))
         score, state = columns["acquisition"], diverse.state
@@ -212,7 +212,7 @@ class SuggestJob(Job[Any]):
         return {**self.candidates.left_out(), **reasons}
 
     def _refuse(self, hits: PassingHits, n_picks: int, left_out: Mapping[str, int]) -> None:
-        """Say that there are too few molecules."""
+        """Refuse, as too few molecules can be chosen."""
         why = "; ".join(f"{number:,} left out, {name}" for name, number in left_out.items() if number)
         there = f"only {n_picks:,} can" if n_picks else "none can"
         advice = f"ask for -n {n_picks}, or" if n_picks else "ask for"
@@ -237,11 +237,11 @@ class SuggestJob(Job[Any]):
         return self.candidates.described(beside(table, described.drop_columns([*SCORES, "rank"]))), words
 
     def _compared(self, table: pa.Table) -> tuple[pa.Table, str]:
-        """Add the nearest labelled molecule of each; return also a sentence on how near they are."""
+        """Add each pick's nearest labelled molecule; return also a sentence on how near these are."""
         assert self.aim.measured is not None
         labelled = list(dict.fromkeys(self.aim.measured.labelled_molecules))
         if not labelled:
-            return table, "the labelled molecules are not known, so that there is nothing to compare with"
+            return table, "the labelled molecules are not known, so there is nothing to compare with"
         if len(labelled) > _MOST_COMPARED:
             return table, "there are too many labelled molecules to compare with"
         similarity, index = nearest(table["smiles"].to_pylist(), labelled)

@@ -27,20 +27,20 @@ from daskrf.screens.searches import PassingHits, table_of_rows, tested_words
 from daskrf.sources.inputs import inputs_of, source_words
 from daskrf.sources.sources import Source
 
-DEEPER = 4  # times as many candidates, where those there are do not make a batch
+DEEPER = 4  # times as many candidates are found if there are too few for a batch
 
 
 class CandidateSource(ABC):
-    """Finds candidates for a batch, and more of them where they do not make one.
+    """Finds candidates for a batch, and more of them if these are too few.
 
     Attributes
     ----------
     aim : Aim
-        What they are ranked by, with the labels as far as the library tells whose they are.
+        What they are ranked by, with the labels whose molecules the library identifies.
     library : LibraryCandidates
-        What the batch is chosen from: a library, or what has been listed of a space.
+        What the batch is chosen from: a library, or the products of a space that have been listed.
     notes : tuple of str
-        What was assumed and left out.
+        What was assumed, and what was left out.
     """
 
     aim: Aim
@@ -49,11 +49,11 @@ class CandidateSource(ABC):
 
     @abstractmethod
     def open(self, run: Run, request: SuggestRequest, aim: Aim, depth: Depth) -> None:
-        """Open what is chosen from."""
+        """Open the library or space to choose from."""
 
     @abstractmethod
     def need(self) -> Need:
-        """Return what the search takes."""
+        """Return what memory and disk the search needs."""
 
     @abstractmethod
     def pieces(self, run: Run) -> Sequence[Pieces]:
@@ -61,7 +61,7 @@ class CandidateSource(ABC):
 
     @abstractmethod
     def list_molecules(self, run: Run) -> None:
-        """Once all pieces are made, list what is chosen from, if it is no library already."""
+        """Once all pieces are made, list the molecules to choose from, unless they are a library already."""
 
     @abstractmethod
     def look(self, run: Run) -> None:
@@ -74,7 +74,7 @@ class CandidateSource(ABC):
     @property
     @abstractmethod
     def n_looked_at(self) -> int:
-        """How many candidates are looked at."""
+        """How many candidates the search keeps."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class CandidateSource(ABC):
 
     @abstractmethod
     def n_ranked(self, hits: PassingHits) -> int:
-        """Return how many molecules the batch is the best of."""
+        """Return how many molecules were ranked."""
 
     @abstractmethod
     def notes_on_ranking(self, hits: PassingHits) -> list[str]:
@@ -96,14 +96,14 @@ class CandidateSource(ABC):
 
     @abstractmethod
     def words_of_all(self, hits: PassingHits) -> str:
-        """Return what there was to choose from, for a refusal."""
+        """Return how many molecules there were to choose from, for an error message."""
 
     def left_out(self) -> dict[str, int]:
-        """Return how many molecules were left out before the library was ranked, by the reason."""
+        """Return how many molecules were left out before the library was ranked, by reason."""
         return {}
 
     def described(self, table: pa.Table) -> pa.Table:
-        """Return the table of a batch with what is known of its molecules besides."""
+        """Return the table of a batch with further columns about its molecules."""
         return table
 
 
@@ -124,7 +124,7 @@ class LibraryCandidates(CandidateSource):
 
     @property
     def library(self) -> LibraryCandidates:  # type: ignore[override]
-        """This is one."""
+        """This object itself."""
         return self
 
     def open(self, run: Run, request: SuggestRequest, aim: Aim, depth: Depth) -> None:
@@ -142,7 +142,7 @@ class LibraryCandidates(CandidateSource):
     def rank(
         self, request: SuggestRequest, aim: Aim, passing: Passing, depth: Depth, *, exclude_labelled: bool
     ) -> None:
-        """Set what ranks which molecules."""
+        """Set up the ranking of the molecules that pass."""
         self.request, self.aim = request, aim
         self.ranking = LibraryRanking(
             aim=aim,
@@ -177,11 +177,11 @@ class LibraryCandidates(CandidateSource):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the candidates depend on."""
+        """Everything that determines the candidates."""
         return {**self.ranking.spec(self.request), **self.aim.state}
 
     def need(self) -> Need:
-        """Return what the search takes, and the joint choice."""
+        """Return what memory and disk the search and the joint choice need."""
         need = self.ranking.need()
         if self.request.batch != "believer":
             return need
@@ -196,7 +196,7 @@ class LibraryCandidates(CandidateSource):
         return [self.ranking.plan(run, spec)]
 
     def list_molecules(self, run: Run) -> None:
-        """It is a library."""
+        """Do nothing: the molecules are a library already."""
 
     def look(self, run: Run) -> None:
         self.ranking.run(run, self.spec)
@@ -265,7 +265,7 @@ class LibraryCandidates(CandidateSource):
         return columns
 
     def _predicted(self, top: TopK) -> dict[str, Any]:
-        """Return the columns of candidates, predictions among them, and what a joint choice takes."""
+        """Return the columns of candidates, with predictions and the inputs of a joint choice."""
         aim, columns, joint = self.aim, top.arrays(), dict[str, Any]()
         score: npt.NDArray[np.float64] = columns.pop("score")
         joint["phi"], joint["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)

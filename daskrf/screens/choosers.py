@@ -1,4 +1,4 @@
-"""How a batch is chosen among candidates: in the order of scores, by draws in turn, or one by one."""
+"""How a batch is chosen from candidates: by score, from posterior samples in turn, or one by one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from daskrf.sources.sources import Block
 
 Array = npt.NDArray[np.float64]
 
-_JOINT_DRAWS = 64  # of which the expected hypervolume is the mean
+_JOINT_DRAWS = 64  # the expected hypervolume is a mean over these
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a chooser says of the picks.
+    """Scores of the candidates, and reasons for the picks.
 
     Attributes
     ----------
     scores : float64 array
-        Of all candidates; of a pick, that when it was picked.
+        Of all candidates; a pick has the score that it had when it was picked.
     why : dict of int to str
         Why each candidate was picked.
     """
@@ -44,7 +44,7 @@ class Chosen:
 
 
 class Chooser(ABC):
-    """Takes up to n candidates that a `Diversity` lets in."""
+    """Picks up to n candidates that a `Diversity` accepts."""
 
     @abstractmethod
     def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
@@ -53,11 +53,11 @@ class Chooser(ABC):
         Parameters
         ----------
         candidates : dict of str to array
-            Columns of the candidates: row, acquisition and, for some choosers, what a posterior takes (phi,
-            diagonal, fingerprints), lists (the candidates of each draw, best first) and meets (the
-            probability of what is required).
+            Columns of the candidates: row, acquisition and, for some choosers, the inputs of a posterior
+            (phi, diagonal, fingerprints), lists (the candidates of each posterior sample, best first) and
+            meets (the probability of meeting the requirements).
         diverse : Diversity
-            Gets the picks.
+            Collects the picks.
         n : int
         """
 
@@ -109,15 +109,15 @@ class ByDraws(Chooser):
                         break
                 else:
                     if at[draw] >= len(best) and len(best):
-                        return picks  # its next ones are not known: more candidates are needed
+                        return picks  # this sample has run out: more candidates are needed
         return picks
 
 
 @dataclass(frozen=True)
 class Believing(Chooser):
-    """One by one, each pick counting as measured, with its mean as the label.
+    """One by one; each pick then counts as measured, with its mean as the label.
 
-    With `usual`, scores are weighed by the probability of what is required; see
+    With `usual`, scores are weighted by the probability of meeting the requirements; see
     `daskrf.acquisition.requirement.weighed`.
     """
 
@@ -152,9 +152,9 @@ class Believing(Chooser):
 
 @dataclass(frozen=True)
 class Hypervolume(Chooser):
-    """One by one what adds most to the hypervolume of several targets, over joint draws.
+    """One by one, the candidate that adds most to the hypervolume of several targets over joint samples.
 
-    Where nothing adds anything to the picks in any draw, another round begins with what is measured.
+    When no candidate adds anything in any sample, another round starts from the measured molecules alone.
 
     Attributes
     ----------
@@ -164,11 +164,11 @@ class Hypervolume(Chooser):
     signs : tuple of float
         Multiply the targets, so that larger is better.
     front : float64 array, shape (n_labelled, d)
-        What has been measured, multiplied by the signs.
+        Labels of the molecules that have all targets, multiplied by the signs.
     reference : float64 array, shape (d,)
-        The reference point, likewise.
+        The reference point, multiplied by the signs.
     seed : int
-        Of the draws.
+        Of the posterior samples.
     """
 
     model: Model

@@ -1,4 +1,4 @@
-"""What the molecules of a batch have to meet, and how different they have to be."""
+"""What is required of the molecules of a batch, and how different they must be."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from daskrf.screens.passing import FilterTexts
 
 @dataclass(frozen=True)
 class Demands:
-    """What the molecules of a batch have to meet; see `daskrf.suggest` for each of the fields."""
+    """What is required of the molecules of a batch; see `daskrf.suggest` for each field."""
 
     filters: FilterTexts = field(default_factory=FilterTexts)
     exclude: tuple[str | os.PathLike[str], ...] = ()
@@ -30,7 +30,7 @@ class Demands:
     same_fingerprint: bool = False
 
     def check(self, columns: Sequence[str]) -> None:
-        """Refuse impossible caps, and caps of columns that the library lacks."""
+        """Refuse impossible caps, and caps on columns that the library lacks."""
         if self.exclude_by not in LEVELS:
             raise OptionError(f"exclude_by is one of {', '.join(LEVELS)}, not {self.exclude_by!r}.")
         if self.per_block is not None and self.per_block < 1:
@@ -47,12 +47,12 @@ class Demands:
 
     @property
     def different(self) -> bool:
-        """Whether picks leave out other molecules than copies."""
+        """Whether picks rule out more than copies of themselves."""
         capped = self.per_scaffold or self.per_value or self.per_block
         return bool(self.max_similarity is not None or capped)
 
     def caps(self, table: pa.Table) -> list[tuple[list[Any], int]]:
-        """Return the values to cap of each candidate, and how many picks may have the same."""
+        """Return the values of each candidate that are capped, and how many picks may share a value."""
         caps = [(table[name].to_pylist(), n) for name, n in self.per_value.items()]
         if self.per_block:
             slots = (table[name].to_pylist() for name in table.column_names if _is_slot(name))

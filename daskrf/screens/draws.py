@@ -1,4 +1,4 @@
-"""Draws of the whole function from a model's posterior: their weights in a file, read once per process."""
+"""Posterior samples of the whole function: their weights are in a file, read once per process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from daskrf.storage.stores.store import hash_of
 
 
 def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws: int) -> str:
-    """Write the weights of draws of the function to a file that every task finds; return the file."""
+    """Write the weights of posterior samples to a file that all tasks can read; return the file."""
     several = f"-{n_draws}" if n_draws > 1 else ""
     which = hash_of([target.targets, target.weights])[:16] if isinstance(target, WeightedSum) else target
     kind = "residual-draw" if process_of(model.gp, target)[0].draws_take_rows else "draw"
@@ -38,7 +38,7 @@ def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws
 
 @functools.lru_cache(maxsize=1)
 def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> Any:
-    """Return a predictor of one draw of the whole function, or of several."""
+    """Return a predictor of one posterior sample of the whole function, or of several."""
     gp, place = process_of(open_model(path, model_hash, statistics=False).gp, target)
     checkpoint = needed_checkpoint(draw, as_path(draw).name)
     return gp.drawn(checkpoint.arrays["weights"], seed, place)
@@ -51,7 +51,7 @@ def drawn_values(function: Any, block: Block) -> Any:
 
 
 def source_of_draws(source: Source, model: Model, target: Target) -> Source:
-    """Return a source whose blocks hold what draws take: fingerprints, if features leave something out."""
+    """Return a source whose blocks also hold fingerprints, if posterior samples need them."""
     if isinstance(source, FeatureSource) and process_of(model.gp, target)[0].draws_take_rows:
         return replace(source, with_fingerprints=True)
     return source

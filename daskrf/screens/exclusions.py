@@ -1,4 +1,4 @@
-"""Molecules that must not be chosen: those with labels, and those of files."""
+"""Molecules that must not be chosen: those with labels, and those in given files."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def labelled_exclusions(run: Run, measured: Measured, level: Level, *, by_rows: 
         Gets the notes.
     measured : Measured
     level : {"structure", "parent", "tautomer", "skeleton"}
-        Very many molecules are compared by structure.
+        If there are very many molecules, they are compared by structure instead.
     by_rows : bool
-        Whether the rows of labelled molecules in this library are known, and left out, too.
+        Whether this library's rows of labelled molecules are known, and are left out too.
     """
     smiles, notes = measured.labelled_molecules, list[str]()
     many = len(smiles) > _MOST_LABELLED
@@ -70,7 +70,7 @@ def labelled_exclusions(run: Run, measured: Measured, level: Level, *, by_rows: 
 
 
 def batch_exclusions(run: Run, request: SuggestRequest, measured: Measured, *, by_rows: bool) -> Exclusions:
-    """Return the labelled molecules, and those of files that a batch leaves out."""
+    """Return the molecules that a batch leaves out: the labelled ones, and those in given files."""
     labelled = labelled_exclusions(run, measured, request.demands.exclude_by, by_rows=by_rows)
     molecules, notes = [*labelled.molecules], [*labelled.notes]
     for path in request.demands.exclude:

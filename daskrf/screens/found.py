@@ -1,4 +1,4 @@
-"""The job of found: how much of the best of a library has been measured, by posterior samples."""
+"""The job of `found`: posterior samples estimate how many of the best molecules have been measured."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from daskrf.sources.sources import Block
 from daskrf.tables import file_words
 
 _INTERVAL = (0.025, 0.975)
-_MANY_BETTER = 0.1  # times k: molecules better than the best label
-_PER_HIT = math.ceil(1 / LEAST_RATIO)  # times k values of each sample, as each may count for less than one
-_GRID = 256  # values at which it is known how many are better than the model expects
-_WIDE = 0.4  # an interval that needs a reason
+_MANY_BETTER = 0.1  # times k: if more molecules than this beat the best label, a note says so
+_PER_HIT = math.ceil(1 / LEAST_RATIO)  # times k values are kept per sample, as one may count as less than 1
+_GRID = 256  # values at which the ratio is computed; see `TailCounts.ratio`
+_WIDE = 0.4  # width from which the report explains the interval
 
 
 class Population(ABC):
@@ -73,7 +73,7 @@ class Population(ABC):
 
     @abstractmethod
     def need(self) -> Need:
-        """Return what the search takes."""
+        """Return what memory and disk the search needs."""
 
     @abstractmethod
     def pieces(self, run: Run, job: FoundJob) -> Sequence[Pieces]:
@@ -94,11 +94,11 @@ class Population(ABC):
         """How files were read."""
 
     def beyond(self, draw: int) -> Callable[[float], float]:
-        """Return a function that says how many molecules that were not sampled are better than a value."""
+        """Return a function from a value to the number of molecules better than it that were not sampled."""
         return lambda value: 0.0
 
     def notes_on_sampling(self, k: int, below: float) -> list[str]:
-        """Return notes on what was not sampled, an expected share of the best k."""
+        """Return notes on the molecules not sampled, which hold an expected share `below` of the best k."""
         return []
 
 
@@ -138,13 +138,7 @@ class LibraryPopulation(Population):
 
 
 def labelled_of(run: Run, measured: Measured, level: Level, *, by_rows: bool) -> Exclusions:
-    """Return the labelled molecules, which are not sampled again.
-
-    Raises
-    ------
-    InputError
-        If they are not known.
-    """
+    """Return the labelled molecules, which are not sampled again; refuse if they are not known."""
     labelled = labelled_exclusions(run, measured, level, by_rows=by_rows)
     if not labelled.molecules:
         raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
@@ -160,7 +154,7 @@ class FoundJob(Job[Any]):
     request : ScreenRequest
         `output` is the model, which is locked: nobody may add labels meanwhile.
     n_asked : int
-        How many samples to draw; the model may have fewer.
+        How many samples to draw; the model may allow fewer.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
         What counts as a labelled molecule.
     population : Population
@@ -197,15 +191,15 @@ class FoundJob(Job[Any]):
         return _PER_HIT * self.k
 
     def plan(self, run: Run) -> None:
-        """Read the model, and leave out what has labels."""
+        """Read the model, and leave out labelled molecules."""
         self.aim = Aim.of(self.request)
         self.population.open(run, self)
 
     def check_k(self, n: int) -> None:
-        """Refuse to count the best of a library that are all of it."""
+        """Refuse a k that is the whole library or more."""
         if self.k >= n:
             raise InputError(
-                f"The library has {amount(n, 'molecules')}, so that the best {self.k:,} are all of them; "
+                f"The library has {amount(n, 'molecules')}, so the best {self.k:,} are all of them; "
                 "give a smaller -k (k)."
             )
 
@@ -235,7 +229,7 @@ class FoundJob(Job[Any]):
         return self.population.pieces(run, self)
 
     def finish(self, run: Run, made: int) -> Any:
-        """Count."""
+        """Count the labelled molecules among the best of each sample, and make the report."""
         population, sign = self.population, self.aim.rule.sign
         values = population.sample(run, self)
         features = population.ranking.features
@@ -278,7 +272,7 @@ class FoundJob(Job[Any]):
         )
 
     def _tails(self) -> TailCounts:
-        """Return labels that were predicted without being known; none if the process cannot tell."""
+        """Return labels with predictions made without them; none if the process cannot make these."""
         aim, nothing = self.aim, np.empty(0)
         process, _ = aim.process
         if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
@@ -293,7 +287,7 @@ class FoundJob(Job[Any]):
         return tail_counts(process, first, [n for n in batches if n], aim.rule.sign)
 
     def _ratios(self, tails: TailCounts, values: npt.NDArray[np.float64]) -> list[Ratio]:
-        """Return what each molecule of each sample counts for, as functions of its value."""
+        """Return, for each sample, how many molecules one sampled molecule counts as, given its value."""
         grid = np.linspace(values.min(), values.max(), _GRID)
         deviates = _normal_quantiles(self.n_draws, "found/discrepancy")
         quantiles = ndtr(_normal_quantiles(self.n_draws, "found/ratio"))
@@ -302,7 +296,7 @@ class FoundJob(Job[Any]):
 
 
 def _note_on_rejects(ranking: LibraryRanking) -> tuple[str, ...]:
-    """Count the rows of files that are no molecules, with an example; a store has counted its own."""
+    """Return a note on rows of files that are not molecules, with an example; stores report their own."""
     n, first = 0, None
     for rejects in ranking.rejects():
         n += rejects.num_rows
@@ -323,7 +317,7 @@ def _values(measured: Measured) -> npt.NDArray[np.float64]:
 
 
 def _doubts(better: float, k: int) -> list[str]:
-    """Return what speaks against the samples, if many of their molecules beat the best label."""
+    """Return a warning if many molecules of the samples beat the best label."""
     if better <= _MANY_BETTER * k:
         return []
     return [
@@ -333,40 +327,40 @@ def _doubts(better: float, k: int) -> list[str]:
 
 
 def _words_of_tails(tails: TailCounts, at: float, width: float, sign: float) -> str:
-    """Return what is known of how many molecules are better than the last of the best k."""
+    """Return how the number of molecules better than the last of the best k was corrected, in words."""
     wide = "; the interval is wide for that reason" if width > _WIDE else ""
     if not len(tails.y):
         return (
-            "nothing shows how right the model is about its best molecules, as it cannot leave out its "
-            f"labels: their number is taken to be uncertain{wide}"
+            "the model cannot leave out its labels, so its predictions of the best molecules cannot be "
+            f"checked: their number is taken to be uncertain{wide}"
         )
     seen, expected = int((tails.y >= at).sum()), float(ndtr((tails.mean - at) / tails.std).sum())
     low, high = (float(tails.ratio([at], quantile, 0.0)[0]) for quantile in _INTERVAL)
     which = "the first labels, left out one by one"
     if tails.n_batches:
         many = f"each of {tails.n_batches:,} batches" if tails.n_batches > 1 else "the batch"
-        which += f", and {many}, predicted from what was before it"
+        which += f", and {many}, predicted from the labels before it"
     return (
-        f"{amount(seen, 'labels')} are as good as the last of the best ({sign * at:.4g}), where "
-        f"{expected:.1f} were expected ({which}): other molecules therefore count as {low:.1f} to {high:.1f} "
+        f"{amount(seen, 'labels')} are as good as the last of the best ({sign * at:.4g}); the model "
+        f"expected {expected:.1f} ({which}): other molecules therefore count as {low:.1f} to {high:.1f} "
         f"times as many as the model says, with more uncertainty where they are unlike these{wide}"
     )
 
 
 def _interpolated(grid: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> Ratio:
-    """Return a function that is known on a grid."""
+    """Return a function that interpolates values on a grid."""
     return lambda at: np.interp(at, grid, values)
 
 
 def _normal_quantiles(n: int, name: str) -> npt.NDArray[np.float64]:
-    """Return the quantiles of a standard normal distribution for n samples, in an order without meaning."""
+    """Return n evenly spaced quantiles of the standard normal distribution, in random order."""
     order = np.argsort(seeds.words(0, name, n), kind="stable")
     return np.asarray(ndtri((order + 0.5) / n))
 
 
 @dataclass(frozen=True)
 class SampledValues(Candidates):
-    """Samples new measurements of all rows: posterior samples, and noise that depends on row and sample."""
+    """Samples new measurements of all rows: posterior samples plus noise, seeded by row and sample."""
 
     noise: float = 0.0
 

@@ -34,9 +34,9 @@ _LEAST_SPREAD = 1e-9
 class FrontAim(Aim):
     """Improves two or three targets at once.
 
-    Candidates are the molecules whose means reach farthest above a reference point, in many directions; of
-    these the batch is the one that is expected to add most to the hypervolume, by joint posterior samples.
-    `rule` ranks the former; `target` stands for the labels and columns of all targets.
+    Candidates are the molecules whose means reach farthest above a reference point, in many directions. The
+    batch is chosen from them to add most to the expected hypervolume, by joint posterior samples. `rule`
+    ranks the candidates; `target` stands for the labels and columns of all targets.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class FrontAim(Aim):
     floor : float64 array, shape (d,)
         The reference point, multiplied by the signs.
     front : float64 array, shape (n_labelled, d)
-        What has been measured, likewise.
+        Labels of the molecules that have all targets, multiplied by the signs.
     """
 
     places: tuple[int, ...]
@@ -59,7 +59,7 @@ class FrontAim(Aim):
 
     @classmethod
     def of_batch(cls, request: SuggestRequest) -> FrontAim:
-        """Return what a request for several targets asks for."""
+        """Return the aim of a request for several targets."""
         model = read_model(request.model, statistics=True)
         targets: Any = request.target
         places = _places(model, list(targets))
@@ -99,7 +99,7 @@ class FrontAim(Aim):
 
     @property
     def has_surrogate(self) -> bool:
-        """The landmarks of one target do not know the others."""
+        """False: the landmarks of one target say nothing of the others."""
         return False
 
     @property
@@ -134,7 +134,7 @@ class FrontAim(Aim):
 
     @property
     def usual(self) -> float:
-        """That of the reference point, which is zero."""
+        """The score of the reference point, which is zero."""
         return 0.0
 
     @property
@@ -156,7 +156,7 @@ class FrontAim(Aim):
     def more_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether each candidate is on the predicted front of the library.
 
-        What dominates a candidate reaches farther in every direction, so that it is a candidate itself.
+        A molecule that dominates a candidate reaches farther in every direction, so it is a candidate itself.
         """
         means = np.column_stack([columns[f"mean_{name}"] for name in self.improved]) * self.signs
         return {"on_front": np.where(on_front(means), "yes", "no")}
@@ -165,7 +165,7 @@ class FrontAim(Aim):
         return Hypervolume(self.model, self.places, self.signs, self.front, self.floor, request.seed)
 
     def notes_on_batch(self, table: pa.Table, depth: Depth) -> list[str]:
-        """Return also how many molecules are on the predicted front."""
+        """Return how the batch was chosen, and how many of its molecules are on the predicted front."""
         n = table["on_front"].to_pylist().count("yes")
         return [
             f"chosen among the {depth.k:,} that reach farthest in each of {depth.n_draws} directions",
@@ -180,7 +180,7 @@ def _words_of_floor(front: npt.NDArray[np.float64]) -> str:
     if not len(front):
         return "the median labels, as no molecule has labels of all targets"
     best = amount(int(on_front(front).sum()), "best trade-offs")
-    return f"the worst of the {best} measured so far, and a tenth of their range less"
+    return f"a tenth of their range below the worst of the {best} measured so far"
 
 
 def _places(model: Model, names: Sequence[str | int]) -> tuple[int, ...]:
@@ -201,17 +201,17 @@ def _places(model: Model, names: Sequence[str | int]) -> tuple[int, ...]:
 def _reached(
     texts: Sequence[str], model: Model, places: Sequence[int], signs: Sequence[float]
 ) -> Iterator[tuple[int, float]]:
-    """Yield targets and what they must reach to count, multiplied by their signs."""
+    """Yield targets and their values at the reference point, multiplied by their signs."""
     names = listed([model.targets[place] for place in places], "'")
     for limit in (limit for text in texts for limit in limits_of_targets(text, model, names)):
         place = model.targets.index(limit.name) if limit.column else -1
         if place not in places:
-            raise InputError(f"'{limit.name}' is none of the targets that are improved, {names}.")
+            raise InputError(f"'{limit.name}' is not one of the targets that are improved, {names}.")
         sign = signs[places.index(place)]
         if limit.sign not in SIGNS or (limit.sign[0] == ">") != (sign > 0):
             better = "large" if sign > 0 else "small"
             raise OptionError(
-                f"{better.capitalize()} values of '{limit.name}' are good, so that '{limit}' is no end of "
-                f"what counts; write '{limit.name} {'>' if sign > 0 else '<'} {limit.number:g}'."
+                f"{better.capitalize()} values of '{limit.name}' are good, so '{limit}' cannot be a "
+                f"reference point; write '{limit.name} {'>' if sign > 0 else '<'} {limit.number:g}'."
             )
         yield place, sign * limit.number

@@ -1,4 +1,4 @@
-"""Which share of the best k molecules has labels, if others have the values of a posterior sample."""
+"""The share of the best k molecules that has labels, if others have the values of a posterior sample."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def labelled_share(
     beyond: Callable[[float], float] = lambda value: 0.0,
     ratio: Ratio = np.ones_like,
 ) -> tuple[float, float, float]:
-    """Return the share of the k largest that was measured, that of which only the number is known, the last.
+    """Return the measured share of the k largest, the share that is only counted, and the last of the k.
 
-    `beyond` says how many of the latter are larger than a value, and `ratio` for how many molecules each of
-    those that were not measured counts, if it has that value.
+    `beyond` takes a value and returns the number of larger molecules that are only counted, not sampled.
+    `ratio` takes values, and returns how many molecules an unmeasured one of each value counts as.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A library ranked by a model: the best molecules of it that pass, found by tasks over its partitions."""
+"""Rank a library by a model: tasks over its partitions find the best molecules that pass."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from daskrf.storage.stores.store import hash_of
 
 PIECES = "parts of the library"
 
-_TASK_SECONDS = 30.0  # that a task should take
+_TASK_SECONDS = 30.0  # target time of a task
 _LEAST_ROWS = 10_000  # in a task: fewer are not worth a checkpoint
-_MOST_TASKS = 4_096  # unless they would take longer
-_LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of a smaller library
+_MOST_TASKS = 4_096  # unless tasks would then take longer than that
+_LEAST_LIBRARY = 100_000  # rows: an exact process ranks a smaller library without a shortlist
 
 
 @dataclass
 class LibraryRanking:
-    """Scores a library, and keeps the best k of each posterior sample that pass.
+    """Scores a library, and keeps the best k molecules of each posterior sample that pass.
 
     Attributes
     ----------
     aim : Aim
     features : Source
     k : int
-        Molecules to keep until all have been scored.
+        Number of molecules to keep until all have been scored.
     n_wanted : int
         How many of them are hits in the end.
     std : {"candidates", "all", "none"}
@@ -60,15 +60,15 @@ class LibraryRanking:
     passing : Passing or None
         Which molecules may be kept; None: all.
     shortlist : float or None
-        Fraction of the library that an exact process ranks; None: as large as it must be.
+        Fraction of the library that an exact process ranks; None: chosen on a sample.
     n_draws : int
-        Posterior samples, or directions, of which each has its best.
+        Number of posterior samples or directions; each keeps its own best molecules.
     name : str
-        Of the command, in the log of the run.
+        Of the command, for the log of the run.
     search : callable
-        Makes the search, of the fields of `PassingSearch`.
+        Makes the search from the fields of `PassingSearch`.
     notes : tuple of str
-        What was found out about the shortlist.
+        Size and recall of the shortlist, in words.
     """
 
     aim: Aim
@@ -106,13 +106,13 @@ class LibraryRanking:
         self.k = self.n_wanted = k
 
     def rank_all(self) -> None:
-        """Do without a shortlist from now on."""
+        """Use no shortlist from now on."""
         self.shortlist = 1.0
 
     def need(self) -> Need:
-        """Return what the tasks need, and this process for posterior samples and for the hits."""
-        # This process has statistics for samples and for the standard deviations of hits alone: tasks read
-        # the model themselves, those of this process once more.
+        """Return the memory of the tasks, and that of this process for posterior samples and hits."""
+        # This process holds the model's statistics only for samples and for the standard deviations of hits.
+        # Tasks read the model themselves, even those that run in this process.
         making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
         k = self.n_kept if self.std == "candidates" else 0
         std = self.aim.stds_of_all(self.std)
@@ -135,7 +135,7 @@ class LibraryRanking:
         )
 
     def spec(self, request: ScreenRequest) -> dict[str, Any]:
-        """Return what the molecules that pass depend on."""
+        """Return everything that determines the molecules found."""
         assert self.passing is not None
         return {
             **ranking_spec(
@@ -153,7 +153,7 @@ class LibraryRanking:
         }
 
     def plan(self, run: Run, spec: dict[str, Any]) -> Tree:
-        """Return the tree that ranks the library, once its shortlist is known; `spec` names its results."""
+        """Choose the shortlist, and return the tree that ranks the library; `spec` identifies its results."""
         search, features = self._search(run), self.features
         if search.ranks_by_draws:
             features = source_of_draws(features, self.model, self.aim.target)
@@ -237,12 +237,7 @@ class LibraryRanking:
 
 
 def check_shortlist(aim: Aim, shortlist: float | None) -> None:
-    """Refuse a shortlist that the model has no surrogate for.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a shortlist if the model has no surrogate."""
     if shortlist is not None and not aim.has_surrogate:
         raise InputError(
             "A shortlist works only for an exact process fitted by conjugate gradients, that is, to many "
@@ -258,14 +253,14 @@ def is_library_of(model: Model, features: Source) -> bool:
 def ranking_spec(
     aim: Aim, request: ScreenRequest, *, k: int, n_kept: int, shortlist: float | None, exclude_labelled: bool
 ) -> dict[str, Any]:
-    """Return what the ranking of a library depends on, but for the library.
+    """Return everything that determines the ranking of a library, except the library.
 
     Parameters
     ----------
     aim : Aim
     request : ScreenRequest
     k, n_kept : int
-        Hits, and molecules that are kept for them.
+        Number of hits, and of molecules kept until all have been scored.
     shortlist : float or None
     exclude_labelled : bool
     """
@@ -286,10 +281,9 @@ def ranking_spec(
 def _grouped(
     source: Source, model: Model, *, std: bool, fraction: float
 ) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Cut the library into groups of partitions; return also the rows of each group.
+    """Return groups of partitions, and the number of rows in each group.
 
-    The groups depend only on the size of the job, so that a second run on other workers finds its
-    checkpoints.
+    The groups depend only on the size of the job, so a second run on other workers finds the checkpoints.
     """
     rows = source.partition_rows
     seconds = source.seconds_per_row + 2e-6 + fraction * score_seconds(model, source.block_size, std=std)

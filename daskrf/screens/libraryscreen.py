@@ -40,7 +40,7 @@ from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits
 from daskrf.storage.outputs import earlier_output
 
 _NOT_LABELLED = "is not a labelled molecule"
-_SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
+_SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations of all would rank every molecule"
 
 
 @dataclass
@@ -63,8 +63,8 @@ class ScreenJob(Job[Any]):
     aim: Aim = field(init=False)
     ranking: LibraryRanking = field(init=False)
     notes: tuple[str, ...] = ()
-    before: Earlier | None = None  # at the output, whatever it holds
-    earlier: Earlier | None = None  # these very hits
+    before: Earlier | None = None  # the hits at the output, these or others
+    earlier: Earlier | None = None  # the hits at the output, if they are exactly these
 
     name = "screen"
 
@@ -77,7 +77,7 @@ class ScreenJob(Job[Any]):
         return work_folder(self.output)
 
     def plan(self, run: Run) -> None:
-        """Find out as early as possible whether the output holds these hits already, or others."""
+        """Open the library, after finding out whether the output already holds these hits, or others."""
         request = self.request
         earlier = earlier_output(self.output, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
@@ -133,7 +133,7 @@ class ScreenJob(Job[Any]):
         return labelled_exclusions(run, measured, self.request.exclude_by, by_rows=by_rows)
 
     def _requested(self) -> dict[str, Any]:
-        """Return what the hits depend on, but for the library."""
+        """Return everything that determines the hits, except the library."""
         request = self.request
         spec = ranking_spec(
             self.aim,
@@ -147,13 +147,13 @@ class ScreenJob(Job[Any]):
 
     @property
     def _filters(self) -> dict[str, list[str]]:
-        """The filters: said only where there are some, or were, as older hits say nothing."""
+        """The filters: those in use, and empty entries for those that the earlier hits record."""
         there = {} if self.before is None else self.before.about
         return {name: [] for name in vars(FilterTexts()) if name in there} | self.request.filters.texts
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the hits depend on, as shards must agree on it."""
+        """Everything that determines the hits; all shards must agree on it."""
         return self._requested() | {"library": self.ranking.features.spec_hash}
 
     def need(self) -> Need:
@@ -166,7 +166,7 @@ class ScreenJob(Job[Any]):
         return [self.ranking.plan(run, self.spec)]
 
     def finish(self, run: Run, made: int) -> Any:
-        """Write the hits and what is known of them."""
+        """Write the hits and their metadata."""
         request, ranking = self.request, self.ranking
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
@@ -207,7 +207,7 @@ class ScreenJob(Job[Any]):
         return self._report(table, about, rejects, notes, run.seconds)
 
     def _passed(self, run: Run, hits: PassingHits) -> PassingHits:
-        """Return what passes, from the whole library if too few of a shortlist do."""
+        """Return the hits that pass; rank the whole library if too few of the shortlist do."""
         ranking = self.ranking
         if ranking.shortlist is not None or not self.aim.has_surrogate or len(hits.tops[0]) >= self.n_kept:
             return hits
@@ -216,7 +216,7 @@ class ScreenJob(Job[Any]):
         return whole
 
     def _tested(self, hits: Hits) -> list[str]:
-        """Return how many molecules were tested, and left out by which filter."""
+        """Return how many molecules were tested, and how many each filter left out."""
         passing = self.ranking.passing
         if not isinstance(hits, PassingHits) or passing is None:
             return []
@@ -228,7 +228,7 @@ class ScreenJob(Job[Any]):
         return [*tested_words(hits, passing), *left, *few]
 
     def _columns(self, top: TopK) -> dict[str, Any]:
-        """Return the columns of the k hits, best first; candidates get their standard deviations here."""
+        """Return the columns of the k hits, best first; compute standard deviations of candidates here."""
         columns, aim = top.arrays(), self.aim
         score = columns.pop("score")
         order = np.arange(len(score))
@@ -254,7 +254,7 @@ class ScreenJob(Job[Any]):
         notes: tuple[str, ...],
         seconds: float,
     ) -> Any:
-        """Return the report on hits, from what their file says."""
+        """Return the report on hits, made from their file's metadata."""
         return self.made(
             hits=self.output,
             table=table,

@@ -1,4 +1,4 @@
-"""Which molecules of a library may be chosen: filters, and structures that are excluded, tested in tasks."""
+"""Which molecules of a library may be chosen: tasks test filters and excluded structures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from daskrf.tables.values.notation import Notation
 
 PASSED, UNTESTED = -1, -2
 _SHOWN = 40  # characters of a cell in a message
-_NOTATIONS = 100  # of columns that are kept
-_PARTITIONS = 100  # that are looked at for texts in a column
+_NOTATIONS = 100  # kept at most, one for each column
+_PARTITIONS = 100  # searched for a column's first text
 _LATER = threading.local()
 
 
@@ -35,7 +35,7 @@ Texts = str | Sequence[str]
 
 @dataclass(frozen=True)
 class FilterTexts:
-    """Filters as they are given; see `daskrf.molecules.filters.Filters.of`."""
+    """Filters as the user writes them; see `daskrf.molecules.filters.Filters.of`."""
 
     where: Texts = ()
     smarts: Texts = ()
@@ -44,7 +44,7 @@ class FilterTexts:
 
     @property
     def texts(self) -> dict[str, list[str]]:
-        """The filters that there are, by name."""
+        """The filters in use, by name."""
         texts = {name: [text] if isinstance(text, str) else list(text) for name, text in vars(self).items()}
         return {name: some for name, some in texts.items() if some}
 
@@ -53,7 +53,7 @@ class FilterTexts:
         return Filters.of(self.where, self.smarts, self.without_smarts, self.alerts, columns)
 
     def of_library(self, source: Source) -> Filters:
-        """Return the filters of a library, whose columns they fit."""
+        """Return the filters of a library, after checking that they fit its columns."""
         filters = self.of(columns_of(source))
         check_columns(filters, source)
         return filters
@@ -128,7 +128,7 @@ class Passing:
 
     @property
     def state(self) -> list[list[str]]:
-        """What decides which rows pass, for a specification."""
+        """What a specification records of the filters and exclusions."""
         return [self.filters.state, [each.key for each in self.excluded]]
 
     def codes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
@@ -166,7 +166,7 @@ class Passing:
 
 
 def reason_of(name: str) -> str:
-    """Return a demand as the reason for which a molecule is left out.
+    """Return the reason why a molecule that does not meet a demand is left out.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def reason_of(name: str) -> str:
 
 
 def columns_of(source: Source) -> tuple[str, ...]:
-    """Return the further columns of a library: those that a store keeps, or that files have."""
+    """Return the further columns of a library: those kept in its store, or present in its files."""
     if isinstance(source, SmilesSource):
         return source.library.extra
     return tuple(source.store.spec.get("extra", ())) if isinstance(source, StoreSource) else ()
@@ -212,7 +212,7 @@ def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
 
 
 def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
-    """Return rows, SMILES and columns of a partition, as text; rows without SMILES are not among them."""
+    """Return rows, SMILES and columns of a partition, as text; rows without SMILES are left out."""
     if isinstance(source, StoreSource):
         return source.store.read_rows(partition, ["row", "smiles", *columns])
     low, high = source.row_bounds[partition : partition + 2].tolist()
@@ -220,7 +220,7 @@ def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
 
 
 def _notation(source: Source, column: str) -> Notation:
-    """Return how numbers of a column of a library are written, by the first cells; kept per thread."""
+    """Return how a column writes its numbers, judged by its first cells; kept per thread."""
     key = (source.path, source.spec_hash, column)
     if key not in (notations := _LATER.__dict__.setdefault("notations", {})):
         texts = _first_texts(source, column)
@@ -233,7 +233,7 @@ def _notation(source: Source, column: str) -> Notation:
 
 
 def _first_texts(source: Source, column: str) -> list[str]:
-    """Return the cells of a column that are not empty, in the first partition that has any."""
+    """Return the non-empty cells of a column from the first partition that has any."""
     for partition in range(min(_PARTITIONS, len(source.partition_rows))):
         cells = _table(source, partition, (column,))[column].to_pylist()
         if texts := [text for text in cells if (text or "").strip()]:
@@ -242,12 +242,7 @@ def _first_texts(source: Source, column: str) -> list[str]:
 
 
 def check_columns(filters: Filters, source: Source) -> None:
-    """Refuse comparisons with numbers of columns that hold no number at all.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse to compare a column with a number if it holds no numbers at all."""
     compared = [limit for limit in filters.limits if limit.column and not limit.text]
     if not compared or not source.partition_rows:
         return

@@ -17,7 +17,7 @@ from daskrf.sources.inputs import Input
 
 @dataclass(frozen=True)
 class SpaceOptions:
-    """What is asked of the products of a space alone; see `screen`."""
+    """Options that apply only to the products of a space; see `screen`."""
 
     within: Mapping[str, Sequence[float | None]] | None = None
     per_block: int | None = None
@@ -40,7 +40,7 @@ class ScreenRequest:
     rule : Acquisition
         What ranks them.
     maximize : bool or None
-        Whether large values are good; None: the model knows.
+        Whether large values are good; None: as the model says.
     target : str, int, dict, sequence of them, or None
         As in `screen`; `suggest` takes several.
     std : {"candidates", "all", "none"}
@@ -74,7 +74,7 @@ class ScreenRequest:
 
     @property
     def improves_several(self) -> bool:
-        """Whether several targets are improved at once, and none of them, or a sum, ranks."""
+        """Whether several targets are improved at once, instead of ranking by one target or a sum."""
         return are_several(self.target)
 
 
@@ -101,7 +101,7 @@ class SuggestRequest(ScreenRequest):
         How the batch is chosen.
     demands : Demands
     reached : tuple of str
-        What molecules must reach to count, of several targets.
+        The reference point, if several targets are improved.
     """
 
     batch: str = "ranked"

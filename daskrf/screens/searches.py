@@ -1,4 +1,4 @@
-"""What tasks of a screen do with blocks of features: score rows, test the best, and keep k of them."""
+"""What the tasks of a screen do with a block of features: score its rows, test the best, and keep k."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHUNK = 1024  # molecules tested at a time
 _LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 
 WAYS = 16
-"""Directions in which candidates for several targets are looked for, beside the targets themselves."""
+"""Number of directions, besides the targets themselves, in which candidates are searched."""
 
 
 @dataclass
@@ -133,13 +133,13 @@ class Search(Reduction):
         return self.rule(values, columns.get("std")), columns
 
     def features_of(self, block: Block) -> dict[str, Any]:
-        """Return what the standard deviations of hits take."""
+        """Return the columns that the standard deviations of hits will need."""
         if not self.keep_features:
             return {}
         return {"phi": block.phi} | ({} if block.diagonal is None else {"diagonal": block.diagonal})
 
     def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """Return the score of each row of a sample that chooses a shortlist; -inf for no possible hit."""
+        """Return the score of each row of the sample for a shortlist; -inf for rows that cannot be hits."""
         return self.scores(model, block)[0]
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
@@ -150,7 +150,7 @@ class Search(Reduction):
 
 @dataclass
 class PassingHits(Hits):
-    """The best rows of each posterior sample that pass, and how many others do not: a commutative monoid."""
+    """The best rows of each posterior sample that pass, and the number left out: a commutative monoid."""
 
     tops: list[TopK] = field(default_factory=list)
     left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -175,8 +175,8 @@ class PassingHits(Hits):
 class PassingSearch(Search):
     """Scores blocks and keeps the best k rows of each posterior sample that pass.
 
-    Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
-    So what is kept is the best k of all that pass, as if every row had been tested.
+    Only rows that score well enough to be among the best k are tested, best first, until k of a block pass.
+    The result is the same as if every row had been tested.
     """
 
     passing: Passing = field(kw_only=True)
@@ -218,7 +218,7 @@ class PassingSearch(Search):
         top: TopK,
         codes: npt.NDArray[np.int16],
     ) -> npt.NDArray[np.int64]:
-        """Return the places of rows that pass and may be among the best k; `codes` keeps what was found."""
+        """Return the places of rows that pass and may be among the best k; results are kept in `codes`."""
         order = np.lexsort((rows, -score))
         if len(top) == self.k:
             order = order[score[order] >= top.score[-1]]
@@ -250,13 +250,13 @@ class PassingSearch(Search):
 
 @dataclass(frozen=True)
 class Candidates(PassingSearch):
-    """Keeps the best k rows of each sample that pass, by scores weighted by what is required."""
+    """Keeps the best k rows of each sample that pass, by scores weighted by the requirements."""
 
     requirements: tuple[Requirement, ...] = ()
     usual: float = 0.0
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """Weighed by the probability of what is required, which is a column."""
+        """Return scores weighted by the probability of meeting the requirements, which becomes a column."""
         scores, columns = self.unweighed(model, block)
         if not self.requirements:
             return scores, columns
@@ -277,7 +277,7 @@ class Candidates(PassingSearch):
 class FrontCandidates(Candidates):
     """Keeps the rows whose means reach farthest above a reference point, in each of many directions.
 
-    The last directions are the targets alone. Values are multiplied by `signs`, so that larger is better.
+    The last directions are the single targets. Values are multiplied by `signs`, so that larger is better.
     """
 
     signs: tuple[float, ...] = ()
@@ -286,11 +286,11 @@ class FrontCandidates(Candidates):
 
     @property
     def ranks_by_draws(self) -> bool:
-        """False: posterior samples compare the candidates."""
+        """False: posterior samples are used only later, to choose the batch."""
         return False
 
     def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """A score for each direction."""
+        """Return one score for each direction, and the columns to keep."""
         means = [
             predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]
             for target in targets_in(self.target)

@@ -22,17 +22,17 @@ from daskrf.sources.sources import Block
 
 SAMPLE = 16_384  # rows used to choose a shortlist
 SAMPLED_PARTITIONS = 32  # partitions that they come from
-_BEST = 100  # minimum number of them that count as the best: further out, rough values tell even more
+_BEST = 100  # of these rows count as the best, at least: rough values rank fewer even better
 _RECALL = 0.99
 _MOST = 0.5  # fraction of the library: a larger shortlist is not worth its cost
-_CANDIDATES = 10  # times as many molecules with the best means as are wanted get a standard deviation
-_USUAL = 500  # molecules: fewer are chosen from as many candidates, so that they are the first of these
+_CANDIDATES = 10  # candidates with the best means for each molecule wanted; they get standard deviations
+_USUAL = 500  # molecules: fewer have as many candidates as these, so they are the first of these
 
 
 def n_candidates(wanted: int) -> int:
-    """Return how many molecules with the best means a rule ranks that needs standard deviations.
+    """Return how many molecules with the best means are ranked by a rule that needs standard deviations.
 
-    Up to 500 molecules are chosen from the same candidates: 3 are the first 3 of 300.
+    Up to 500 molecules are chosen from the same candidates, so a batch of 3 is the first 3 of a batch of 300.
 
     Examples
     --------
@@ -44,14 +44,14 @@ def n_candidates(wanted: int) -> int:
 
 @dataclass(frozen=True)
 class Cut:
-    """The rough value from which the exact process ranks, and its performance on a sample of the library.
+    """The least rough value of the shortlist, and how it performs on a sample of the library.
 
     Attributes
     ----------
     least : float
         The smallest rough value; -inf for no shortlist.
     fraction, recall : float
-        Fractions of the sample, and of its best rows, that are ranked.
+        Fractions of the sample, and of its best rows, that are on the shortlist.
     n_best, n_sampled : int
     """
 
@@ -64,12 +64,12 @@ class Cut:
     def __str__(self) -> str:
         if self.least == -math.inf:
             return (
-                "the exact process ranks the whole library: a shortlist that is complete to "
-                f"{_RECALL:.0%} would be more than half of it"
+                "the exact process ranks the whole library: a shortlist with "
+                f"{_RECALL:.0%} of the best molecules would be more than half of it"
             )
         return (
-            f"the exact process ranks the best {self.fraction:.2%} by its landmarks, where {self.recall:.1%} "
-            f"of the best {self.n_best:,} of {self.n_sampled:,} sampled molecules are"
+            f"the exact process ranks the best {self.fraction:.2%} by its landmarks; these include "
+            f"{self.recall:.1%} of the best {self.n_best:,} of {self.n_sampled:,} sampled molecules"
         )
 
 
@@ -82,9 +82,9 @@ class Sample(Reduction):
     search : Search
         With `wanted`, `sampled` and `rough`, of `daskrf.screens.searches`.
     share : float
-        Fraction of the rows to sample; they are chosen by row number.
+        Fraction of the rows to sample. A row's number alone decides whether it is sampled.
     wanted : float
-        The fraction of the library that are hits.
+        The fraction of the library wanted as hits.
     fraction : float, optional
         The fraction of the library that the exact process should rank.
     """

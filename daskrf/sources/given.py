@@ -1,4 +1,4 @@
-"""What is given in the place of files: tables and molecules in memory, SMILES, and standard input."""
+"""Data given in place of files: tables and molecules in memory, SMILES, and standard input."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ Data = str | os.PathLike[str] | Any
 """A path, or data in its place: a table or molecules; see `as_files`."""
 
 STDIN = "-"
-"""In the place of a file: standard input."""
+"""Stands for standard input in place of a file."""
 
 _DATA = ("inputs", "source", "labels", "exclude", "actives", "hits")  # parameters of commands that are tables
-_TABLES = ("labels", "hits")  # of these, which have more columns than structures
+_TABLES = ("labels", "hits")  # those that have other columns besides structures
 _OUTPUTS = ("output", "picture")  # parameters of commands that are written
 _LOOKED_AT = 100  # words of a longer list that are looked at as paths
 _SHOWN = 60  # characters of a word in a message
@@ -64,12 +64,12 @@ _LIKE_A_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 
 
 def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that takes tables and molecules in memory, SMILES and standard input, too.
+    """Return a function that also takes tables and molecules in memory, SMILES and standard input.
 
-    No file that it reads can be one that it writes.
+    These data are written to a folder beside the output, where all workers can read them. File names depend
+    on the content, so repeating the call resumes an interrupted job. The folder is deleted at the end.
 
-    They are written to a folder beside the output, where all workers can read them, under names that depend
-    on their content, so that the same call goes on with an interrupted job. The folder is deleted at the end.
+    An output that is also an input is refused.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def as_files(
     stdin: IO[bytes] | None = None,
     what: str = "source",
 ) -> list[Any]:
-    """Return files in the place of data; paths and patterns stay as they are.
+    """Write data to files and return their paths; paths and patterns stay as they are.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def as_files(
         Paths; ``-`` for standard input, of any format that files may have; tables: see
         `daskrf.tables.frames.table_of`; SMILES; and molecules of RDKit.
     folder : path
-        Where data are written; it need not exist.
+        Folder to write data to; it need not exist.
     stdin : binary file, optional
         Standard input.
     what : str
@@ -138,7 +138,7 @@ def as_files(
     Raises
     ------
     InputError
-        An object is none of these, or a word is neither a file nor a SMILES.
+        An object is of another kind, or a word is neither a file nor a SMILES.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def as_files(
 def molecules_given(data: Any) -> tuple[list[str], list[str | None]]:
     """Return the SMILES of data in memory, and for each row the reason why it has none, or None.
 
-    They are read as commands read them. No text is a path.
+    Data are read as by commands, but texts are never paths.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def molecules_given(data: Any) -> tuple[list[str], list[str | None]]:
 
 @dataclass(frozen=True)
 class _DataFile:
-    """Some of what is given, as a file, and the index of its rows, if pandas has one."""
+    """A file of given data, and the index of its rows if they come from pandas."""
 
     file: Any
     n_rows: int | None = None
@@ -195,7 +195,7 @@ class _DataFile:
 def _data_files(
     data: Any, folder: Any, stdin: IO[bytes] | None = None, what: str = "source", *, carried: bool = False
 ) -> list[_DataFile]:
-    """Return what is given as files, in order; with `carried`, the index of rows is a column of theirs."""
+    """Return given data as files, in order; with `carried`, the index of the rows becomes a column."""
     items = _items(data, what)
     words = [item for item in items if isinstance(item, str) and item != STDIN]
     looked_at = words[:_LOOKED_AT]
@@ -225,7 +225,7 @@ def _data_files(
 
 
 def _kind(item: Any, paths: set[str]) -> str:
-    """Return what an item is: standard input, a path, a table, a series, or one of several molecules."""
+    """Return the kind of an item: standard input, a path, a table, a series, or one of several molecules."""
     if isinstance(item, str) and item == STDIN:
         return "stdin"
     if isinstance(item, os.PathLike) or (isinstance(item, str) and item in paths):
@@ -241,7 +241,7 @@ def _name_of(molecules: Any) -> str:
 
 
 def _index(parts: Sequence[_DataFile]) -> InputIndex | None:
-    """Return the index of all rows; None if no part has one, or the rows of one are not known."""
+    """Return the index of all rows; None if no part has one, or the number of rows of a part is unknown."""
     indices = [each.index for each in parts if each.index is not None]
     levels = {each.index.labels.nlevels if each.index else 1 for each in parts}
     if not indices or len(levels) > 1 or any(each.n_rows is None for each in parts):
@@ -273,12 +273,7 @@ def is_given(paths: Sequence[PurePath]) -> bool:
 
 
 def _check_outputs(arguments: dict[str, Any]) -> None:
-    """Refuse an output that is one of the inputs.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse an output that is one of the inputs."""
     outputs = [
         as_path(arguments[name]) for name in _OUTPUTS if isinstance(arguments.get(name), (str, os.PathLike))
     ]
@@ -296,7 +291,7 @@ def _check_outputs(arguments: dict[str, Any]) -> None:
 
 
 def _listed(data: Any) -> list[Any]:
-    """Return the paths, or patterns, among what is given for a parameter."""
+    """Return the paths and patterns in the value of a parameter."""
     items = [data] if isinstance(data, (str, os.PathLike)) else data
     if not isinstance(items, (list, tuple)):
         return []
@@ -304,7 +299,7 @@ def _listed(data: Any) -> list[Any]:
 
 
 def _names(name: str | os.PathLike[str], file: PurePath) -> bool:
-    """Return whether a path or a pattern is a file, or has it among its files."""
+    """Return whether a path or a pattern names a given file."""
     with suppress(InputError, OSError, ValueError):
         path = as_path(name)
         if is_file(path):
@@ -314,12 +309,12 @@ def _names(name: str | os.PathLike[str], file: PurePath) -> bool:
 
 
 def _is_linked(one: PurePath, other: PurePath) -> bool:
-    """Return whether two names are of one local file."""
+    """Return whether two names refer to the same local file."""
     return backend(one).is_local and backend(other).is_local and os.path.samefile(one, other)
 
 
 def _is_path(data: Any, what: str) -> bool:
-    """Return whether an argument is left as it is: none, or paths, which may not exist if they are one."""
+    """Return whether an argument is left as it is: None, one path that may not exist, or existing paths."""
     if data is None or isinstance(data, os.PathLike):
         return True
     if isinstance(data, str):
@@ -329,7 +324,7 @@ def _is_path(data: Any, what: str) -> bool:
 
 
 def _items(data: Any, what: str) -> list[Any]:
-    """Return what is given as a list of paths, tables and molecules."""
+    """Return an argument as a list of paths, tables and molecules."""
     if _is_item(data):
         return [data]
     listed = next((method for name in ("tolist", "to_pylist") if (method := getattr(data, name, None))), None)
@@ -372,14 +367,14 @@ def _is_there(data: Any) -> bool:
 
 
 def _are_smiles(words: Sequence[str]) -> list[bool]:
-    """Return whether each word is a SMILES; a name may stand behind it."""
+    """Return whether each word is a SMILES, with or without a name after it."""
     first = [(word.split() or [""])[0] for word in words]
     valid = each("daskrf.molecules.counts.counter:syntax_checker", (), first)
     return [bool(text) and is_smiles is True for text, is_smiles in zip(first, valid, strict=True)]
 
 
 def _check_smiles(words: Sequence[str]) -> None:
-    """Refuse a word that is neither a file nor a SMILES, if most are none, or it ends as files do.
+    """Refuse a word that is neither a file nor a SMILES if it ends like a file name or most words are wrong.
 
     A wrong SMILES among many is a rejected row, as in a file.
     """
@@ -394,13 +389,13 @@ def _check_smiles(words: Sequence[str]) -> None:
                 f"{shown} is neither a file nor a SMILES; names of molecules are not looked up, so give the "
                 "structure, or check the path."
             )
-        raise InputError(f"{shown} does not exist, and is no SMILES; check the path or the structure.")
+        raise InputError(f"{shown} does not exist and is not a SMILES; check the path or the structure.")
 
 
 @contextmanager
 def _folder(output: Any, keep: bool) -> Iterator[PurePath]:
     """Yield the folder for the data of a command, beside its output, and delete it at the end."""
-    if not isinstance(output, (str, os.PathLike)):  # none, or one that the command refuses
+    if not isinstance(output, (str, os.PathLike)):  # no output, or one that the command will refuse
         with tempfile.TemporaryDirectory(prefix="daskrf-", suffix=".given") as temporary:
             yield Path(temporary)
         return
@@ -417,7 +412,7 @@ def _folder(output: Any, keep: bool) -> Iterator[PurePath]:
 
 @contextmanager
 def _in_words(folder: PurePath) -> Iterator[None]:
-    """Name data in errors as what they are, and not as the files that were written for them."""
+    """In error messages, name given data in words instead of the files that were written for them."""
     try:
         yield
     except DaskrfError as error:
@@ -427,7 +422,7 @@ def _in_words(folder: PurePath) -> Iterator[None]:
 
 
 def _without_files(text: str, folder: PurePath) -> str:
-    """Return a message with words in place of files in the folder of data."""
+    """Return a message with words in place of the files in the folder of data."""
     places = sorted({str(folder), absolute(folder)}, key=len, reverse=True)
     for place in places:
         file = re.compile(rf"{re.escape(place)}/((?:\d+\.given/)?[\w ]+-[\w-]+(?:\.parquet)?)")
@@ -451,7 +446,7 @@ def _written(
     *,
     carried: bool = False,
 ) -> _DataFile:
-    """Return a table written as Parquet, under a name that depends on its content and is none of `parts`."""
+    """Write a table as Parquet, under a name that depends on its content and is not among `parts`."""
     n_rows = table.num_rows
     if index is not None and carried:
         for level, values in index.columns(np.arange(n_rows)).items():
@@ -468,7 +463,7 @@ def _written(
 
 
 def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:
-    """Return the path of a file with the content of standard input, which its name depends on."""
+    """Write standard input to a file, whose name depends on the content, and return its path."""
     backend(folder).make(folder)
     scratch = folder if backend(folder).is_local else private_folder()
     with tempfile.NamedTemporaryFile(dir=scratch, prefix=".stdin-") as file:
@@ -482,7 +477,7 @@ def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:
 
 
 def _moved(file: Path, path: PurePath) -> PurePath:
-    """Return the path where a copy of a file is now; one that is there is the same."""
+    """Copy a file to a path and return the path; a file already there has the same content."""
     if not exists(path):
         backend(path).make(path.parent)
         with backend(path).writing(path) as staged:

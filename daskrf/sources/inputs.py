@@ -1,4 +1,4 @@
-"""Inputs of commands: files, scanned here or as another process has planned them, or a store."""
+"""Inputs of commands: a store, or files that were scanned here or planned by another process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Input:
     Attributes
     ----------
     source : path, data in memory, or a sequence of them
-        A store of fingerprints or features, files of molecules, a space, or what `daskrf.sources.given` has
-        written of data in memory.
+        A store of fingerprints or features, files of molecules, a space, or files that
+        `daskrf.sources.given` has written from data in memory.
     format : TableFormat or None
         The layout of the files; None: found by content.
     fragments : {"keep", "largest", "reject"} or None
@@ -110,8 +110,8 @@ def library_of(
     Parameters
     ----------
     planned : callable
-        Returns what another process has found, or None. Its digests are trusted if names, sizes and layouts
-        are the same.
+        Returns the library found by another process, or None. Its digests are trusted if names, sizes and
+        layouts of the files are the same.
     unpacked : bool
         Scan anyway if data deep inside compressed files is missing from the spool. If False there is no
         spool, as for a complete store, which may be on a read-only disk.
@@ -165,6 +165,6 @@ def inputs_of(source: Source) -> tuple[str, ...]:
 
 
 def source_words(paths: Sequence[PurePath]) -> str:
-    """Return the first input's name and how many more there are; no folder, so moved files read the same."""
+    """Return the first input's name, without its folder, and how many more there are."""
     first = given_words(paths[0]) or paths[0].name
     return f"{first}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"

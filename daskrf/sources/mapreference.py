@@ -71,7 +71,7 @@ class MapReference:
 @functools.lru_cache(maxsize=4)
 def _rebuilt(reference: MapReference) -> FeatureMap:
     feature_map = from_state(reference.state)
-    # Checks the parameters of a map that learns nothing; others were checked when they were fitted.
+    # Check the parameters of a map that learns nothing; others were checked when they were fitted.
     return feature_map.fit(None) if feature_map.learns_from == "nothing" else feature_map
 
 
@@ -88,7 +88,7 @@ def rebuild(state: dict[str, Any]) -> FeatureMap:
 
 
 def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
-    """Return whether `state` belongs to this map or, if it is not fitted yet, to a possible fit of it.
+    """Return whether `state` is that of this map or, if the map is not fitted yet, of a possible fit of it.
 
     Examples
     --------

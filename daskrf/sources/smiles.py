@@ -150,7 +150,7 @@ class SmilesSource(Source):
         if not share.whole or is_file(directory / PLAN):
             agree(share, directory / _LIBRARY, plan)
         elif not _is_planned(directory, plan):
-            remove_quietly(rejects)  # those of other files, from an unfinished run
+            remove_quietly(rejects)  # rejects of other files, left by an unfinished run
             backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
         backend(rejects).make(rejects)
@@ -183,7 +183,7 @@ class SmilesSource(Source):
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """Once all blocks have been consumed, the rejects of the partition are on disk.
 
-        Of some rows only these get fingerprints, and rejects stay as they are.
+        With `rows`, only these rows get fingerprints, and the rejects on disk stay as they are.
         """
         library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
@@ -198,7 +198,7 @@ class SmilesSource(Source):
                 block.fingerprints,
                 rows,
                 bits=self.bits,
-                predicts=True,  # SMILES files are used for nothing else
+                predicts=True,  # SMILES files are used for predictions only
                 describe=functools.partial(self.describe, partition),
             )
         if rows is None:

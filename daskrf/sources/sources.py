@@ -63,7 +63,7 @@ class Block:
     For an exact process, `phi` holds fingerprints, a CSR matrix.
 
     `diagonal` is k(x, x) of each row, if the features do not capture all of it and it is not 1.
-    `fingerprints` are those of the rows, if features leave out a part of the kernel, which draws have.
+    `fingerprints` are those of the rows, if features leave out a part of the kernel that samples include.
     """
 
     rows: npt.NDArray[np.int64]
@@ -151,7 +151,7 @@ class Source(ABC):
         return REJECT_SCHEMA.empty_table()
 
     def marked(self, partition: int) -> int:
-        """Return how many molecules have groups of stereocentres; 0 of a store, which said so when made.
+        """Return how many molecules have groups of stereocentres; 0 for a store, which was reported before.
 
         Valid only after all blocks of the partition have been consumed.
         """
@@ -169,7 +169,7 @@ class Source(ABC):
 
     @property
     def nonzeros(self) -> int | None:
-        """Most non-zeros of any partition: None if they are not counted, 0 if none are read."""
+        """Largest number of non-zeros in a partition; None if not counted, 0 if none are read."""
         return None
 
     @property
@@ -188,7 +188,7 @@ class Source(ABC):
 
     @abstractmethod
     def every(self, partition: int) -> EveryRow:
-        """Return all rows of a partition, those without features, too.
+        """Return all rows of a partition, including those without features.
 
         Valid only after all blocks of the partition have been consumed.
         """
@@ -201,7 +201,7 @@ class EveryRow:
     Attributes
     ----------
     table : pyarrow.Table
-        Row, id, smiles, source, line and further columns, as far as they are known.
+        Columns row, id, smiles, source, line and others, as far as their values are known.
     reasons : list of (str or None)
         Why a row has no features; None for one that has.
     rejects : pyarrow.Table
@@ -225,7 +225,7 @@ def feature_blocks(
 ) -> Iterator[Block]:
     """Yield the features of `kept_rows`, or of those in the sorted `rows`, in blocks of bounded size.
 
-    Without a map they are the fingerprints themselves. By default they are all the features that sums need;
+    Without a map, blocks hold the fingerprints themselves. By default they hold all features that sums need;
     with `predicts`, only those for predictions (`FeatureMap.transform_nearest`). `describe` returns id,
     smiles, source and line of rows, for the message about a row that the map rejects.
     """
@@ -249,7 +249,7 @@ def feature_blocks(
 
     size = block_rows(feature_map.n_components, one_bit=bits)
     for start in range(0, len(kept_rows), size):
-        # No name keeps a reference to the block while the next one is made.
+        # The block has no name here, so it can be freed before the next one is made.
         yield block(kept_rows[start : start + size], row_slice(fingerprints, start, start + size))
 
 
@@ -271,7 +271,7 @@ def _refusal(
     molecule = describe(np.array([number])).to_pylist()[0]
     smiles, what = molecule["smiles"], text[match.end() :]
     shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
-    if "norm_range" in what:  # the map's advice is for maps that are not part of a model yet
+    if "norm_range" in what:  # the map's own advice is for maps that are not part of a model yet
         what = what.partition(";")[0] + _WAY_OUT
     return InputError(
         f"{text[: match.start()]}{match[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
@@ -335,7 +335,7 @@ class StoreSource(Source):
         return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
 
     def every(self, partition: int) -> EveryRow:
-        """Of rows that the store left out, the number and perhaps the reason are known."""
+        """For rows that the store left out, the row number and perhaps the reason are known."""
         table = self.store.read_rows(partition)
         low, high = self.row_bounds[partition : partition + 2].tolist()
         lost = np.setdiff1d(np.arange(low, high), table["row"].to_numpy(), assume_unique=True)
@@ -351,12 +351,12 @@ class StoreSource(Source):
         return EveryRow(whole.take(order), [reasons.get(row) for row in range(low, high)], rejects)
 
     def _left_out(self, partition: int) -> pa.Table:
-        """Return the rows of a partition that the store left out, as far as it knows of them."""
+        """Return the rows of a partition that the store left out, as far as they are recorded."""
         return REJECT_SCHEMA.empty_table()
 
 
 def _with_gaps(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    """Return a table with some columns of a schema, and null in the others."""
+    """Return a table of a schema with some columns given, and null in the others."""
     n_rows = len(next(iter(columns.values())))
     arrays = [
         pa.array(columns[column.name], column.type)
@@ -371,7 +371,8 @@ def _with_gaps(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
 class FingerprintSource(StoreSource):
     """Features made on the fly from a fingerprint store; nothing is stored.
 
-    With `predicts`, only features needed for predictions are made: for a map of blocks, each row's block.
+    With `predicts`, only the features needed for predictions are made: if a map has blocks of features, only
+    the block for each row.
     """
 
     predicts: bool = False
@@ -387,7 +388,7 @@ class FingerprintSource(StoreSource):
         *,
         predicts: bool = False,
     ) -> FingerprintSource:
-        """Return the source of `store` under `feature_map`, with bits if the map has them, or as given."""
+        """Return the source of `store` under `feature_map`; by default with bits if the map has them."""
         if feature_map is None:
             return cls(absolute(store.path), store.spec_hash, False)
         bits = feature_map.one_bit if bits is None else bits
@@ -546,11 +547,11 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
 
 
 def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = None) -> FeatureMap:
-    """Return the map to use on fingerprints: the one given, or one that leaves out or folds columns first.
+    """Return the map to use on fingerprints: the given one, or one that leaves out or folds columns first.
 
-    Descriptors beside other kinds are left out, unless the map is a mean, or its kernel is one. With `fold`,
-    each kind is folded to so many columns. Without, unfolded fingerprints are folded, to 2,048 columns a
-    kind, only if the map cannot serve so many columns, and can serve the folded ones.
+    Descriptors beside other kinds are left out, unless the map or its kernel is a mean. With `fold`, each
+    kind is folded to that many columns. Without it, unfolded fingerprints are folded to 2,048 columns a kind
+    if the map does not support them unfolded but does support them folded.
 
     Raises
     ------
@@ -570,7 +571,7 @@ def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = N
         return folded if _serves(folded, spec.n_columns) else feature_map
     if spec.size:
         raise OptionError(
-            f"--fold is for unfolded fingerprints, and these are folded already, to {spec.size:,} columns a "
+            f"--fold is for unfolded fingerprints, but these are folded already, to {spec.size:,} columns a "
             "kind; leave it out."
         )
     if isinstance(feature_map, FoldedFeatures):
@@ -588,7 +589,7 @@ def _serves(feature_map: FeatureMap, n_columns: int) -> bool:
 
 
 def folding_words(source: Source) -> str:
-    """Return what a report says of a map that folds fingerprints as it reads them; empty for other maps."""
+    """Return a line for reports on a map that folds fingerprints as they are read; empty for other maps."""
     if source.raw or isinstance(source, FeatureSource) or not isinstance(source.feature_map, FoldedFeatures):
         return ""
     return (
@@ -600,9 +601,9 @@ def folding_words(source: Source) -> str:
 def check_map_for(
     feature_map: FeatureMap | None, source: str | os.PathLike[str], fold: int | None = None
 ) -> None:
-    """Refuse a map that does not support the fingerprint store `source`, if it is one, before workers start.
+    """If `source` is a fingerprint store, refuse a map that does not support it, before workers start.
 
-    It is folded as by `map_for`.
+    The map is first replaced as by `map_for`.
 
     Raises
     ------
@@ -630,9 +631,9 @@ def open_source(
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The default map is `default_map()`, and a map may be replaced by one that folds fingerprints first, to
-    `fold` columns a kind; see `map_for`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
-    requests floats in any case, and `predicts` only the features that predictions need, if features are made.
+    The default map is `default_map()`. A map may be replaced by one that folds fingerprints first, to `fold`
+    columns a kind; see `map_for`. With `raw`, blocks hold the fingerprints themselves. `bits=False` requests
+    floats even for one-bit maps. With `predicts`, if features are made, only those that predictions need are.
     A map that is not fitted yet matches a feature store whose map was fitted from it.
 
     Raises
@@ -647,14 +648,14 @@ def open_source(
     if isinstance(store, FeatureStore):
         if raw:
             raise InputError(
-                f"{store.path} holds features, and an exact process takes fingerprints; give the fingerprint "
+                f"{store.path} holds features, but an exact process takes fingerprints; give the fingerprint "
                 "store."
             )
         if fold is not None:
             raise OptionError(f"--fold is for fingerprints, and {store.path} holds features; leave it out.")
         if feature_map is not None and not agrees(_as_stored(feature_map, store), store.spec["map"]):
             raise InputError(
-                f"{store.path} holds {map_words(store.spec['map'])}, and another map is needed here, "
+                f"{store.path} holds {map_words(store.spec['map'])}, but another map is needed here, "
                 f"{map_words(feature_map.state())}; give the fingerprint store in its place."
             )
         store.require_complete()
@@ -670,7 +671,7 @@ def open_source(
 
 
 def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:
-    """Return the map as it would be stored there: without descriptors, and folding like the one stored."""
+    """Return the map as the store would hold it: without descriptors, and with the store's folding."""
     stored = rebuild(store.spec["map"])
     with as_damage("the fingerprints of a store"):
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])

@@ -28,7 +28,7 @@ _SHOWN = 60  # characters of a text in a message
 
 
 def molecules_in(path: PurePath, progress: Progress) -> pa.Table:
-    """Return the molecules of a file with all of its columns: id and smiles first; its rejects are counted.
+    """Return the molecules of a file with all of its columns, id and smiles first; report how many are lost.
 
     Columns that daskrf wrote keep their names.
     """
@@ -48,10 +48,10 @@ def molecules_in(path: PurePath, progress: Progress) -> pa.Table:
 
 
 def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = False) -> tuple[list[str], str]:
-    """Return the SMILES of a file, or of a fingerprint store, that RDKit reads, and what is said of the rest.
+    """Return the SMILES of a file or fingerprint store that RDKit can read, and a sentence on the other rows.
 
-    There may be none. A file whose first lines are mostly not molecules is refused unless `accept_rejects` is
-    set.
+    There may be no SMILES. A file whose first lines are mostly not molecules is refused unless
+    `accept_rejects` is set.
     """
     if kind_of(path, missing_ok=True) is not None:
         store = FingerprintStore.open(path)
@@ -82,6 +82,6 @@ def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = Fals
 
 
 def _written(name: str) -> str:
-    """Return the name that a column had: those of rows of a library are called so when they are read."""
+    """Return the name that a column had before reading, which renames columns such as row and source."""
     plain = name.removesuffix("_input")
     return plain if plain in ("row", "source", "line") else name

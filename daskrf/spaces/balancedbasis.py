@@ -1,10 +1,10 @@
-"""Upper bounds of the scores of pairs from a few coordinates, which suffice to discard most pairs.
+"""Upper bounds on the scores of pairs, from a few coordinates; they suffice to discard most pairs.
 
-Scores of pairs are products a . b of rows of two matrices A and B. In any basis, with P Q^T the identity,
-a . b = (a P) . (b Q), and by Cauchy and Schwarz the coordinates from r on add no more than the product of
-their norms. In the basis in which both Gram matrices are the same diagonal matrix, the first few coordinates
-hold most of all scores: with the symmetric roots R_A and R_B of A^T A and B^T B, and the singular value
-decomposition R_A R_B = U S V^T, it is P = R_A^-1 U S^(1/2), Q = R_A U S^(-1/2), and both matrices become S
+The score of a pair is the product a . b of rows of two matrices A and B. If P Q^T is the identity, a . b =
+(a P) . (b Q). By Cauchy and Schwarz, the coordinates from r on add no more than the product of their norms.
+In the basis in which both Gram matrices are the same diagonal matrix, the first few coordinates hold most of
+all scores. With the symmetric roots R_A and R_B of A^T A and B^T B, and the singular value decomposition
+R_A R_B = U S V^T, this basis is P = R_A^-1 U S^(1/2), Q = R_A U S^(-1/2), and both Gram matrices become S
 (balanced truncation: Moore 1981, IEEE Trans. Autom. Control 26).
 """
 
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-SHARE = 8  # the inverse of the share of coordinates that are kept
+SHARE = 8  # one in this many coordinates is kept
 SLACK = 1e-4
-"""Of the norms: rounding of products of some thousand single-precision numbers is smaller by far."""
-_LEAST = 1e-7  # of the largest eigenvalue: smaller ones count as this
+"""Slack, relative to squared norms: rounding of products of some thousand numbers in single precision is far
+smaller."""
+_LEAST = 1e-7  # of the largest eigenvalue: smaller eigenvalues are raised to this
 
 Single = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
@@ -41,9 +42,9 @@ class BalancedBasis:
 
     @classmethod
     def of(cls, left: Array, right: Array) -> BalancedBasis:
-        """Return the basis for two Gram matrices, of shape (M, M), or for those of some of the rows.
+        """Return the basis for two Gram matrices of shape (M, M), which may be of a sample of the rows.
 
-        Bounds hold for any matrices; they are close if the matrices are similar to those of all rows.
+        Bounds hold for any matrices; they are close if these are similar to the matrices of all rows.
         """
         (root, inverse), (other, _) = _roots(left), _roots(right)
         U, S, _ = np.linalg.svd(root @ other)
@@ -52,7 +53,7 @@ class BalancedBasis:
         return cls(P.astype(np.float32), Q.astype(np.float32), max(1, len(S) // SHARE))
 
     def left(self, rows: Single) -> Single:
-        """Return bounding rows of rows of A: their products with those of B are upper bounds.
+        """Return bounding rows for rows of A: their products with those for B are upper bounds.
 
         Examples
         --------
@@ -64,14 +65,14 @@ class BalancedBasis:
         return bounding(rows @ self.P, self.rank)
 
     def right(self, rows: Single) -> Single:
-        """Return bounding rows of rows of B."""
+        """Return bounding rows for rows of B."""
         return bounding(rows @ self.Q, self.rank)
 
 
 def bounding(rows: Single, rank: int) -> Single:
     """Return the first coordinates of rows and, as the last one, the norm of the others; shape (n, rank + 1).
 
-    Products of such rows are at least those of the rows, whatever the rounding.
+    Products of bounding rows are never below those of the rows themselves, despite rounding.
     """
     bounds = np.empty((len(rows), rank + 1), np.float32)
     bounds[:, :rank] = rows[:, :rank]

@@ -1,4 +1,4 @@
-"""Comparison of joined synthons and summed fingerprints with RDKit's products of the same blocks."""
+"""Compare joined synthons and summed fingerprints with RDKit's products of the same blocks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
         of += [place] * (len(synthons) - len(of))
     chosen = np.array(synthons, np.int32)
     smiles = cut.product_smiles(chosen)
-    if not space.reactions[reaction].smarts:  # of a table of synthons, which are only joined
+    if not space.reactions[reaction].smarts:  # a table of synthons has no reaction to run
         return Comparison(n, len(smiles), _different(cut, chosen, smiles))
     joined: list[set[str]] = [set() for _ in combinations]
     for place, one in zip(of, smiles, strict=True):

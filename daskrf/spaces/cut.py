@@ -25,7 +25,7 @@ from daskrf.spaces.synthons import Reach, Synthon, check_spec
 _BATCH = 2048  # texts that a helper gets at a time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
-_LARGE = 2**22  # entries of a table that is made faster than a few codes are sorted
+_LARGE = 2**22  # a table of this many entries is made faster than a few codes are sorted
 
 Integers = npt.NDArray[np.int64]
 
@@ -57,11 +57,12 @@ class Overlap(NamedTuple):
     Attributes
     ----------
     counts : csr_matrix of int64
-        Distinct ones.
+        Distinct rows of counts.
     row : int64 array, shape (n,)
-        Which of them each product has.
+        Which row of `counts` each product has.
     view : int64 array, shape (n,)
-        Equal for equal `row` if the synthons are equal, and few.
+        Number, from 0, of what the slot sees of its partners (`CutSpace.view`): with the synthon, it
+        determines `row`.
     """
 
     counts: sparse.csr_matrix
@@ -80,17 +81,18 @@ class CutSpace:
     smiles : list of str
         Of each distinct synthon.
     own : csr_matrix of int64
-        Counts of the environments of each synthon that end before its cuts.
+        Counts of the environments of each synthon that do not reach over its cuts.
     edge : int64 array
-        Hash of what environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
+        Hash of the part of each synthon that determines environments over its cuts; see
+        `daskrf.spaces.synthons.Synthon`.
     reaches : list of Reach
         The distinct reaches of synthons.
     reach : int32 array
-        The position of each synthon's.
+        Position of each synthon's reach in `reaches`.
     sums : float64 array, shape (n_synthons, 5)
-        Those of `daskrf.spaces.limits.SUMS` of each synthon.
+        The properties `daskrf.spaces.limits.SUMS` of each synthon.
     entries : list of list of Entries
-        By reaction and slot; none where the reaction is refused.
+        By reaction and slot; empty if the reaction is refused.
     """
 
     space: Space
@@ -144,8 +146,8 @@ class CutSpace:
     def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
 
-        Synthons with the same edge, and partners that look the same from there, have the same counts, which
-        are counted once.
+        Synthons with the same edge, and partners that look the same from there, give the same counts, so each
+        such case is counted once.
 
         Parameters
         ----------
@@ -181,7 +183,7 @@ class CutSpace:
         return list(map(Overlap, tables, places, seen))
 
     def view(self, slot: int, classes: Sequence[int]) -> tuple[int, ...]:
-        """Return what environments around the atoms of a slot depend on in its partners.
+        """Return what determines, in the partners of a slot, environments around the slot's atoms.
 
         Parameters
         ----------
@@ -209,7 +211,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
     ----------
     space : Space
     spec : FingerprintSpec
-        Fingerprints that compose: see `daskrf.spaces.synthons.check_spec`.
+        Fingerprints that are sums over synthons; see `daskrf.spaces.synthons.check_spec`.
     tell : callable, optional
         Called with the number of blocks just cut, `n_cuts` in all.
 
@@ -241,7 +243,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
 
 
 def n_cuts(space: Space) -> int:
-    """Return the number of cuts to make: blocks, each once for each way in which it is cut."""
+    """Return the number of cuts to make: each block counts once for each way in which it is cut."""
     return sum(map(len, _blocks_to_cut(space).values()))
 
 
@@ -287,7 +289,7 @@ class _Table:
 def summed(
     inner: sparse.csr_matrix, synthons: Sequence[npt.NDArray[np.integer]], overlaps: Sequence[Overlap]
 ) -> sparse.csr_matrix:
-    """Return the counts of products: of their synthons, and of environments over the cuts.
+    """Return the counts of products: counts of their synthons, plus environments over the cuts.
 
     Parameters
     ----------
@@ -325,22 +327,22 @@ def summed(
 
 
 def _distinct(codes: Integers) -> tuple[Integers, Integers]:
-    """Return the first position of each distinct code, by ascending code, and which of them each code is.
+    """Return the first position of each distinct code, ascending, and the place of each code among these.
 
-    Codes are not negative. Small ones are not sorted, which would take most of the time.
+    Codes are not negative. Small codes are not sorted, since sorting would take most of the time.
     """
     size = int(codes.max(initial=-1)) + 1
     if size > _LARGE + 4 * len(codes):
         _, first, place = np.unique(codes, return_index=True, return_inverse=True)
         return first.astype(np.int64), place.astype(np.int64).ravel()
     first = np.full(size, -1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal codes, the last one stays: the first
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal codes, the first stays
     there = first >= 0
     return first[there], (np.cumsum(there) - 1)[codes]
 
 
 def _covering(places: Sequence[Integers], firsts: Sequence[Integers]) -> tuple[list[int], list[Integers]]:
-    """Return products that cover all keys of all slots, and which of them has each key, by slot.
+    """Return products that together have all keys of all slots, and by slot, which of them has each key.
 
     For each slot, `places` are the keys of the products, and `firsts` the first product with each key.
     """
@@ -399,7 +401,7 @@ def in_helpers(
     maker, arguments, texts
         As in `daskrf.molecules.isolation.each`.
     lost : callable, optional
-        Turns the reason why RDKit fails on a text into its result; an error by default.
+        Turns the reason why RDKit fails on a text into a result; default: raise an error.
     tell : callable, optional
         Called with the number of texts just done.
 

@@ -1,4 +1,4 @@
-"""Products of a space, by number, and the reactions that make the same products of the same synthons."""
+"""Products of a space by number, and families of reactions, in which equal synthons give equal products."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Product(NamedTuple):
     blocks, synthons : tuple of int
         By slot.
     site : int
-        Its number among the products of these blocks, from 0.
+        Number of this product among those of the same blocks, from 0.
     """
 
     reaction: int
@@ -40,19 +40,19 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """The distinct synthons of a slot of a family, by reach and then by edge.
+    """The distinct synthons of a slot of a family, sorted by reach, then by edge.
 
     Attributes
     ----------
     synthon : int32 array, shape (n,)
     reach, edge : int32 arrays, shape (n,)
-        Positions: of the reach in `CutSpace.reaches`, and of the edge in `overlap`.
+        Position of the reach in `CutSpace.reaches`, and row of the edge in `overlap`.
     overlap : int32 array, shape (n_edges, n_views)
         Row of `counts` for an edge and a view, -1 if they do not occur together.
     counts : csr_matrix of int64
         Counts of environments over the cuts.
     places : int32 array, shape (n_reactions, n)
-        The first entry of each synthon in each reaction of the family; -1 without one.
+        The first entry of each synthon in each reaction of the family; -1 if it has none.
     """
 
     synthon: Places
@@ -82,9 +82,9 @@ class Family:
     sides : list of Side
         By slot.
     groups : int32 array, shape (n_groups, n_slots)
-        Reaches that occur together, by slot: their products get the same counts over the cuts.
+        Combinations of reaches, by slot. In each of them, a slot has one view of the others.
     views : int32 array of the same shape
-        What each slot sees of the others: columns of `Side.overlap`.
+        Number of what each slot sees of the others: a column of `Side.overlap`.
     """
 
     reactions: tuple[int, ...]
@@ -104,7 +104,7 @@ class Family:
         """Number of products; each combination of synthons counts once."""
         kinds = [
             np.unique((side.places >= 0).T, axis=0, return_counts=True) for side in self.sides
-        ]  # synthons of the same reactions, by slot, and how many there are
+        ]  # by slot: which reactions have a synthon, and how many synthons are alike in this
         return sum(
             math.prod(int(n) for _, n in each)
             for each in itertools.product(*(zip(*kind, strict=True) for kind in kinds))
@@ -141,7 +141,7 @@ class Family:
         )
 
     def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
-        """Return the lowest number of some products; -1 where no reaction has all of the synthons.
+        """Return the lowest number of each product; -1 if no reaction has all of its synthons.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
 
 
 def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
-    """Return the IDs of products: reaction, blocks and, from the second product of these on, its number."""
+    """Return the IDs of products: reaction, blocks and, if it is not the first of these blocks, a number."""
     names, blocks = [reaction.name for reaction in cut.space.reactions], cut.space.blocks
     return [
         "-".join([names[p.reaction], *(blocks[b] for b in p.blocks)]) + (f".{p.site + 1}" if p.site else "")
@@ -229,11 +229,11 @@ def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
 
 
 def families(cut: CutSpace) -> list[Family]:
-    """Return the families of a space, of reactions that have products."""
+    """Return the families of a space; reactions without products are left out."""
     alike: dict[tuple[tuple[Half, ...], str], list[int]] = {}
     for r, reaction in enumerate(cut.space.reactions):
         if cut.sizes[r]:
-            # Reactions of a synthon table share few synthons; most pairs of a joint family would be of none.
+            # Reactions of a synthon table share few synthons: most pairs of a joint family would be of none.
             scope = "" if reaction.smarts else reaction.name
             alike.setdefault((tuple(reaction.halves), scope), []).append(r)
     starts = starts_of(cut)
@@ -245,8 +245,8 @@ def families(cut: CutSpace) -> list[Family]:
 def _together(cut: CutSpace, reactions: list[int]) -> list[tuple[int, ...]]:
     """Return which reactions to score together: those whose synthons are mostly the same.
 
-    All combinations of the synthons of a family are scored; other reactions would only add combinations that
-    no reaction makes.
+    All combinations of the synthons of a family are scored. Reactions with other synthons would mostly add
+    combinations that no reaction makes.
     """
     groups: list[tuple[list[int], list[Places]]] = []
     for reaction in sorted(reactions, key=lambda r: (-cut.sizes[r], r)):
@@ -312,9 +312,9 @@ def _overlaps(
     groups: Places,
     views: Places,
 ) -> list[tuple[Places, sparse.csr_matrix]]:
-    """Return `Side.overlap` and `Side.counts` of each slot, from one product of each edge and view."""
+    """Return `Side.overlap` and `Side.counts` of each slot, from one product for each edge and view."""
     lengths = np.array([len(smiles) for smiles in cut.smiles])
-    shown = []  # by slot: the shortest synthon of each edge, which is parsed fastest
+    shown = []  # by slot: the shortest synthon with each edge, as it is parsed fastest
     for ids, edge in zip(synthons, edges, strict=True):
         order = np.lexsort((lengths[ids], edge))
         shown.append(ids[order[np.unique(edge[order], return_index=True)[1]]])

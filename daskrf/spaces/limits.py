@@ -1,4 +1,4 @@
-"""Properties that are sums over the synthons of a product, exactly, and ranges that they must lie in."""
+"""Properties that are exact sums over the synthons of a product, and limits on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from daskrf.errors import InputError
 from daskrf.molecules.counts.descriptors import n_rings
 
 Range = tuple[int, float, float]
-"""Column of `SUMS`, least and most."""
+"""Column of `SUMS`, lower limit and upper limit."""
 
 SUMS = ("heavy_atoms", "weight", "donors", "rings", "polar_surface")
 """Heavy atoms, molecular weight, donors of hydrogen bonds, rings, and topological polar surface area."""
@@ -51,12 +51,12 @@ def lies_within(smiles: str, limits: Sequence[Range]) -> bool:
 
 
 def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Range, ...]:
-    """Return the ranges of sums by name; None is no bound.
+    """Return the ranges of sums given by name; None means no bound.
 
     Raises
     ------
     InputError
-        If there is no such sum, or a range is not one.
+        If a name is not one of `SUMS`, or a range is invalid.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The best products of a family by the posterior mean of a model on Fourier features, exactly.
+"""Find exactly the best products of a family by the posterior mean of a model on Fourier features.
 
 Counts of a product are sums over its synthons s: x = sum_s (inner_s + over_s), where the counts over the cuts
 depend on the reaches of the partners. A mean in Fourier features is
@@ -8,8 +8,8 @@ depend on the reaches of the partners. A mean in Fourier features is
 for weights c_j and s_j of p cosines and sines. So exp(i w_j . x) is a product over synthons, and for all
 pairs of synthons of one group of reaches, the means are one matrix product Re(A B^T).
 
-In large families most products are left out by bounds (see `daskrf.spaces.balancedbasis`), which takes a
-matrix product with an eighth of the coordinates; the others are scored one by one. The best are the same.
+In large families, bounds rule out most products (see `daskrf.spaces.balancedbasis`), by a matrix product with
+an eighth of the coordinates; the others are scored one by one. The best products are the same.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from daskrf.features.fourier import FourierFeatures
 from daskrf.spaces.balancedbasis import BalancedBasis, bounding
 from daskrf.spaces.families import Family, Side
 
-PIECE_FLOP = 1e12  # of a piece with two slots: some ten seconds
+PIECE_FLOP = 1e12  # operations for a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
 LEADING = 16  # synthons of the first of three slots in a piece
 ROUNDING = 1e-6
-"""Of sums of properties."""
+"""Allowance for rounding in sums of properties."""
 TILE = 1024, 4096  # products that are scored at a time
-LARGE = 1000  # times the squared number of features: products of a family for which bounds pay off
-_HEADS, _ROWS = 32, 4  # a basis is made from so many heads per group, and so many rows per feature
+LARGE = 1000  # times the squared number of features: from this many products of a family on, bounds pay off
+_HEADS, _ROWS = 32, 4  # for a basis: synthons of the leading slot per group, and rows per feature
 _ONE_BY_ONE = 2048  # products that are scored one by one, at a time
-_MOST = 65_536  # products that are shown at a time, the best ones first
-_DEAR = 40  # cost of scoring one product alone, relative to one in a matrix product
+_MOST = 65_536  # products that are shown to the collector at a time, the best ones first
+_DEAR = 40  # cost of scoring a product alone, relative to scoring it in a matrix product
 
 Complex = npt.NDArray[np.complex64]
 Single = npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ RowsOf = Callable[[npt.NDArray[np.intp]], list[npt.NDArray[np.int64]]]
 
 
 class Limit(NamedTuple):
-    """A range that a sum over the synthons of a product must lie in; `values` are by synthon of the space."""
+    """A range for a sum over the synthons of a product; `values` are its terms, by synthon of the space."""
 
     values: npt.NDArray[np.float64]
     low: float = -math.inf
@@ -91,10 +91,10 @@ class Search(NamedTuple):
     Attributes
     ----------
     beta : complex64 array, shape (p,)
-        See `amplitudes`; its sign is such that larger is better.
+        See `amplitudes`; signed so that larger is better.
     best : Best
     basis : BalancedBasis or None
-        See `balanced_basis`: products whose bounds rule them out are left out.
+        See `balanced_basis`; without it, all products are scored.
     """
 
     beta: Complex
@@ -126,7 +126,7 @@ def amplitudes(weights: npt.NDArray[np.float64]) -> Complex:
 
 
 def pieces_of(families: Sequence[Family], n_components: int) -> list[Piece]:
-    """Cut the products of families into pieces, whose size depends only on the number of features."""
+    """Cut the products of families into pieces; their size depends only on the number of features."""
     side = max(LEAST_ROWS, int(math.sqrt(PIECE_FLOP / (2 * n_components))))
     pieces = []
     for number, family in enumerate(families):
@@ -143,7 +143,7 @@ def _ranges(size: int, most: int) -> list[tuple[int, int]]:
 
 
 def leading(family: Family) -> int | None:
-    """Return the slot whose synthons are taken one by one: the smallest of three, none of two."""
+    """Return the slot whose synthons are taken one by one: the smallest of three slots; None for two."""
     return None if len(family.shape) == 2 else int(np.argmin(family.shape))
 
 
@@ -272,7 +272,7 @@ class _Block:
         return int(start), int(stop)
 
     def factor(self, start: int, stop: int, view: int) -> Complex:
-        """Return the waves of rows in a view, that is, with the counts over the cuts."""
+        """Return the waves of rows, including the counts over the cuts in this view."""
         rows = np.arange(self.start + start, self.start + stop)
         return _factors(self.side, rows, self.waves[start:stop], view, self.feature_map)
 
@@ -332,9 +332,9 @@ def _scan(
     left: int,
     right: int,
 ) -> None:
-    """Show the scores of pairs of rows, in tiles, to `best`; `first` are rows of the first product.
+    """Show `best` the scores of pairs of rows, in tiles; `first` are the rows of the first product.
 
-    Products of the rows `few` are upper bounds of the scores; pairs that these do not rule out are scored one
+    Products of the rows `few` are upper bounds on the scores; pairs that they do not rule out are scored one
     by one. Without `few`, all pairs are scored.
     """
     n_rows, n_columns = TILE
@@ -360,7 +360,7 @@ def _scan(
 def _show_above(
     a: Single, b: Single, tile: Single, bounds: Sequence[_Bounds], best: Best, rows_at: RowsOf
 ) -> None:
-    """Show the scores of pairs whose upper bounds, the tile, reach the best."""
+    """Show `best` the scores of pairs whose upper bounds, in `tile`, reach its threshold."""
     flat, n_columns = tile.reshape(-1), tile.shape[1]
 
     def above() -> npt.NDArray[np.intp]:
@@ -370,7 +370,7 @@ def _show_above(
         return at
 
     at = above()
-    if len(at) * _DEAR > len(flat):  # the scores themselves, and some rounding, are closer bounds
+    if len(at) * _DEAR > len(flat):  # scores plus an allowance for rounding are closer bounds
         whole = a.shape[1]
         np.matmul(bounding(a, whole), bounding(b, whole).T, out=tile)
         at = above()
@@ -399,7 +399,7 @@ def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
 def _rows_at(
     start: list[int], left: int, right: int, n_columns: int, at: npt.NDArray[np.intp]
 ) -> list[npt.NDArray[np.int64]]:
-    """Return the rows of the products at some positions of a tile; `start` are those of its first one."""
+    """Return the rows of the products at some positions of a tile; `start` are those of its first product."""
     rows = [np.full(len(at), row, np.int64) for row in start]
     rows[left] += at // n_columns
     rows[right] += at % n_columns

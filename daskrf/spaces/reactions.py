@@ -17,20 +17,20 @@ from daskrf.quantities import amount
 
 @dataclass(frozen=True)
 class Half:
-    """What a reaction does to the block of one slot: leaving groups go, numbered dummy atoms mark new bonds.
+    """What a reaction does to the block of one slot: remove leaving groups, mark new bonds by dummy atoms.
 
     Attributes
     ----------
     smarts : str
-        A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch, and
-        all atoms of a ring that it makes to one slot. Empty where the blocks are synthons already.
+        A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch. All
+        atoms of a ring that it makes belong to one slot. Empty if the blocks are synthons already.
     hydrogens : bool
-        Whether the template names hydrogen atoms, so that blocks need theirs.
+        Whether the template names hydrogen atoms, so blocks need explicit ones.
     cuts : tuple of int
-        The numbers of the new bonds, which are the isotopes of the dummy atoms.
+        The numbers of the new bonds, which are also the isotopes of the dummy atoms.
     donated : tuple of (int, int), default ()
-        Atoms that the block donates to the ring of another slot: the number of each in `smarts`, and the
-        number of the new bond that joins it to the rest of the block, or 0.
+        Atoms that the block donates to a ring that belongs to another slot: the number of each in `smarts`,
+        and the number of the new bond that joins it to the rest of the block, or 0.
     """
 
     smarts: str
@@ -40,9 +40,9 @@ class Half:
 
 
 class _Cut(NamedTuple):
-    """A new bond between slots: the atom of the product and its slot at each end, and whether it is single.
+    """A new bond between slots: the product's atom and the slot at each end, and whether the bond is single.
 
-    The atom is None where the template does not name it.
+    The atom is None if the template does not name it.
     """
 
     ends: tuple[tuple[int | None, int], tuple[int | None, int]]
@@ -57,8 +57,8 @@ class Reaction:
     ----------
     name : str
     smarts : str
-        Templates of the reactants, one per slot, ``>>``, and that of the product. Templates of several
-        fragments stand in parentheses.
+        Templates of the reactants, one per slot, then ``>>`` and the template of the product. Templates of
+        several fragments are in parentheses.
 
     Raises
     ------
@@ -179,8 +179,8 @@ class Reaction:
     def _owner(self, ring: set[int], owners: Mapping[int, int]) -> int:
         """Return the slot that a ring belongs to, among the slots of its atoms so far.
 
-        It is the slot of most atoms that lets the others donate theirs: one atom of each of these is bound to
-        the rest of its block.
+        It is the slot with most atoms for which the other slots can donate theirs: one atom of each of these
+        is bound to the rest of its block.
         """
         atoms = Counter(owners[atom] for atom in ring if owners[atom] >= 0)
         exits = Counter(
@@ -200,7 +200,7 @@ class Reaction:
 
     @cached_property
     def _donated(self) -> list[list[int]]:
-        """For each slot, its atoms that belong to the ring of another slot."""
+        """For each slot, its atoms in rings that belong to another slot."""
         homes, owners = self._homes, self._owners
         return [[a for a, home in homes.items() if home == s != owners[a]] for s in range(len(self.slots))]
 
@@ -222,7 +222,7 @@ class Reaction:
 
     @cached_property
     def _bearing(self) -> dict[int, int]:
-        """Donated atoms that are bound to the rest of their block, and the numbers of these cuts."""
+        """Donated atoms that are bound to the rest of their block, and the numbers of the cuts between."""
         ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
         ends += [(pair[::-1], number) for pair, number in ends]
         return {
@@ -291,8 +291,8 @@ def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:
 
 
 def _any_element(atom: Chem.Atom) -> Chem.Atom:
-    """Return a template's atom without its element; RDKit then keeps that of the block."""
-    # RDKit keeps the charge of the block, too, unless the template has one.
+    """Return a template's atom without its element; RDKit then keeps the element of the block's atom."""
+    # RDKit also keeps the charge of the block's atom, unless the template has one.
     charge = "+0" if atom.HasProp("_QueryFormalCharge") else ""
     return Chem.AtomFromSmarts(f"[*{charge}:{atom.GetAtomMapNum()}]")
 

@@ -17,8 +17,8 @@ from daskrf.spaces.ranking import ROUNDING
 Integers = npt.NDArray[np.int64]
 
 _BATCH = 2**14  # products whose counts are held at a time
-_FEW = 2**20  # up to so many numbers are all shuffled
-_TRIES = 30  # rounds of random numbers, if few are wanted
+_FEW = 2**20  # numbers: up to this many are all shuffled
+_TRIES = 30  # rounds of random numbers, if few of them qualify
 
 
 def random_numbers(
@@ -70,7 +70,7 @@ def random_numbers(
 def places_by_reaction(
     cut: CutSpace, numbers: Integers
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], list[Integers]]]:
-    """Yield each reaction of some products by number, positions of these, and their entries by slot."""
+    """Yield each reaction of products given by number, their positions, and their entries by slot."""
     starts = np.array(starts_of(cut), np.int64)
     reaction = np.searchsorted(starts[1:], numbers, side="right")
     for r in np.unique(reaction).tolist():
@@ -85,7 +85,7 @@ def places_by_reaction(
 def by_reaction(
     cut: CutSpace, numbers: Integers
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.int32]]]]:
-    """Yield each reaction of some products by number, positions of these, and their synthons by slot."""
+    """Yield each reaction of products given by number, their positions, and their synthons by slot."""
     for r, at, places in places_by_reaction(cut, numbers):
         yield r, at, [slot.synthon[place] for slot, place in zip(cut.entries[r], places, strict=True)]
 
@@ -93,7 +93,7 @@ def by_reaction(
 def counts_of_numbers(
     cut: CutSpace, families: Sequence[Family], numbers: Integers
 ) -> Iterator[tuple[npt.NDArray[np.intp], sparse.csr_matrix]]:
-    """Yield batches of products by number: their positions and fingerprints."""
+    """Yield the positions and fingerprints of products given by number, in batches."""
     for r, at, synthons in by_reaction(cut, numbers):
         family = next(family for family in families if r in family.reactions)
         rows = []
@@ -106,7 +106,7 @@ def counts_of_numbers(
 
 
 def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
-    """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
+    """Return the sums of products given by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
     sums = np.zeros((len(numbers), cut.sums.shape[1]))
     for _, at, synthons in by_reaction(cut, numbers):
         for synthon in synthons:
@@ -115,7 +115,7 @@ def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
 
 
 def inside(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
-    """Return which products lie within all limits, by the rule of a search."""
+    """Return which products lie within all limits, with the same rounding as a search."""
     mask = np.ones(len(numbers), bool)
     if limits:
         sums = product_sums(cut, numbers)

@@ -1,4 +1,4 @@
-"""Spaces as a folder with tables of reactions, of building blocks and of their slots."""
+"""Spaces as a folder with tables of reactions, of building blocks, and of the slots that they fit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The best products of a family by a linear function of counts, exactly, without scoring most of them.
+"""Find exactly the best products of a family by a linear function of counts, without scoring most products.
 
 Counts of a product are sums over its synthons, and so is a linear function of them: the score of a pair is
-a_i + b_j, where what reaches over the cut belongs to a_i and b_j of one group of reaches. With both sorted,
-the pairs above a threshold are counted and listed without visiting the others.
+a_i + b_j. Within one group of reaches, a_i and b_j include the environments that reach over the cut. With
+both sorted, the pairs above a threshold are counted and listed without visiting the others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
 LEADS = 64  # synthons of the first of three slots in a piece
 AT_ONCE = 2**20  # products that are listed at a time
-_BINS = 12  # of synthons by their share of the first limit, to list few products outside of it
-_MARGIN = 1e-5  # relative to scores, which are kept in single precision
+_BINS = 12  # synthons are binned by their share of the first limit, so few products outside it are listed
+_MARGIN = 1e-5  # of the scores, which are kept in single precision
 _HALVINGS = 60
 
 Array = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of counts: weights of some columns, ascending; others weigh nothing."""
+    """A linear function of counts: weights of some columns, in ascending order; other weights are zero."""
 
     columns: Integers
     weights: Array
@@ -55,7 +55,7 @@ class Linear:
 
 
 def pieces_of_sums(families: Sequence[Family]) -> list[Piece]:
-    """Cut products into pieces: all pairs of a family, or triples of some synthons of the smallest slot."""
+    """Cut products into pieces: all pairs of a family, or triples with some synthons of the smallest slot."""
     pieces = []
     for number, family in enumerate(families):
         lead = leading(family)
@@ -181,7 +181,7 @@ class _Pairs:
             stop = ends
 
     def _ends(self, least: float) -> Integers:
-        """Return for each row of a how many pairs reach a score."""
+        """Return, for each row of a, the number of pairs that reach a score."""
         first = int(np.searchsorted(-self.a.score, float(self.b.score[0]) - least, side="right"))
         counts = np.zeros(len(self.a.rows), np.int64)
         counts[:first] = np.searchsorted(-self.b.score, self.a.score[:first] - least, side="right")

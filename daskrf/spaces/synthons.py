@@ -2,14 +2,14 @@
 
 This module runs in the helper processes of `daskrf.molecules.isolation`.
 
-Why counts of products are sums, exactly. A cut is a single bond of no ring, so that joining changes neither
-rings nor aromaticity, nor charges or hydrogen counts of atoms. An environment of radius r around an atom of
-one synthon then depends on that synthon alone, unless it reaches over the cut; those that do are around atoms
-fewer than r bonds from the attachment point. What they see of the partner is, for r = 1, the invariant of the
-atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `Reach` of the
-partner. RDKit drops an environment whose bonds another one has already. Bonds of one environment around each
-synthon can be the same only for r = 2, when every bond lies next to the cut (and for r = 1, when the product
-has two atoms); so that belongs to the reach, too.
+Why counts of products are exact sums: a cut is a single bond outside of rings, so joining changes neither
+rings nor aromaticity, nor the charges or hydrogen counts of atoms. An environment of radius r around an atom
+of one synthon depends on that synthon alone, unless it reaches over the cut, as it does around atoms fewer
+than r bonds from the attachment point. Such environments depend on the `Reach` of the partner: for r = 1, the
+invariant of the atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours. RDKit
+drops an environment with the same bonds as another one. Environments around atoms of two synthons can have
+the same bonds only for r = 2, when every bond lies next to the cut (and for r = 1, when the product has two
+atoms); whether this can happen is part of the reach, too.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _URANIUM = 92  # and the three elements after it: attachment points in tables th
 
 
 class Reach(NamedTuple):
-    """What environments of other synthons depend on in one.
+    """What environments around atoms of its partners depend on in a synthon.
 
     Attributes
     ----------
     cuts : tuple of int
         The numbers of its cuts, ascending.
     seen : tuple of int
-        What is seen over each cut: equal numbers, equal counts.
+        Hash of what is seen over each cut: equal hashes give equal counts.
     shared : bool
-        Whether several cuts are at one atom: then a partner's environment may reach on to another partner.
+        Whether several cuts are at one atom: then an environment of one partner may reach to another partner.
     """
 
     cuts: tuple[int, ...]
@@ -60,12 +60,12 @@ class Synthon(NamedTuple):
     inner : dict of int to int
         Counts of the environments that end before the cuts, by column.
     edge : int
-        Hash of what environments of its atoms that reach over a cut depend on in the synthon itself: equal
-        numbers, equal counts.
+        Hash of what determines, in this synthon, the environments around its atoms that reach over a cut:
+        equal hashes give equal counts.
     reach : Reach
-        What they depend on in a partner.
+        What determines, in this synthon, the environments around atoms of its partners.
     sums : tuple of float
-        See `daskrf.spaces.limits`: those of a product are sums over its synthons.
+        See `daskrf.spaces.limits`; the sums of a product are those of its synthons, added up.
     """
 
     smiles: str
@@ -138,7 +138,7 @@ class Cutter:
 
 
 class Opener:
-    """Function from a synthon of a table to the synthon, or the reason why it is invalid.
+    """Function from the SMILES of a synthon in a table to a list with the synthon, or to why it is invalid.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Opener:
             if number := _point(atom):
                 if [bond.GetBondType() for bond in atom.GetBonds()] != [Chem.BondType.SINGLE]:
                     return f"its attachment point {number} is not at the end of a single bond"
-                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # counted by its neighbour, wherever it is
+                if atom.GetNeighbors()[0].GetAtomicNum() == 1:  # RDKit would count it with its neighbour
                     return f"its attachment point {number} is at a hydrogen atom, which joins nothing"
                 points.append(number)
                 atom.SetAtomicNum(0)
@@ -185,7 +185,7 @@ def _described(smiles: str, molecule: Chem.Mol, environments: _Environments) -> 
 
 
 class Reactor:
-    """Function from the SMILES of blocks, with spaces between, to those of all their products by RDKit.
+    """Function from the SMILES of blocks, separated by spaces, to the SMILES of all their products by RDKit.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def finished(product: Chem.Mol) -> str:
 
 
 def _cut_off(product: Chem.RWMol, donated: Mapping[int, int], block: Chem.Mol) -> str:
-    """Put dummy atoms for the atoms that a block donates to other slots; return why it cannot, or ""."""
+    """Replace atoms that a block donates to other slots by dummy atoms; return why it cannot, or ""."""
     atoms = [atom for atom in _atoms(product) if _origin(atom)[1] in donated]
     for atom in atoms:
         source, number = _origin(atom)
@@ -306,7 +306,7 @@ def join(synthons: list[str]) -> Chem.Mol:
 
 
 def joiner() -> Any:
-    """Return a function from synthons, with spaces between, to the canonical SMILES of their product."""
+    """Return a function from synthons, separated by spaces, to the canonical SMILES of their product."""
     silence = rdBase.BlockLogs()
 
     def joined(text: str) -> str:
@@ -317,9 +317,9 @@ def joiner() -> Any:
 
 
 class Edges:
-    """Function from synthons, with spaces between, to the counts of environments over cuts.
+    """Function from synthons, separated by spaces, to the counts of environments over cuts.
 
-    There is one dict by column for each synthon, of the environments around its atoms.
+    It returns one dict per synthon: counts of the environments around its atoms, by column.
     """
 
     def __init__(self, spec: FingerprintSpec) -> None:
@@ -355,7 +355,7 @@ class _Environments:
         self._all = make(radius=self.radius, countSimulation=False, includeRedundantEnvironments=True)
 
     def columns(self, identifier: int, radius: int) -> list[int]:
-        """Return the columns of an environment, one for each kind of at least its radius."""
+        """Return the columns of an environment, one for each kind that includes its radius."""
         column = identifier % self._size if self._size else identifier
         return [first + column for largest, first in self._kinds if radius <= largest]
 
@@ -425,7 +425,7 @@ def _ends(molecule: Chem.Mol) -> list[int]:
 
 
 def _near(molecule: Chem.Mol) -> dict[int, tuple[int, ...]]:
-    """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the bonds to each cut."""
+    """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the number of bonds to each cut."""
     ends = _ends(molecule)
     distances: dict[int, list[int]] = {}
     for cut, end in enumerate(ends):

@@ -43,9 +43,9 @@ def read_synthons(path: PurePath) -> Space:
     """Read a space from one table of synthons: SMILES, ID, slot and reaction of each.
 
     Columns have the names of public make-on-demand spaces: ``SMILES``, ``synton_id`` (or ``synthon_id``),
-    ``synton#`` (``synton_role``, ``slot``) and ``reaction_id``, between tabs, commas or spaces; others are
-    ignored. Attachment points are dummy atoms with numbers, ``[1*]`` or ``[*:1]``, or the elements U, Np, Pu
-    and Am for the numbers 1 to 4. Two synthons are joined where they have the same number.
+    ``synton#`` (``synton_role``, ``slot``) and ``reaction_id``, separated by tabs, commas or spaces; others
+    are ignored. Attachment points are dummy atoms with numbers, ``[1*]`` or ``[*:1]``, or the elements U, Np,
+    Pu and Am for the numbers 1 to 4. Two synthons are joined where they have the same number.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def read_synthons(path: PurePath) -> Space:
     reactions, slots = [], {}
     for r, (reaction, slot_members) in enumerate(members.items()):
         labels = sorted(slot_members, key=natural_order)
-        # The attachment points of most synthons of a slot; the others are left out and counted on cutting.
+        # The attachment points of most synthons of a slot; cutting leaves out the others, and counts them.
         common = [max(points[reaction, label].items(), key=lambda item: item[1])[0] for label in labels]
         reactions.append(Coupling(reaction, tuple(common)))
         for s, label in enumerate(labels):

@@ -1,4 +1,4 @@
-"""Text files of a space: uncompressed, and as rows of chosen columns."""
+"""Read text files of a space: uncompress them, and yield rows of chosen columns."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table with a header, between tabs, commas or, where the header has neither, spaces.
+    """A table with a header, separated by tabs, commas or, if the header has neither, spaces.
 
-    Lines before the header that begin with ``#`` are comments. A row with more fields than the header has
-    repeated separators: its empty fields are dropped.
+    Lines before the header that begin with ``#`` are comments. If a row has more fields than the header, its
+    separators are repeated, and its empty fields are dropped.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
 from daskrf.tables.values.values import scales_in
 
-_ROUNDS = 12  # of a model, shown at most
+_ROUNDS = 12  # rounds of a model that are shown at most
 _FINGERPRINTS = {
     "morgan": "Morgan (circular)",
     "atompair": "atom-pair",
@@ -54,7 +54,7 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
 
 
 def _choice_words(choices: Sequence[str | None], targets: Sequence[str]) -> list[str]:
-    """Return the kernels that were compared for each target of an exact process, a line each."""
+    """Return one line per target of an exact process, with the kernels that were compared for it."""
     lines: list[str] = []
     for choice, target in zip(choices, targets, strict=False):
         if choice:
@@ -64,7 +64,7 @@ def _choice_words(choices: Sequence[str | None], targets: Sequence[str]) -> list
 
 
 def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:
-    """Describe the last rounds of labels that `daskrf add` has brought, a line each."""
+    """Describe the last rounds of labels in one line each; `daskrf add` adds rounds."""
     words = []
     for number, each in list(enumerate(rounds, 1))[-_ROUNDS:]:
         parts = [f"round {number}: {each['labels']:,} labels" + (" (fit)" if number == 1 else "")]
@@ -102,7 +102,7 @@ def fingerprint_words(state: dict[str, Any]) -> str:
 
 
 def kinds_words(state: dict[str, Any]) -> str:
-    """Name the kinds of a specification, as --kind takes them, and what all of them have in common.
+    """Name the kinds of a specification, in the syntax of --kind, and the options that they share.
 
     Examples
     --------

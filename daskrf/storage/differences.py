@@ -88,12 +88,13 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     first, second = (dict(_leaves(spec)) for spec in _by_kind(old, new))
     keys = [*first, *(key for key in second if key not in first)]
     keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
-    # A kernel that was not given is a leaf, None; the parts of the one that was given are the difference.
+    # A missing kernel is one leaf, None. Only the parts of the kernel that is given are reported.
     absent = {key for key in keys if first.get(key) is None and second.get(key) is None}
     keys = [key for key in keys if key not in absent or not any(k.startswith(f"{key}.") for k in keys)]
-    empty = {key for key in keys if first.get(key) == [] or second.get(key) == []}  # its items differ
+    # Likewise for an empty list: only the items of the other list are reported.
+    empty = {key for key in keys if first.get(key) == [] or second.get(key) == []}
     keys = [key for key in keys if key not in empty or not any(k.startswith(f"{key}[") for k in keys)]
-    # If a class differs, its parameters need no mention; if parameters differ, nor does what a map learned.
+    # If a class differs, its parameters are left out; if parameters differ, so is what a map has learned.
     classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
     keys = [key for key in keys if _speaks(key, keys, classes)]
     named: dict[str, str] = {}

@@ -1,10 +1,11 @@
-"""Files that commands write: hits, batches, predictions, pages, pictures, and how they are known.
+"""Files that commands write (hits, batches, predictions, pages, pictures), and how they are recognized.
 
-A Parquet file says in its own metadata what it depends on. Other formats have no place for that, so they have
-a record beside them, a hidden Parquet file with the metadata, the digest of the file, and, of hits and
-batches, the table. Other tables may be too long to be kept twice: their records have the columns only.
+A Parquet file says in its own metadata what it depends on. Other formats have no place for that. They have a
+record beside them: a hidden Parquet file with the metadata, the digest of the file and, for hits and batches,
+the table. Other tables may be too long to store twice, so their records have the columns but no rows.
 
-What has neither, or was changed since, is not a file of daskrf, and no command replaces it.
+A file without metadata or record, or one changed since it was written, is not a file of daskrf: no command
+replaces it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Earlier:
         One of the kinds of files in `daskrf.storage.stores.store.KIND_NAMES`, such as "hits"; "table" stands
         for predictions in one file.
     file : dict or None
-        Size and CRC32C of a file that has a record beside it, and those of what it was to replace.
+        Size and CRC32C of a file that has a record beside it, and of the earlier file that it was to replace.
     """
 
     path: PurePath
@@ -81,7 +82,7 @@ class Earlier:
         if self.kind == "rejects":
             return (f"{amount(self.rows, 'rows')} of the SMILES files, with file, line, text and reason",)
         if not self.about:
-            return ("the file does not tell how they were found",)
+            return ("the file does not say how they were found",)
         if self.kind != "hits" and self.kind != "table":
             return tuple(_words_of(self.about))
         if self.kind == "table":
@@ -103,14 +104,14 @@ class Earlier:
         )
 
     def problems(self) -> list[str]:
-        """Return what is wrong; rejects of older versions have Parquet's page checksums only."""
+        """Return what is wrong with the file; rejects of older versions have page checksums only."""
         try:
             if self.kind == "rejects" and not self.about:
                 with file_errors("read", self.path):
                     pq.read_table(readable(self._record), page_checksum_verification=True)
                 self._check_file()
             elif not self.about:
-                return ["what they depend on is damaged, or was never written, so that no digest is known"]
+                return ["the metadata of the file are damaged or were never written, so no digest is known"]
             else:
                 _ = self.table
         except (StoreError, pa.ArrowException, *DAMAGE) as error:
@@ -167,21 +168,21 @@ class Earlier:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the file is as daskrf wrote it, or was to be replaced by a command that was killed then."""
+        """Whether the file is as daskrf wrote it, or a command was killed just before it replaced it."""
         if not self.problems():
             return True
         before = None if self.file is None else self.file.get("before")
         return before is not None and before == list(_digests(self.path))
 
     def refuse_other(self, spec: dict[str, Any], source: str) -> None:
-        """Raise an error if these are the hits of a search with another specification than `spec`.
+        """Raise an error if these hits come from a search with another specification than `spec`.
 
         Raises
         ------
         StoreError
             Names each option that differs; `source` is the library that was screened, in words.
         """
-        how = "it does not tell which"
+        how = "it does not say which"
         if self.about:
             recorded = self._of(spec)
             spec = json.loads(json.dumps(spec))
@@ -206,18 +207,18 @@ def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def unchanged(path: PurePath) -> Earlier | None:
-    """Return what a command has written at a path, if nobody has changed it since; else None."""
+    """Return the file that a command has written at a path, or None if it was changed since or is foreign."""
     earlier = hits_at(path)
     return earlier if earlier is not None and earlier.is_unchanged else None
 
 
 def refuse_foreign(path: PurePath) -> None:
-    """Refuse to replace anything but what daskrf has written, as its record says.
+    """Refuse to replace a file unless daskrf wrote it, according to its record.
 
     Raises
     ------
     InputError
-        Something else is there, or it was changed since.
+        daskrf did not write it, or it was changed since.
     """
     with file_errors("read", path):
         if not exists(path) or unchanged(path) is not None:
@@ -228,14 +229,14 @@ def refuse_foreign(path: PurePath) -> None:
 
 
 def hits_at(path: PurePath) -> Earlier | None:
-    """Return what a command has written in a file; None if it is something else."""
+    """Return the description of a file that a command has written; None if it is another file."""
     if not is_file(path):
         return None
     return _described_by(path, path) or _described_by(path, record_of(path))
 
 
 def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
-    """Return what a Parquet file says of the file `path`; None if it says nothing."""
+    """Return what the Parquet file `record` says about the file `path`; None if it says nothing."""
     footer = None
     with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):  # names of records may be too long
         footer = pq.read_metadata(readable(record)) if is_file(record) else None
@@ -250,7 +251,7 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
         about = content if content.keys() >= _NEEDED.get(kind, {"content"}) else {}
     file: dict[str, Any] | None = None
     if record != path:
-        file = {"bytes": -1, "crc32c": ""}  # matches no file, should the record be damaged
+        file = {"bytes": -1, "crc32c": ""}  # matches no file; stays if the record is damaged
         with suppress(*DAMAGE):
             file |= unsealed(entries[_FILE])
     if "reason" in footer.schema.names and not about:
@@ -280,7 +281,7 @@ def write_hits(
     kind: str = "hits",
     before: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a table of hits, of a batch or the like atomically, as the ending of `output` says.
+    """Write a table of hits, a batch or the like atomically, in the format given by the ending of `output`.
 
     Parameters
     ----------
@@ -293,8 +294,8 @@ def write_hits(
     kind : str
         See `Earlier`.
     before : callable, optional
-        Called with the written file before it replaces anything. Default: refuse to replace what daskrf has
-        not written.
+        Called with the written file before it replaces anything. Default: refuse to replace a file that
+        daskrf has not written.
 
     Raises
     ------
@@ -314,7 +315,7 @@ def write_hits(
 
 
 def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[str, Any]) -> None:
-    """Write predictions into one file atomically, as its ending says, with a record beside it.
+    """Write predictions into one file atomically, in the format given by its ending, with a record beside it.
 
     Parameters
     ----------
@@ -376,7 +377,7 @@ def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, Pu
 
 
 def _metadata(kind: str, about: dict[str, Any] | None, table: pa.Table) -> dict[bytes, bytes]:
-    """Return what a file, or the record that holds `table`, says of itself."""
+    """Return the metadata of a file, or of the record that holds `table`."""
     metadata = {_MARK: kind.encode()}
     if about is not None:
         metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
@@ -390,7 +391,7 @@ def _replacing(
     table: Callable[[], pa.Table],
     before: Callable[[Path], None] | None = None,
 ) -> Iterator[Path]:
-    """Yield a local file that comes to its place at the end of the block, after its record, if it has one."""
+    """Yield a local file; at the end of the block its record, if any, is written, and it becomes `output`."""
     remove_stale(output.parent, output.name)  # left by a killed run
     with file_errors("write", output), backend(output).writing(output) as temporary:
         yield temporary
@@ -403,9 +404,10 @@ def _replacing(
 
 
 def _write_record(table: pa.Table, output: PurePath, file: Path, metadata: dict[bytes, bytes]) -> None:
-    """Write the record of `output`, whose content is in `file` and comes to its place after this.
+    """Write the record of `output` before `file` takes its place.
 
-    Should this process end before, what is there until then is still known as a file of daskrf.
+    The record also has the digests of the file that is there now. So if this process dies in between, that
+    file is still recognized as one of daskrf.
     """
     size, checksum, _ = digests_of_file(file)
     of_file: dict[str, Any] = {"bytes": size, "crc32c": checksum}
@@ -425,7 +427,7 @@ def _digests(path: PurePath) -> tuple[int, str]:
 
 
 def _words_of(about: dict[str, Any]) -> Iterator[str]:
-    """Describe what has no words of its own: what it is, of which target and direction, model and library."""
+    """Describe a file of any other kind: what it is, and its target, direction, model and library."""
     yield str(about["made"])
     if "target" in about:
         target = about["target"] if isinstance(about["target"], str) else " and ".join(about["target"])

@@ -34,7 +34,7 @@ from daskrf.storage.tablefiles import PARQUET, ending_of
 
 _SHOWN = 2_000  # characters of a line at most, whatever a plan contains
 REASON_PARTITIONS = 100
-REJECT_FILES = 2_000  # read at most, so that a status is quick
+REJECT_FILES = 2_000  # files of rejects that are read at most, to keep `status` fast
 _REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
@@ -44,7 +44,7 @@ _REMEDIES = {
 }
 # Of other files.
 _REMEDY = "delete {} and run the same command again; move it away instead if changes in it are yours"
-_MOST_LISTED = 1_000  # outputs in a folder
+_MOST_LISTED = 1_000  # outputs of a folder that are listed at most
 STORES = ("fingerprints", "features", "predictions")  # kinds with partitions
 
 
@@ -62,7 +62,7 @@ class StoreStatus:
     words : tuple of str
         Description of the content: fingerprints, state of the map, targets.
     n_partitions, done : int
-        Partitions planned and finished; a model counts as one, as does anything not planned yet.
+        Partitions planned and finished; a model, or an output without a plan yet, counts as one.
     missing : tuple of int
         Partitions never finished.
     damaged : dict of int to str
@@ -77,8 +77,8 @@ class StoreStatus:
     provenance : dict
         Versions, host and time.
     notes : tuple of str
-        Errors on reading the rejects; such a partition counts as done until `verify` checks it. For hits,
-        the remarks of `screen`.
+        Errors on reading the rejects; a partition with such an error counts as done until `verify` checks it.
+        For hits, the remarks of `screen`.
     job : JobStatus or None
         Current runs and their progress, or how the last run ended; None if no run has left a log.
     """
@@ -333,13 +333,7 @@ def _status(path: PurePath) -> StoreStatus:
 
 
 def _hits_at(path: PurePath) -> Earlier | None:
-    """Return the hits that a file holds, or None if the path is not a file.
-
-    Raises
-    ------
-    StoreError
-        If the file does not hold hits.
-    """
+    """Return the hits in a file, or None if the path is not a file; refuse a file of another kind."""
     with file_errors("read", path):
         if not is_file(path):
             return None

@@ -89,7 +89,7 @@ def as_damage(
 ) -> Iterator[None]:
     """Turn errors that a block raises on values of the wrong type or shape into one `StoreError` sentence.
 
-    This is for content with the right digest that makes no sense, such as a file not written by daskrf.
+    This is for content that has the right digest but makes no sense, as in a file not written by daskrf.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Earlier rounds of a model: the records that new labels replaced, kept beside the record of the model.
+"""Earlier rounds of a model: when labels are added, the old record is kept beside the new one.
 
-`_round-0002.json` has the bytes that the record of the model had after its second round, and the group of
-arrays that it names stays where it was. So taking back a round is to put its record in its place again.
+`_round-0002.json` is a copy of the model's record after its second round, and the group of arrays that it
+names stays where it was. So an earlier round is restored by copying its record back.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def _group(path: PurePath, name: str) -> str:
 
 
 def keep_round(path: PurePath, source: PurePath, number: int, group: str) -> None:
-    """Keep the model at `source`, which has `number` rounds, and its earlier ones for the model at `path`.
+    """Keep all `number` rounds of the model at `source` for the model at `path`.
 
-    `group` is that of the arrays of the model when it was read.
+    `group` is the name of the group of arrays that the model had when it was read.
 
     Raises
     ------
     StoreError
-        The model is another one by now, a record is damaged, or writing fails.
+        The model was replaced meanwhile, a record is damaged, or writing fails.
     """
     if _group(source, ARRAYS_FILE) != group:
         raise StoreError(f"The model {source} was changed during the run; run the same command again.")
@@ -86,15 +86,15 @@ def problems_of_rounds(path: PurePath) -> list[str]:
 
 
 def is_restored(path: PurePath, number: int) -> bool:
-    """Return whether a model of `number` rounds was restored by a run that ended before it had tidied up."""
+    """Return whether a run restored this model of `number` rounds, but ended before it had tidied up."""
     return any(later > number for later in kept_rounds(path))
 
 
 def restore_round(path: PurePath, number: int, last: int) -> None:
-    """Make a model of `last` rounds what it was after another one, to the byte; later rounds are deleted.
+    """Restore a model of `last` rounds to what it was after round `number`, to the byte; delete later rounds.
 
-    The record of the last round stays until all else is done, so that a run that was killed is known to have
-    restored the model, and is not taken for one that had not.
+    The record of the last round is deleted at the very end. So if a run is killed, the next one can tell
+    whether it had restored the model.
 
     Raises
     ------
@@ -105,8 +105,8 @@ def restore_round(path: PurePath, number: int, last: int) -> None:
     if number not in rounds:
         there = ", ".join(map(str, rounds)) or "none"
         raise StoreError(
-            f"{path} has not kept round {number} (kept: {there}), since an earlier version added the next; "
-            "fit again to the labels up to it"
+            f"{path} has not kept round {number} (kept: {there}): an earlier version of daskrf added the "
+            "round after it; fit again to the labels up to that round"
         )
     with as_damage(path / rounds[number]), file_errors("write", path):
         objects, sizes = (
@@ -121,7 +121,7 @@ def restore_round(path: PurePath, number: int, last: int) -> None:
 
 
 def tidy_rounds(path: PurePath, number: int) -> None:
-    """Delete what belongs to later rounds than those of a model, the record of the last one at the end."""
+    """Delete everything that belongs to rounds after `number`, the record of the last round at the end."""
     rounds = kept_rounds(path)
     needed = {_group(path, name) for round_, name in rounds.items() if round_ < number}
     needed.add(_group(path, ARRAYS_FILE))

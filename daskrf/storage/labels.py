@@ -23,7 +23,8 @@ from daskrf.tables.values.values import AS_VALUES, Limits, Scale
 
 JOIN_ROWS = 1_000_000
 
-_LABELS_COMPARED, _SOME_COMPARED = 200, 50  # where none is joined, or some are: a tautomer takes 20 ms
+# Labels compared at other levels if none is joined, or if only some are: a tautomer takes 20 ms.
+_LABELS_COMPARED, _SOME_COMPARED = 200, 50
 _ROWS_COMPARED = 200_000
 _WITHOUT = {
     "structure": "however they are written",
@@ -86,19 +87,19 @@ class JoinedLabels:
     unmatched_keys : tuple of str
         The first few keys that are not in the library.
     elsewhere : str
-        By which key some of these labels would be in the library, in words, or nothing.
+        A sentence on the key by which some of these labels would be in the library; may be empty.
     scales : tuple of Scale
         What each target is.
     unusual : dict of str to (int, str)
-        How many values of the label file were left out, by kind, or were censored and taken as they are, each
-        with an example.
+        For each kind of unusual value in the label file, how many there were, and an example. They were left
+        out, except censored ones taken as they are.
     limits, notes : tuple
         As in `Labels`.
     n_further, log_times : int and float
         For labels that stand for means without deviations: how many more labels there are than means, and the
         sum of the logarithms of the numbers of measurements.
     merged, repeats_as : int and str
-        Matched labels that gave way to one of their molecule, and which: the "best", "mean" or "median".
+        Matched labels merged into one label of their molecule, and how: "best", "mean" or "median".
     """
 
     row: np.ndarray
@@ -130,10 +131,10 @@ class JoinedLabels:
         return hashed.hexdigest()
 
     def evidence_of_means(self, noise_variance: float) -> float:
-        """Return what the log evidence of means exceeds that of the labels that stand for them by.
+        """Return the log evidence of means minus that of the labels that stand for them.
 
         The density of n measurements that equal their mean m, given f, is N(m | f, v/n) (2 pi v)^((1-n)/2)
-        n^(-1/2), of which only the first factor is of the mean. It is 0 if labels are no means.
+        n^(-1/2). Only the first factor is the density of the mean. Without means, the difference is 0.
         """
         return 0.5 * (self.n_further * math.log(2 * math.pi * noise_variance) + self.log_times)
 
@@ -214,7 +215,7 @@ class JoinedLabels:
         return "; ".join(parts)
 
     def _unusual(self) -> list[str]:
-        """Return what was left out, and what was taken though it was no plain number."""
+        """Return lines on values that were left out, or taken though they were not plain numbers."""
 
         def words(kind: str) -> str:
             n, example = self.unusual[kind]
@@ -244,7 +245,7 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
         Matches of several calls can be combined into those of all partitions.
     """
     matches = Matches(np.full(len(labels.keys), -1, dtype=np.int64), 0)
-    # Each call of index_in rebuilds the hash table of the labels, so blocks may hold at least as many rows.
+    # Each call of index_in rebuilds the hash table of the labels, so blocks may be as long as the labels.
     for rows, keys in _key_blocks(labels, store, partitions):
         index = pc.index_in(keys, value_set=labels.keys)
         hit = index.is_valid().to_numpy(zero_copy_only=False)
@@ -359,7 +360,7 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
 
 
 def _other_level(absent: pa.Array, key: str, store: RowStore, n_compared: int) -> str:
-    """Return how some labels that are not in a library by their structures would be in it, or nothing.
+    """Return a sentence on the level at which some labels absent from a library would match it, or nothing.
 
     Files without coordinates, or with stereochemistry that was made up, are joined by skeletons alone.
     """

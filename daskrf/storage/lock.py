@@ -89,7 +89,8 @@ class StoreLock:
         self.path = directory / (LOCK_FILE if shard is None else f"{LOCK_FILE}-{shard}")
         self._part = shard
         self._tell = tell
-        self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # the lock's time, ours
+        # By lock: its time when this process first saw it, and the time of this process then.
+        self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}
         self._told: set[PurePath] = set()
         self._made = False
         self._beats: threading.Thread | None = None
@@ -168,13 +169,7 @@ class StoreLock:
                 os.rmdir(self.path.parent)
 
     def _take_over(self, path: PurePath) -> None:
-        """Remove the lock at `path` if its owner is gone, or wait briefly if that cannot be determined yet.
-
-        Raises
-        ------
-        StoreError
-            The owner is running, or the file is not a lock.
-        """
+        """Remove the lock at `path` if its owner is gone; wait briefly if that is not certain yet."""
         lock = _look(path)
         if lock is None:
             return
@@ -204,17 +199,11 @@ class StoreLock:
         """Return whether an owner may be dead, such as one on another host with no heartbeat seen yet."""
         if self._tell is None or touched != self._first_seen[path, content][0]:
             return False
-        # The lock of a living owner is in the future only until its next heartbeat.
+        # A living owner corrects a time in the future at its next heartbeat.
         return owner.get("host") != socket.gethostname() or touched - self._now() > BEAT_SECONDS
 
     def _await_guard(self, path: PurePath, content: bytes, owner: dict[str, Any]) -> None:
-        """Wait for another process to remove a lock, which is quick unless that process is suspended.
-
-        Raises
-        ------
-        StoreError
-            It takes too long, and there is no `tell` to report the wait to.
-        """
+        """Wait for another process to remove a lock, which is quick unless that process is suspended."""
         if time.monotonic() - self._first_seen[path, content][1] > LOOK_SECONDS:
             if self._tell is None:
                 raise self._refusal(owner)
@@ -284,10 +273,7 @@ class StoreLock:
 def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
     """Return the content, owner and time of a lock or a guard; None if there is none.
 
-    Raises
-    ------
-    StoreError
-        The file is something else, which must not be deleted.
+    Refuse any other file, which must not be deleted.
     """
     try:
         content, touched = backend(path).read_dated(path.parent, path.name)
@@ -303,13 +289,7 @@ def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
 
 
 def _owner(content: bytes) -> dict[str, Any]:
-    """Return the owner in a lock; empty if its writer has not finished, or died while writing it.
-
-    Raises
-    ------
-    ValueError
-        It is not a lock, or is damaged.
-    """
+    """Return the owner in a lock; empty if its writer has not finished, or died while writing it."""
     if not content or is_sealed(content):
         return unsealed(content) if content else {}
     owner = parsed(content)

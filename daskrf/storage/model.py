@@ -151,14 +151,14 @@ def load_model(path: PurePath, names: Collection[str] | None = None) -> Saved:
 
 
 def check_numbers(state: Mapping[str, Any]) -> None:
-    """Reject the state of a process, or of several, whose means or variances are no numbers.
+    """Reject the state of one or several processes if a mean or a variance is not a finite number.
 
     Raises
     ------
     ValueError
     """
     if not isinstance(state, Mapping):
-        raise ValueError("the state of its process is none")
+        raise ValueError("the state of its process is not a mapping")
     for name in ("mean", "signal_variance", "noise_variance"):
         if name in state and not np.isfinite(np.asarray(state[name], np.float64)).all():
             raise ValueError(f"its {name} is not a number")
@@ -167,9 +167,9 @@ def check_numbers(state: Mapping[str, Any]) -> None:
 
 
 def more_arrays(path: PurePath, saved: Saved, names: Collection[str]) -> dict[str, np.ndarray]:
-    """Read further arrays of a model whose record was read before: those that this record names.
+    """Read further arrays of a model, as named by its record, which was read before.
 
-    So everything that a command knows of a model is of one model, though another may take its place.
+    So all that a command reads belongs to the same model, even if another model has replaced it meanwhile.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def write_checkpoint(
     Parameters
     ----------
     path : path
-        Directory; created if needed, in one that exists: a task whose job has ended creates nothing.
+        Directory; created if needed, but not its parent: a task whose job has ended must not create it again.
     arrays : mapping of str to ndarray
         The partial result.
     meta : mapping
@@ -295,7 +295,7 @@ def made_once(
     spec_hash: str,
     make: Callable[[], tuple[Mapping[str, np.ndarray], Mapping[str, Any]]],
 ) -> Saved:
-    """Read a partial result, or make and write it; of several processes that do so, the first one counts.
+    """Read a partial result, or make and write it; if several processes do so, the first result counts.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
             raise ValueError("its entries or its metadata are of the wrong type")
         objects = listed_objects(record["objects"])
         if not (_GROUP.fullmatch(group) and all(item.path.startswith(f"{group}/") for item in objects)):
-            raise ValueError("it names files that are not its own")
+            raise ValueError("it names files outside its group")
         for name, entry in entries.items():
             _check(name, entry, len(objects))
         saved = Saved(objects, group, entries, metadata, record["provenance"], {})
@@ -447,13 +447,13 @@ def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
     """Reject an array of an unsupported type, or one larger than its stored bytes can be."""
     dtypes, shape = [np.dtype(entry[key]) for key in ("dtype", "stored") if key in entry], entry["shape"]
     if any(dtype.str not in entry.values() or dtype.kind not in _TYPES for dtype in dtypes):
-        raise ValueError(f"array {name!r} is of a type that is not stored")
+        raise ValueError(f"array {name!r} has a type that daskrf does not store")
     if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
         raise ValueError(f"array {name!r} has an impossible shape")
     # Checked before memory is allocated for it.
     size = math.prod(shape) * dtypes[0 if dtypes[0].kind in "US" else -1].itemsize
     if size > (n_files * BLOCK_BYTES if "stored" in entry else len(entry["value"]) // 2):
-        raise ValueError(f"array {name!r} is larger than what is stored of it")
+        raise ValueError(f"array {name!r} is larger than its stored bytes can be")
 
 
 def _read_array(path: PurePath, saved: Saved, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Files that a job writes at its end: they replace what daskrf has written, if asked to, and nothing else."""
+"""Files that a job writes at its end: if asked to, they replace files of daskrf, but never other files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from daskrf.storage.integrity import read_sealed, write_sealed
 
 
 def refuse_others(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> None:
-    """Refuse to write where something is, unless daskrf wrote it and it may be replaced.
+    """Refuse to replace a file, unless daskrf wrote it and it may be replaced.
 
-    Every command asks this of every file that it writes, before it begins and again before it replaces
-    anything.
+    Every command checks every file that it writes, before it begins and again before it replaces anything.
 
     Parameters
     ----------
     path : Path
     work : Path, optional
-        Folder of what runs leave until they have finished: what an unfinished run has written may be written
-        again.
+        Folder of unfinished work: a file that an unfinished run has written may be written again.
     overwrite : bool
-        Whether what daskrf has written may be replaced.
+        Whether a file that daskrf has written may be replaced.
 
     Raises
     ------
@@ -43,7 +41,7 @@ def refuse_others(path: PurePath, work: PurePath | None = None, *, overwrite: bo
 
 
 def earlier_output(path: PurePath, kind: str = "hits", *, overwrite: bool = False) -> Earlier | None:
-    """Return what an earlier run of a command that finds its own output again has written, if anything.
+    """Return the file that an earlier run of the same command has written at a path, if any.
 
     Parameters
     ----------
@@ -71,9 +69,9 @@ def earlier_output(path: PurePath, kind: str = "hits", *, overwrite: bool = Fals
 
 
 def guarded(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> Callable[[Path], None]:
-    """Return what is called with a written file before it replaces `path`; see `refuse_others`.
+    """Return the check to call with a written file before it replaces `path`; see `refuse_others`.
 
-    What an unfinished run has written there is replaced by the same, and not by anything else.
+    A file that an unfinished run has written there is replaced only by one with the same content.
     """
 
     def check(staged: Path) -> None:
@@ -87,7 +85,7 @@ def guarded(path: PurePath, work: PurePath | None = None, *, overwrite: bool) ->
 
 
 def _is_own(path: PurePath, work: PurePath) -> bool:
-    """Return whether a file is as an unfinished run has written it."""
+    """Return whether an unfinished run has written a file, and nobody has changed it since."""
     record = _record(path, work)
     if not (is_file(record) and is_file(path)):
         return False
@@ -106,5 +104,5 @@ def _digests(path: PurePath) -> tuple[int, str]:
 
 
 def _record(path: PurePath, work: PurePath) -> PurePath:
-    """Return where it stands which file was written, before the run has finished."""
+    """Return the path of the note with size and digest of a file that an unfinished run has written."""
     return work / f"written-{path.name}"

@@ -2,13 +2,13 @@
 
 `RunLog` writes a log, and `job_of` reads all logs of an output to report what its runs do or how they ended.
 
-``real.fingerprints.log/20261121T221009.123456Z-node7-4711.jsonl`` is the log of one run of one driver or
-shard, its only writer. Every record has ``time`` (seconds since 1970) and ``event``:
+``real.fingerprints.log/20261121T221009.123456Z-node7-4711.jsonl`` is the log of one run of one command or
+shard, which alone writes it. Every record has ``time`` (seconds since 1970) and ``event``:
 
 ===========  ==========================================================================================
 start        a stage began: stage, total, unit, done (before this run), command, shard, host, pid, dashboard
 task         a task finished: key, rows, seconds (on its worker), host, digest of its commit, attempt
-done         rows or bytes done without a task since the last record: amount
+done         rows or bytes finished outside of tasks since the last record: amount
 lost         the worker of a task was lost: key, attempt, sentence
 error        a task failed: key, attempt, sentence
 workers      the number of workers changed: n
@@ -89,7 +89,7 @@ class RunLog:
     output : path
         Output of the run; the log is beside it.
     command : str
-        Name of the driver.
+        Name of the command.
     shard : str, optional
         Shard, such as ``"3/16"``.
     dashboard : str, optional
@@ -183,7 +183,7 @@ class RunLog:
         self._failed = True
 
     def discard(self) -> None:
-        """Delete the log of a run that made nothing, and the directory if it holds no other log."""
+        """Delete the log of a run that did nothing, and the directory if it holds no other log."""
         self.close()
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
@@ -287,7 +287,7 @@ def _is_record(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run of a driver, or of a shard.
+    """One run of a command, or of a shard.
 
     Attributes
     ----------
@@ -385,7 +385,7 @@ def job_of(output: PurePath) -> JobStatus | None:
     last = runs[-1]
     rest = [run for run in runs if run.shard is not None and run.state in ("dead", "stopped")]
     if last.shard is None and not running:
-        rest = []  # a whole run covers the work of its shards
+        rest = []  # a run of the whole job covers the work of all shards
     at_work = {run.shard for run in running}
     rest = [run for run in rest if run.shard not in at_work and run is not last]
     if not running or (last.shard is not None and last.state in ("dead", "stopped")):
@@ -394,7 +394,7 @@ def job_of(output: PurePath) -> JobStatus | None:
 
 
 def _candidates(files: Sequence[Path], now: float) -> list[Path]:
-    """Return the relevant logs, oldest first: the newest of each shard, and all that may be of live runs."""
+    """Return the relevant logs, oldest first: the newest of each shard, and all of runs that may be alive."""
     chosen = []
     shards: set[str | None] = set()
     whole_seen = False

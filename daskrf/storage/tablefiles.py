@@ -28,7 +28,7 @@ Tables = Iterable[pa.Table]
 
 
 def ending_of(path: PurePath) -> str:
-    """Return the ending that says how a table is written, without ``.gz``; empty if it is not known.
+    """Return the ending of a path that gives the format of a table, without ``.gz``; empty if it is unknown.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
     ----------
     path : Path
     others : iterable of str
-        Endings that are fine, too.
+        Further endings that are accepted.
 
     Raises
     ------
     OptionError
-        Names the endings that are known.
+        Names the known endings.
     """
     if ending_of(path) or path.suffix.lower() in others:
         return
@@ -67,10 +67,10 @@ def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
 
 
 def beside(table: pa.Table, rows: pa.Table) -> pa.Table:
-    """Return a table with the columns of the same rows of a library that it lacks.
+    """Return `table` with the further columns of the same rows of a library.
 
-    The row number, ID, SMILES, source and line of a library are columns of `table` or left out. A further
-    column whose name is taken gets ``_input`` behind it.
+    The row number, ID, SMILES, source and line of the library are not added. If the name of a further column
+    is taken, ``_input`` is appended to it.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def beside(table: pa.Table, rows: pa.Table) -> pa.Table:
 
 
 def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None = None) -> None:
-    r"""Write a table of molecules, with the columns smiles and id, as the ending of `path` says.
+    r"""Write a table of molecules with columns smiles and id, in the format given by the ending of `path`.
 
     ======================  =================================================================================
     .csv, .csv.gz           all columns; formulas are made harmless (`daskrf.tables.spreadsheets`)
@@ -103,7 +103,7 @@ def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None
         Parts of one table, which need not be in memory together.
     path : Path
     name : Path, optional
-        Has the ending, if that of `path` is another one.
+        Path with the ending that gives the format, if `path` has another.
 
     Raises
     ------
@@ -202,4 +202,4 @@ _WRITERS: dict[str, Callable[[Tables, IO[bytes]], None]] = {
     ".smi": _write_smiles,
 }
 ENDINGS = tuple(_WRITERS)
-"""The known endings, each also with ``.gz`` but for Parquet."""
+"""The known endings; all but Parquet's also with ``.gz``."""

@@ -63,7 +63,7 @@ Some batch systems also have an option ``project`` of their own.
 
 _MOST_BYTES = 1 << 16  # maximum size of a configuration file
 _IDLE_SECONDS = 60  # before an adaptive cluster releases a job: queuing for a new one is slow
-_GONE_SECONDS = 60.0  # without any of its workers for this long, a job is lost: a nanny would restart them
+_GONE_SECONDS = 60.0  # a job whose workers are gone for longer is lost: a nanny would have restarted them
 _ASK_SECONDS = 15.0  # between queries of which jobs exist
 _REFUSED_SECONDS = 30.0  # between attempts at a submission that the batch system rejected
 
@@ -213,7 +213,7 @@ def _dask_jobqueue(system: str) -> ModuleType:
         raise InputError(
             f"{system.upper()} needs dask-jobqueue; install it with pip install 'daskrf[slurm]'."
         ) from error
-    except ValueError as error:  # a handler of signals can be set in the main thread only
+    except ValueError as error:  # only the main thread can set signal handlers
         raise InputError(
             "dask-jobqueue must be imported in the main thread first: put import dask_jobqueue at the start."
         ) from error
@@ -291,7 +291,7 @@ def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str,
 def _renamed(section: dict[str, Any], defaults: Mapping[str, Any]) -> set[str]:
     """Move options from former names to present ones, as dask-jobqueue does; return both names.
 
-    dask-jobqueue would ignore a former name where daskrf adds something under the present one.
+    dask-jobqueue would ignore a former name if daskrf sets the present one.
     """
     names = set()
     for former, name in _FORMER.items():
@@ -403,9 +403,7 @@ def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
 def _memory(size: Any, processes: int, where: str) -> int:
     """Return the bytes per worker process."""
     if size is None:
-        raise InputError(
-            f"{where}: memory, that of a whole job, is missing; write, for example, memory: 16GiB."
-        )
+        raise InputError(f"{where}: memory (of a whole job) is missing; write, for example, memory: 16GiB.")
     try:
         total = parse_bytes(size)
     except (ValueError, AttributeError, TypeError, OverflowError):
@@ -442,7 +440,7 @@ def _check_interfaces(batch: Batch) -> None:
 
 
 def _prologue(section: Mapping[str, Any]) -> list[str]:
-    """Return the lines run before the worker: the user's, between ours for setup and checks."""
+    """Return the lines that a job runs before the worker: setup, the user's lines, then checks."""
     lines = [f"cd {shlex.quote(os.getcwd())}"]  # PBS and SGE start jobs elsewhere
     lines += [f"export {_variable(key)}={shlex.quote(str(value))}" for key, value in CONFIG.items()]
     lines += [str(line) for line in section["job-script-prologue"] or []]

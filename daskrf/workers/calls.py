@@ -16,7 +16,7 @@ import dask
 
 _STOP_WITHIN = 60.0  # seconds
 
-# One set per worker, because it is told once to stop all calls of a run, also those still to arrive.
+# A worker is told once to stop all calls of a run, even those that have not arrived yet.
 _stopped_runs: set[str] = set()
 _stop_requested: ContextVar[Callable[[], bool]] = ContextVar("stop_requested", default=lambda: False)
 

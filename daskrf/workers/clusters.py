@@ -30,15 +30,15 @@ from daskrf.workers.security import (
     private_scratch,
 )
 
-# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. The tasks
-# that the scheduler gives up are submitted again by daskrf.workers.execution, but not without end.
+# Dask blames every task that was sent to a dead worker, and scaling down counts as a death. If the scheduler
+# gives up a task, daskrf.workers.execution submits it again, a limited number of times.
 CONFIG = {
     "distributed.scheduler.allowed-failures": 10,
     # A local cluster drops a worker for good if its restart takes longer than this. The default of 15 seconds
-    # is too short for a busy machine, and a cluster that has dropped all its workers never ends a task again.
+    # is too short for a busy machine, and a cluster that has dropped all its workers never finishes a task.
     "distributed.deploy.lost-worker-timeout": "1 day",
     "distributed.worker.memory.terminate": 0.98,
-    # Memory of tasks is predicted, and freed when they end: a pause would free nothing, and might not end.
+    # Tasks have predicted memory, freed when they end: a pause would free nothing, and might never end.
     "distributed.worker.memory.pause": False,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
@@ -50,8 +50,8 @@ LEAST_MEMORY = 320 * 2**20
 _LOOPBACK = "127.0.0.1"
 _SCHEMES = ("tcp", "tls", "ws", "wss")  # of addresses of schedulers
 _ANSWER_SECONDS = 30.0  # a worker in a long call of compiled code answers late, a frozen one never
-_STARTS = 3  # attempts to start a cluster on this machine whose workers die before they work
-_FILE_SECONDS = 2.0  # for which a scheduler file may be half written
+_STARTS = 3  # attempts to start a cluster on this machine, if workers die while they start
+_FILE_SECONDS = 2.0  # to wait for a scheduler file that is half written
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Jobs:
     patience : float
         Seconds from the start of a job until its workers must have joined.
     accepted : set of str
-        Numbers of the jobs that wait or run, as far as is known.
+        Numbers of the jobs that, as far as known, wait or run.
     barren : list of (str, float)
         Jobs that have started but brought no worker: their numbers, and when they started.
     refusal : str
@@ -236,7 +236,7 @@ def _started(n_workers: int, memory_limit: int, dashboard: bool) -> LocalCluster
 
 
 def _root_of(error: BaseException) -> str:
-    """Return the message of the first of a chain of errors."""
+    """Return the message of the first error in a chain."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
@@ -306,7 +306,7 @@ def _check_address(address: str, where: str) -> str:
     scheme, place = parse_address(address)
     if scheme not in _SCHEMES:
         schemes = ", ".join(f"{name}://" for name in _SCHEMES)
-        raise _no_answer(where, ValueError(f"{scheme}:// is none of {schemes}"))
+        raise _no_answer(where, ValueError(f"{scheme}:// is not one of {schemes}"))
     try:
         parse_host_port(place)
     except ValueError as error:
@@ -335,10 +335,10 @@ def _address_in(path: Path) -> str | None:
 
 
 def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """Call a function on every worker and return the answers by address, of those that can be reached.
+    """Call a function on every worker that can be reached, and return the answers by address.
 
-    Unlike `Client.run`, it does not wait forever for a silent worker: then it returns no answers, although
-    the other workers have made the call.
+    Unlike `Client.run`, it does not wait forever: if a worker is silent, it returns no answers at all,
+    although the other workers have made the call.
     """
     try:
         return dict(

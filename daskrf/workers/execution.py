@@ -168,7 +168,7 @@ class _Submission:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether the client has given up the scheduler."""
+        """Whether the client has given up on the scheduler."""
         return self.client.status in ("closing", "closed")
 
     def _fill(self, tasks: Iterator[Task]) -> None:
@@ -191,8 +191,8 @@ class _Submission:
     def _outcome(self, future: Any, status: str) -> Outcome | BaseException | None:
         """Return the outcome of a call, or the error that prevented it; None if it should be requested again.
 
-        Fetching a result may take forever if its worker dies or freezes meanwhile and no other is there to
-        recompute it; between attempts, the run checks the workers and whether to stop.
+        Fetching a result may take forever if its worker dies or freezes and no other worker can recompute it.
+        So attempts are short: between them, the run checks the workers and whether to stop.
         """
         if status in ("lost", "pending"):
             return None
@@ -237,7 +237,7 @@ class _Submission:
         return 1 + self.lost_workers.get(task.key, 0) + self.io_errors.get(task.key, 0)
 
     def _note_losses(self) -> None:
-        """Record the tasks of lost workers, which the scheduler reports before their next result."""
+        """Record the tasks of lost workers; the scheduler reports a loss before the task's next result."""
         names = {future.key: task.key for future, task in self.in_flight.items()} if self.events else {}
         while self.events:
             _, event = self.events.popleft()
@@ -251,7 +251,7 @@ class _Submission:
                     )
 
     def _await_any(self, tasks: Iterator[Task]) -> bool:
-        """Wait until a task ends, and return whether there was any; meanwhile track the number of workers.
+        """Wait until a task ends; return False if none is in flight. Meanwhile track the number of workers.
 
         Tasks are submitted before there are workers, because an adaptive cluster starts none without tasks.
         """

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM wait while workers start."""
+"""Delay Ctrl-C and SIGTERM while workers start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class SignalsHeld:
-    """Context manager in which a first SIGINT or SIGTERM waits until it is released.
+    """Context manager that delays a first SIGINT or SIGTERM until `release`, or a second signal.
 
     Dask cannot stop workers that have not started yet: it would leave them running, and print a traceback.
     """
@@ -33,7 +33,7 @@ class SignalsHeld:
             self.release()
 
     def release(self) -> None:
-        """Restore the handlers, and raise the signal that has come, if any."""
+        """Restore the handlers, and raise the signal that has arrived, if any."""
         while self._before:
             signal.signal(*self._before.popitem())
         come, self._come = self._come, []

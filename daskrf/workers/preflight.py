@@ -1,8 +1,8 @@
 """Find problems with a cluster before they cost hours, and report each in one sentence.
 
-Every call names what a worker must share with the driver: a file system, and the versions of the packages
-that determine the output bytes. Each worker checks this once per run, in a few milliseconds, even if it joins
-late. For workers that never join, the message quotes the output of their jobs.
+Every call states what a worker must share with the main program: a file system, and the versions of the
+packages that determine the output bytes. Each worker checks this once per run, in a few milliseconds, even if
+it joins late. If workers never join, the message quotes the output of their jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
 _SHARE_SECONDS = 10.0  # before a file just written is considered invisible: NFS caches directories
 _WAIT = 300.0  # maximum seconds without workers
 _SAY_SECONDS = 20.0  # without workers, or with paused ones, before the user is told
-_REFUSAL_SECONDS = 5.0  # after which any other jobs would have been accepted
+_REFUSAL_SECONDS = 5.0  # after a rejection: by then, any other jobs would have been accepted
 
 _passed: set[Expected] = set()  # expectations that this worker meets
 
@@ -67,13 +67,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 def checked_call(
     expected: Expected, run: str, function: Callable[..., Any], arguments: Sequence[Any]
 ) -> Outcome:
-    """Make a call of a run, after checking that this worker is as the driver expects.
-
-    Raises
-    ------
-    WorkerError
-        If it is not.
-    """
+    """Make a call of a run, after checking that this worker is as the driver expects."""
     if expected not in _passed:
         fault = _fault(expected, get_worker().local_directory)
         if fault:
@@ -132,10 +126,10 @@ def explained(error: BaseException) -> BaseException:
 
 
 class Absence:
-    """Tracks how long a cluster has had no workers or paused ones; tells the user, and in the end gives up.
+    """Tracks how long a cluster has had no workers or paused ones; tells the user, and finally gives up.
 
-    Batch jobs may wait in a queue for days: for them, the time counts from the start of a job whose workers
-    do not join. A worker that Dask has paused may go on at any time, and is waited for.
+    Batch jobs may wait in a queue for days, so for them the time counts from the start of a job whose workers
+    do not join. Paused workers are waited for, as they may resume at any time.
 
     Parameters
     ----------

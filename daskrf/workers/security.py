@@ -32,7 +32,7 @@ _MISSING = (
 
 
 def certificates() -> Certificates:
-    """Return the certificates of a cluster that is started here: nobody can join without them.
+    """Return the certificates for a cluster started here; nobody can join without them.
 
     They come from Dask's configuration if it names the authority and a certificate each for scheduler,
     workers and clients. Otherwise they are made for this cluster, and end with it. The Dask setting
@@ -41,7 +41,7 @@ def certificates() -> Certificates:
     Raises
     ------
     InputError
-        If a file that Dask's configuration names is missing or is no certificate.
+        If a file that Dask's configuration names is missing or is not a certificate.
     """
     if dask.config.get("distributed.comm.require-encryption", None) is False:
         return Security()
@@ -62,7 +62,7 @@ def certificates_to_join(
     Raises
     ------
     InputError
-        If a file is missing or is no certificate, or some are given without the others.
+        If a file is missing or is not a certificate, or some are given without the others.
     """
     arguments = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
     files = {name: os.fspath(path) for name, path in arguments.items() if path is not None}

@@ -453,7 +453,7 @@ def test_bad_input_is_refused():
 
 def test_sums_that_lost_too_many_digits_are_refused():
     feature_map, X, y, _ = problem(60, 20)
-    for precision, message in (("single", "precision='double'"), ("double", "make the statistics anew")):
+    for precision, message in (("single", "precision='double'"), ("double", "compute the statistics again")):
         spoilt = SufficientStatistics.from_chunk(KERNEL(X, feature_map.landmarks_), y, precision=precision)
         spoilt.gram[np.diag_indices(20)] *= 0.5
         with pytest.raises(InputError, match=message):

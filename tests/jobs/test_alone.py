@@ -106,7 +106,7 @@ def test_molecules_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
         (["smiles,y", "M1,1", "M2,2"], {}, "has no SMILES in 'smiles', such as 'M1'; name the SMILES column"),
         (["id,smiles,y", "M1,CC,1", "M2,CO,2"], {"key_column": "id"}, "has no SMILES in 'id'"),
         (["smiles,y", "CC,1", "CO,2"], {"key": "id"}, "cannot be joined by id"),
-        (["smiles,y", "CC,1", "CO,2"], {"shard": "0/2"}, "is not cut into shards"),
+        (["smiles,y", "CC,1", "CO,2"], {"shard": "0/2"}, "cannot be split into shards"),
         (["smiles,y,z", "CC,1,2", "CO,2,3"], {}, "several numeric columns"),
         (["smiles,y", "CC,1", "CO,1"], {}, "are the same"),
         (

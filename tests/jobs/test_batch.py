@@ -288,7 +288,7 @@ def test_decimal_units_are_told(tmp_path: Path) -> None:
         (section(GOOD, workers="0"), "at least 1, not 0"),
         (section(GOOD, workers="many"), "not 'many'"),
         (section(GOOD, workers="{maximum: 3}"), "workers must be a number, or a range such as 1-64"),
-        (section("cores: 4"), "memory, that of a whole job, is missing"),
+        (section("cores: 4"), "memory (of a whole job) is missing"),
         (section("memory: 4 apples"), "such as 16GiB"),
         (section("memory: 16"), "16 B for each"),
         (section("memory: .inf"), "such as 16GiB, not inf"),

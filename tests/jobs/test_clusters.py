@@ -55,9 +55,9 @@ def test_workers_that_could_not_live_are_refused(options: dict, message: str) ->
     [
         ("tls://127.0.0.1:8786", InputError, "needs certificates; give the authority"),
         ("nowhere", WorkerError, "No Dask scheduler answers at nowhere"),
-        ("http://127.0.0.1:8786", WorkerError, "http:// is none of tcp://, tls://, ws://, wss://"),
+        ("http://127.0.0.1:8786", WorkerError, "http:// is not one of tcp://, tls://, ws://, wss://"),
         ("tcp://[::1", WorkerError, "No Dask scheduler answers"),
-        ("inproc://x", WorkerError, "inproc:// is none of"),
+        ("inproc://x", WorkerError, "inproc:// is not one of"),
     ],
 )
 def test_an_address_that_cannot_be_joined_is_one_sentence(address: str, kind: type, message: str) -> None:

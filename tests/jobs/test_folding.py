@@ -150,7 +150,7 @@ def test_another_number_of_columns_is_another_model(
             MAP,
             2048,
             512,
-            "--fold is for unfolded fingerprints, and these are folded already, to 2,048 columns",
+            "--fold is for unfolded fingerprints, but these are folded already, to 2,048 columns",
         ),
         (MAP, 0, 0, "size must be an integer from 1"),
         (LandmarkFeatures(16), 0, 200, "LandmarkFeatures is not a map for folded fingerprints"),

@@ -81,7 +81,7 @@ def test_labels_that_contradict_the_error_bars_are_counted(store: Path, tmp_path
     assert "(the first labels, left out one by one):" in str(before)
     daskrf.add(tmp_path / "model", frame[100:160])
     after = found(tmp_path / "model", store, k=K)
-    assert "left out one by one, and the batch, predicted from what was before it" in str(after)
+    assert "left out one by one, and the batch, predicted from the labels before it" in str(after)
     assert after.high - after.low > 0.1
     truth = np.isin(np.argsort(-y)[:K], np.arange(160)).mean()
     assert after.low <= truth <= after.high
@@ -215,6 +215,6 @@ def test_the_best_of_a_library_are_not_all_of_it(
     fit(store, inputs[1], tmp_path / "m", direction="minimize", quick=True)
     for k in (600, 1000):
         with pytest.raises(
-            InputError, match=rf"The library has 60\d molecules, so that the best {k:,} are all of them"
+            InputError, match=rf"The library has 60\d molecules, so the best {k:,} are all of them"
         ):
             found(tmp_path / "m", store, k=k)

@@ -156,8 +156,8 @@ def test_every_command_takes_data(model: Path, tmp_path: Path) -> None:
     [
         (5, "source must be a path, a DataFrame, or a list of SMILES or of RDKit molecules, not int"),
         ([1j], "an element of source must be a path, .* not complex"),
-        (["CCO", "librry.smi"], "'librry.smi' does not exist, and is no SMILES"),
-        (["??", "!!", "CCO"], "does not exist, and is no SMILES"),
+        (["CCO", "librry.smi"], "'librry.smi' does not exist and is not a SMILES"),
+        (["??", "!!", "CCO"], "does not exist and is not a SMILES"),
         (np.eye(2), "an element of source must be .* not list"),
         (iter([]), "source is empty; give at least one molecule or file"),
         (pd.DataFrame({"name": ["A"], "y": [1.0]}), "no column of SMILES; choose one of .* name, y"),

@@ -143,7 +143,7 @@ def test_hits_that_do_not_say_how_they_were_found_are_kept(made: Path, tmp_path:
             ),
             path,
         )
-        with pytest.raises(StoreError, match="another search: it does not tell which"):
+        with pytest.raises(StoreError, match="another search: it does not say which"):
             screen(made / "model", made / "fp", path, k=9)
         with pytest.raises(InputError, match="is never replaced"):
             screen(made / "model", made / "fp", path, k=9, overwrite=True)

@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown weighted": ({"target": "2 hERG + size"}, "no target 'hERG'"),
     "unknown alone": ({"target": "hERG"}, "no target 'hERG'"),
     "unknown name": ({"target": {"size": 1, "hERG": 1}}, "no target 'hERG'"),
-    "twice": ({"target": "size + logP + 2 size"}, r"'size' stands 2 times in 'size \+ logP \+ 2 size'"),
+    "twice": ({"target": "size + logP + 2 size"}, r"'size' occurs 2 times in 'size \+ logP \+ 2 size'"),
     "zero": ({"target": "size + 0 logP"}, "weight of 'logP' must be finite and not 0, but is 0"),
     "infinite": ({"target": "size + inf logP"}, "weight of 'logP' must be finite and not 0, but is inf"),
     "overflow": ({"target": "size + 1e999 logP"}, "must be finite and not 0, but is inf"),
@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "truth value": ({"target": True}, "no target True"),
     "bytes": ({"target": b"size"}, "no target b'size'"),
     "a set has no order": ({"target": {"size", "logP"}}, "The model has no target {"),
-    "directions": ({"target": "size + logP"}, "better when large as to 'size', and when small as to 'logP'"),
+    "directions": ({"target": "size + logP"}, "are good for 'size', but small ones for 'logP'"),
 }
 
 
@@ -393,7 +393,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], str]] = {
     "rule": ({"acquisition": "ei"}, "leave out --acquisition, or weigh the targets"),
     "batch": ({"batch": "believer", "shortlist": 0.5}, "leave out --batch, --shortlist,"),
     "shortlist": ({"shortlist": 0.5}, "leave out --shortlist"),
-    "reference name": ({"reference": "weight < 300"}, "'weight' is none of the targets that are improved"),
+    "reference name": ({"reference": "weight < 300"}, "'weight' is not one of the targets that are improved"),
     "reference sign": ({"reference": "logP > 3"}, r"Small values of 'logP' are good.*write 'logP < 3'"),
     "reference text": ({"reference": "logP below 3"}, "cannot be read; write a target"),
     "reference of one": ({"target": "size", "reference": "size > 3"}, "--reference is for several targets"),

@@ -112,7 +112,7 @@ def test_all_products_are_drawn_where_they_are_few(
     fit(labels, output=tmp_path / "model", target="y", direction="maximize", quick=True, **PRIOR)
     report, listed = (found(tmp_path / "model", folder / path, k=K) for path in ("space", "fp"))
     assert f"the best {len(smiles) - len(labels):,} molecules without labels by" in str(report)
-    assert ", which are all" in str(report)
+    assert ", which are all there are" in str(report)
     assert abs(report.share - listed.share) < 0.05
 
 

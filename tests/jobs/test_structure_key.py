@@ -186,7 +186,7 @@ def test_few_ids_of_other_molecules_are_said(tmp_path: Path) -> None:
     report = fit(library_of(tmp_path, library), labels, tmp_path / "model", **GIVEN)
     assert (
         "2 of 60 labels that are joined by ID have the SMILES of another molecule than the library has by "
-        "that ID, such as 'm1': CO in the labels, CCO in the library; see that the IDs mean"
+        "that ID, such as 'm1': CO in the labels, CCO in the library; check that the IDs mean"
     ) in str(report)
     labels = labelled(tmp_path, library, [1, 2, 0, 4, *range(4, 60)])
     with pytest.raises(InputError, match="4 of 60 labels that are joined by ID"):

@@ -218,7 +218,7 @@ def tmp_library(library: pd.DataFrame, folder: Path) -> Path:
     ("condition", "message"),
     [
         ("size > 3", "is the target that ranks, and cannot be required as well"),
-        ("weight < 300", "'weight' is no target of the model, which has 'size', 'logP'"),
+        ("weight < 300", "'weight' is not a target of the model, which has 'size', 'logP'"),
         ("hERG < 5", "cannot be read; write a target of the model"),
         ("logP = 2", "required to be above or below a number"),
     ],

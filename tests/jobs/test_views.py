@@ -169,7 +169,7 @@ def test_a_model_predicts_from_smiles_fingerprints_and_features(job: Path) -> No
 
 def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
     model = daskrf.load(job / "model")
-    with pytest.raises(InputError, match="have 8 columns, and those of the model"):
+    with pytest.raises(InputError, match="have 8 columns, but those of the model have"):
         model.predict(sparse.csr_matrix(np.eye(8)))
     with pytest.raises(InputError, match="an element of X must be a path, a DataFrame, or a list of SMILES"):
         model.predict([1, 2])

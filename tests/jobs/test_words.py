@@ -92,7 +92,7 @@ def test_a_name_is_neither_a_file_nor_a_structure(word: str, model: Path) -> Non
 
 @pytest.mark.parametrize("word", ["nofile.smi", "molecules-*.csv"])
 def test_a_file_that_does_not_exist_is_refused_among_structures(word: str, model: Path) -> None:
-    with pytest.raises(InputError, match=r"does not exist, and is no SMILES"):
+    with pytest.raises(InputError, match=r"does not exist and is not a SMILES"):
         predict(model, ["CCO", word])
 
 

@@ -117,7 +117,7 @@ def test_rounds_are_taken_back_to_the_byte(kind: str, scores: list[Any], tmp_pat
         assert "nothing was changed" in str(told)
         assert contents(model) == states[3]
     for beside in ({"key": "smiles"}, {"library": tmp_path}, {"confirm_direction": True}):
-        with pytest.raises(OptionError, match="take a model alone"):
+        with pytest.raises(OptionError, match="take only a model"):
             add(model, undo=True, **beside)
     with pytest.raises(OptionError, match="Options for labels need labels"):
         add(model, direction="minimize", drop_value=0.0)

@@ -57,7 +57,7 @@ def test_a_function_of_local_files_fails_at_once(endpoint):
         ("s3://", "does not name an object"),
         ("s3://bucket/a//b", "does not name an object"),
         ("s3://bucket/../b", "does not name an object"),
-        (Path("s3://bucket/key"), "give its URL as text"),
+        (Path("s3://bucket/key"), "give the URL as text"),
     ],
 )
 def test_what_is_no_object_is_refused(given, words, endpoint):

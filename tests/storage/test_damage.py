@@ -205,8 +205,8 @@ def test_record_of_another_store_or_partition(tmp_path: Path) -> None:
     shutil.copy(store.record_path(0), store.record_path(2))
     assert store.pending() == [1, 2]
     problems = status(store.path).damaged
-    assert "a store of other input or options" in problems[1]
-    assert "that of partition 0" in problems[2]
+    assert "a store made from other input or with other options" in problems[1]
+    assert "belongs to partition 0" in problems[2]
 
 
 def test_records_outside_the_plan_and_other_files_are_ignored(store: FingerprintStore) -> None:

@@ -148,7 +148,7 @@ def test_a_store_whose_folders_are_links_is_refused(store: FingerprintStore, fol
         shutil.rmtree(store.path / folder)
     (store.path / folder).symlink_to(home)
     for open_ in (FingerprintStore.open, status, verify, lambda path: new_store(path, 2, 30)):
-        with pytest.raises(StoreError, match=rf"{folder} is a link, and a store holds its files itself"):
+        with pytest.raises(StoreError, match=rf"{folder} is a link, but a store must hold its files itself"):
             open_(store.path)
     assert sorted(item.name for item in home.rglob("*")) == ["000000", "secret", "thesis.txt"]
 

@@ -119,12 +119,12 @@ def test_unfinished_stores_say_so(tmp_path: Path) -> None:
         store.require_complete()
     fill(store, 2)
     with pytest.raises(
-        StoreError, match=r"s is not complete: 1 of 3 partitions are missing; .* just those\.$"
+        StoreError, match=r"s is not complete: 1 of 3 partitions are missing; .* only those\.$"
     ):
         store.require_complete()
     with pytest.raises(StoreError, match=r"partition 1 of .* never finished"):
         store.read_fingerprints(1)
-    with pytest.raises(StoreError, match="partitions 0 to 2, and 3"):
+    with pytest.raises(StoreError, match="partitions 0 to 2, but not 3"):
         store.read_rows(3)
 
 

@@ -1,1 +1,1 @@
-"""Choosing by the labels: kernel, feature map, length scale, metric."""
+"""Choosing the kernel, feature map, length scale or metric by the labels."""

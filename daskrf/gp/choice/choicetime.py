@@ -1,4 +1,4 @@
-"""How long the choice of a kernel will still take: by what kernels have cost so far, as they are tried."""
+"""The remaining time of the choice of a kernel, estimated from the cost of the kernels tried so far."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from daskrf.kernels.weightedmean import Mean
 
 Score = TypeVar("Score")
 
-_RATIO_SECONDS = 2.5e-11  # of a factorization and an inverse, times the cube of the rows, on one core
-_FIRST_SECONDS = 0.1  # of a matrix or a ratio, before one was measured
+_RATIO_SECONDS = 2.5e-11  # for a factorization and an inverse on one core, times the cube of the rows
+_FIRST_SECONDS = 0.1  # assumed for a matrix or a ratio until one has been measured
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a trial is expected to take: kernel matrices, ratios of noise to signal, and other seconds.
+    """The expected work of a trial: kernel matrices, ratios of noise to signal, and other seconds.
 
     Attributes
     ----------
     matrices : float
-        A matrix for each term of each kernel.
+        Number of kernel matrices: one for each term of each kernel.
     ratios : float
     seconds : float
-        Of other work, on a core on which a factorization of n rows takes 2.5e-11 n**3 seconds.
+        Time of other work, on a core that factorizes n rows in 2.5e-11 n**3 seconds.
     """
 
     matrices: float = 0.0
@@ -36,16 +36,16 @@ class Work:
 
 @dataclass
 class Meter(Generic[Score]):
-    """Scores kernels as `scorer` does, measures what they cost, and tells how long the rest will take.
+    """Scores kernels by `scorer`, measures their cost, and reports how long the rest will take.
 
     Attributes
     ----------
     scorer : callable
         Prepares a kernel; the function that it returns takes a ratio.
     on_progress : callable
-        Called with what is done and with the seconds that the rest is expected to take.
+        Called with the current trial in words and with the seconds that the rest is expected to take.
     ahead : list of Work
-        The trials that are to come.
+        The trials still to come.
     n_rows : int
         Rows of a factorization; 0 if nothing is factorized.
     clock : callable
@@ -82,7 +82,7 @@ class Meter(Generic[Score]):
         self._tell()
 
     def rename(self, words: str) -> None:
-        """Say what the trial does now."""
+        """Set the words for the current trial."""
         self._words = words
         self._tell()
 

@@ -1,8 +1,8 @@
 """Choosing the kernel of an exact process by how well each one predicts labels that were left out.
 
 The evidence of a few rows is a poor guide: for docking scores it prefers Gaussian kernels by far, while with
-ten times the labels Tanimoto kernels predict better. So each kernel is judged with as many labels as there
-are, within reason: by leaving out one label at a time up to 4,000 of them, and above by leaving out a part.
+ten times the labels Tanimoto kernels predict better. So each kernel is judged with as many labels as is
+practical. Up to 4,000 labels are left out one at a time; of more labels, a part is left out.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ Range = tuple[int, int]
 _ALL = "all kinds"
 
 FEWEST_LABELS = 20
-"""Labels that tell kernels apart at all."""
+"""The least number of labels that can tell kernels apart."""
 
-_ONE_BY_ONE = 4000  # labels, at most, of which one is left out at a time: a trial takes seconds
-_MOST = 12_000  # rows of a trial above that: it takes some ten seconds
-_LEFT_OUT = 2000  # labels in all, if there are as many, a fifth of the rows at a time
-_RATIO = 0.1  # noise to signal variance, from which the first search starts
+_ONE_BY_ONE = 4000  # up to here labels are left out one at a time: a trial takes seconds
+_MOST = 12_000  # rows of a trial for more labels: it takes some ten seconds
+_LEFT_OUT = 2000  # labels then left out in all, at most a fifth of the rows at a time
+_RATIO = 0.1  # noise to signal variance at which the first search starts
 _RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
-_LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
+_LENGTH = 1.4  # the search starts at this times the root mean square distance of two molecules
 _LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
-_TURNS = 2  # of the search for length scale and noise in a metric, one after the other
-_FAR = 12  # steps of a given kernel, whose best length scale may be anywhere
+_TURNS = 2  # of alternating searches for length scale and noise in a metric
+_FAR = 12  # most steps for a given kernel, whose best length scale may be anywhere
 _PAIRS = 2000
 _LIMITS = math.log(1e-6), math.log(1e9)
-_SOME = 200  # rows whose kernel values tell which length scale is usual
+_SOME = 200  # rows whose kernel values give the usual length scale
 _USUAL = math.exp(-0.5 / _LENGTH**2)  # mean kernel value there: that of a Gaussian kernel in the first search
-_WEIGHED, _FEWEST_WEIGHED = 1000, 50  # rows whose evidence finds weights, and how many it takes at least
-_LEAST = 0.01  # part of the differences that makes a term worth its time
-_FEWEST_LEARN = 200  # labels that a metric learns from: half of those that are left out one by one
-_METRIC_RATIOS = 1e-4, 1e3  # where equations are factorized: a metric may tell labels without noise well
-_STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
-_HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
-_SCALES_WORK = Work(8, 30)  # of the search for a length scale
+_WEIGHED, _FEWEST_WEIGHED = 1000, 50  # most and fewest rows whose evidence is used to find weights
+_LEAST = 0.01  # share of the differences below which a term is not worth its time
+_FEWEST_LEARN = 200  # fewest labels that a metric learns from: half of those that are left out one by one
+_METRIC_RATIOS = 1e-4, 1e3  # for factorizations: with a metric, labels may show very little noise
+_STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights; its unit is a nat per label
+_HEAVIEST = 8.0  # largest weight of descriptors relative to all other kinds
+_SCALES_WORK = Work(8, 30)  # for the search for a length scale
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
 
 
 class _Score(NamedTuple):
-    """Log probabilities of labels left out, one each, the errors of their predictions, and variances.
+    """For labels left out: the log probability of each, the errors of predictions, and two variances.
 
-    The variance of the signal, and that of the noise, are NaN where errors are taken to have one size.
+    The signal and noise variances are NaN if all errors are assumed to have the same size.
     """
 
     log_probability: Double
@@ -85,7 +85,7 @@ class _Score(NamedTuple):
 
 
 Scorer = Callable[[Kernel], Callable[[float], _Score]]
-"""Prepares a kernel; the function it returns takes the logarithm of noise to signal variance."""
+"""Prepares a kernel; the returned function takes the logarithm of the ratio of noise to signal variance."""
 
 
 def choose_kernel(
@@ -98,18 +98,24 @@ def choose_kernel(
     cache_bytes: int = 2 * 2**30,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> KernelChoice:
-    """Return the kernel that predicts best the labels that it has not seen.
+    """Return the kernel that best predicts labels that it has not seen.
 
-    Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
-    and on those of each kind of fingerprint, the mean of the best of both, and a weighted mean of the
-    Tanimoto kernels of all kinds and the best Gaussian one, in this order. Columns of "descriptors" are left
-    out of these; tried is then the best of them beside a Gaussian kernel of the descriptors, with its best
-    length scale and weight. One is taken in place of an earlier one if its mean log probability is better by
-    more than 0.01 and the standard error. Last, with 400 labels and more, a Gaussian kernel in a metric that
-    half of them (2,000 at most) have learned, if that predicts left-out ones of this half better than usual
-    distances do (`choose_metric`): it is taken if it is clearly better for the other labels, with variances
-    by these. With a kernel whose length scale is "auto", only its length scales are tried, and the best is
-    taken.
+    The candidates are, in this order:
+
+    - the Tanimoto (min-max) kernel, on all columns and on those of each kind of fingerprint;
+    - a Gaussian kernel with its best length scale, on all columns and on those of the kind for which the
+      Tanimoto kernel is best;
+    - the mean of the best Tanimoto and the best Gaussian kernel;
+    - a weighted mean of the Tanimoto kernels of all kinds and the best Gaussian kernel;
+    - if there are "descriptors", whose columns the kernels above do not see: the best of these plus a
+      Gaussian kernel of the descriptors, with its best length scale and weight.
+
+    A candidate replaces an earlier one if its mean log probability is better by more than 0.01 and by more
+    than a standard error. With 400 labels or more, a Gaussian kernel in a learned metric follows. The metric
+    is learned from half of the labels (at most 2,000). It is a candidate only if it predicts left-out labels
+    of this half better than usual distances do (`choose_metric`). It is taken if it is clearly better for the
+    other labels, from which its variances are then estimated. If a kernel with the length scale "auto" is
+    given, only its length scales are tried, and the best is taken.
 
     Parameters
     ----------
@@ -117,7 +123,7 @@ def choose_kernel(
         Fingerprints of labelled molecules.
     y : array, shape (n,)
     columns : dict of str to (int, int), optional
-        First column of each kind of fingerprint and the one after its last, as
+        First column of each kind of fingerprint and one past its last, as in
         `daskrf.FingerprintSpec.columns`; default: one kind.
     kernel : Kernel, optional
         Such as ``Gaussian("auto")``.
@@ -126,8 +132,8 @@ def choose_kernel(
     cache_bytes : int
         Memory for tiles of a kernel matrix.
     on_progress : callable, optional
-        Called with the kernel that is being tried, in words, and with the seconds that the rest of the choice
-        is expected to take, by what kernels have cost so far.
+        Called with the kernel that is being tried, in words, and with the expected seconds for the rest of
+        the choice, estimated from the cost of the kernels so far.
 
     Returns
     -------
@@ -140,11 +146,11 @@ def choose_kernel(
 
     Notes
     -----
-    Up to 4,000 labels each one is left out in turn (Rasmussen & Williams 2006, eqs. 5.10 - 5.12). Above,
-    2,000 are left out, at most a fifth of the rows at a time, and their log probability is that of errors of
-    one size. At most 12,000 rows are used. The ratio of noise to signal variance is the best for each kernel.
-    Weights are those of the largest evidence of 1,000 rows, found by its gradient (eq. 5.9). A term that
-    makes less than a hundredth of the differences between molecules is left out.
+    Up to 4,000 labels, each one is left out in turn (Rasmussen & Williams 2006, eqs. 5.10 - 5.12). Of more
+    labels 2,000 are left out, at most a fifth of the rows at a time; their log probability assumes errors of
+    one size. At most 12,000 rows are used. Each kernel has its best ratio of noise to signal variance.
+    Weights maximize the evidence of 1,000 rows, found by its gradient (eq. 5.9). A term that contributes less
+    than a hundredth of the differences between molecules is left out.
 
     Examples
     --------
@@ -155,8 +161,8 @@ def choose_kernel(
     """
     if kernel is not None and kernel.parameters().get("metric") == AUTO:
         raise InputError(
-            "An exact process compares a metric with other kernels: leave the kernel out. To have one in any "
-            "case, take Fourier features (--map fourier --kernel metric), or give a metric that was learned."
+            "An exact process compares a metric with other kernels: leave the kernel out. To use a metric in "
+            "any case, take Fourier features (--map fourier --kernel metric), or give a learned metric."
         )
     X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
     if y.shape != (X.shape[0],):
@@ -182,7 +188,7 @@ def choose_kernel(
     ahead = (
         _ahead(columns or {}, len(order), by_folds=len(y) > _ONE_BY_ONE) if kernel is None else [_SCALES_WORK]
     )
-    rows = 0 if len(y) > _ONE_BY_ONE else len(y)  # of a factorization
+    rows = 0 if len(y) > _ONE_BY_ONE else len(y)  # that are factorized
     meter = Meter(scorer, on_progress or (lambda words, seconds: None), ahead, rows)
     search = _Search(meter, some, _Evidence(X[few], y[few]))
     if kernel is None:
@@ -195,7 +201,7 @@ def choose_kernel(
 
 @dataclass
 class _Search:
-    """Tries kernels one after another; each begins with the noise that suited the one before."""
+    """Tries kernels one after another; each search begins with the best noise of the kernel before."""
 
     meter: Meter[_Score]
     some: Any
@@ -212,7 +218,7 @@ class _Search:
         chosen = dict.fromkeys((names[0], names[best]))
         scores = [self.add_gaussian(parts[name], name).mean for name in chosen]
         if len(chosen) == 1 < len(parts):
-            self.meter.skip()  # the Gaussian kernel on a single kind
+            self.meter.skip()  # there is no Gaussian kernel on a single kind
         smooth = len(parts) + scores.index(max(scores))
         self.meter.begin("the mean of two kernels")
         self.add(
@@ -226,7 +232,7 @@ class _Search:
             self.add_described((apart[1], columns[DESCRIPTORS][1]))
 
     def add_weighted(self, places: Sequence[int]) -> None:
-        """Try the mean of the kernels at some places with the weights of the largest evidence."""
+        """Try the mean of the kernels at some places, with weights that maximize the evidence."""
         if len(self.evidence.y) < _FEWEST_WEIGHED:
             self.meter.skip()
             return
@@ -257,7 +263,7 @@ class _Search:
         self.trials = [tried[at] for at in sorted(tried)]
 
     def add_described(self, span: Range) -> None:
-        """Try the best kernel so far beside a Gaussian one of descriptors, with its length scale and weight.
+        """Try the best kernel so far plus a Gaussian one of descriptors; choose its length scale and weight.
 
         All kernels so far are means, since none of them sees the columns of descriptors.
         """
@@ -288,7 +294,7 @@ class _Search:
         self.trials.append((kernel, f"{place + 1} + {words} on descriptors", score))
 
     def add(self, kernel: Kernel, name: str, *, begin: bool = True) -> _Score:
-        """Try a kernel with the noise that suits it best, as a trial of its own or as the end of one."""
+        """Try a kernel with its best noise, as a new trial or, without `begin`, in the current one."""
         if not isinstance(kernel, Mean) or len(kernel.weights) == 1:
             name = _words(kernel, name)
         (self.meter.begin if begin else self.meter.rename)(name)
@@ -297,7 +303,7 @@ class _Search:
         return score
 
     def add_gaussian(self, span: Range | None, name: str) -> _Score:
-        """Try a Gaussian kernel with the length scale that suits it best."""
+        """Try a Gaussian kernel with its best length scale."""
         start = math.log(_LENGTH * _distance(self.some, span))
         self.meter.begin(f"Gaussian{name and ' on '}{name}")
 
@@ -324,12 +330,12 @@ class _Search:
     ) -> KernelChoice:
         """Return the choice, or a Gaussian kernel in a learned metric if that is clearly better.
 
-        It is judged by other labels than those that it learns from, and has its variances from them.
+        It is judged by labels that it has not learned from; its variances are also estimated from these.
 
         Parameters
         ----------
         choice : KernelChoice
-            Among the kernels found so far.
+            The choice among the kernels tried so far.
         X, y : rows and labels
         order : int64 array
             Rows to use, in random order.
@@ -348,7 +354,7 @@ class _Search:
             return choice
         self.meter.rename(_words(learned.kernel, name))
         scorer = _OneByOne(X[some], y[some], len(unseen), np.float64)
-        many = isinstance(self.meter.scorer, _Folds)  # rows, of which those left out are the unseen ones
+        many = isinstance(self.meter.scorer, _Folds)  # if so, the rows that folds leave out are unseen
         kernel, score = _best_in_metric(scorer, learned.kernel, span, _RATIOS if many else _METRIC_RATIOS)
         before = next(each for one, _, each in self.trials if one == choice.kernel).log_probability
         if many:
@@ -387,7 +393,7 @@ class _Search:
 
 
 def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list[Work]:
-    """Return what each trial of `_Search` is expected to take, in order; measured on docking scores."""
+    """Return the expected work of each trial of `_Search`, in order, as measured on docking scores."""
     n_parts = len(dict(_parts(columns)))
     gaussian = Work(6, 10)
     weighed = min(n_rows, _WEIGHED)
@@ -405,7 +411,7 @@ def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list
 def _best_in_metric(
     scorer: _OneByOne, kernel: MetricGaussian, span: Range | None, ratios: tuple[float, float]
 ) -> tuple[Kernel, _Score]:
-    """Return a kernel with the length scale and the noise that suit the labels, and its score."""
+    """Return a kernel with the best length scale and noise for the labels, and its score."""
     noise, length = math.log(_RATIO), math.log(kernel.length_scale)
     lengths = length - _LENGTH_STEPS * _LENGTH_STEP, length + _LENGTH_STEPS * _LENGTH_STEP
     limits = math.log(ratios[0]), math.log(ratios[1])
@@ -423,9 +429,9 @@ def _best_in_metric(
 
 
 def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
-    """Return a kernel with a length scale that suits most labels, where there are too few to find it.
+    """Return a kernel with a length scale that suits most labels, for use if there are too few to find one.
 
-    Molecules are then as similar to each other as with the Gaussian kernel from which searches start.
+    The mean similarity of molecules is then that of the Gaussian kernel from which searches start.
 
     Examples
     --------
@@ -460,7 +466,7 @@ def _rounded(length_scale: float) -> float:
 def _line_search(
     score: Callable[[float], _Score], start: float, step: float, limits: tuple[float, float]
 ) -> tuple[float, _Score]:
-    """Return a local maximum of the score among start + i step, and where it is."""
+    """Return the position of a local maximum of the score among start + i step, and the score there."""
     seen: dict[int, _Score] = {}
 
     def at(i: int) -> float:
@@ -475,9 +481,9 @@ def _line_search(
 
 
 def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
-    """Yield what kernels see, by name: all columns, and those of each kind where there are several.
+    """Yield ranges of columns for kernels, by name: all, and those of each kind if there are several.
 
-    Descriptors beside other kinds are not among them: they have a kernel of their own.
+    Descriptors beside other kinds are left out: they have their own kernel.
     """
     kinds = {name: span for name, span in columns.items() if name != DESCRIPTORS} or columns
     several, apart = len(kinds) > 1, len(kinds) < len(columns)
@@ -487,7 +493,7 @@ def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
 
 
 def _on(kernel: Kernel, span: Range | None) -> Kernel:
-    """Return a kernel of some columns only."""
+    """Return a kernel that sees only some columns."""
     return kernel if span is None else Mean((1.0,), (kernel,), (span,))
 
 
@@ -514,7 +520,7 @@ def _words(kernel: Kernel, name: str) -> str:
 
 
 def _distance(X: Any, span: Range | None) -> float:
-    """Return the root mean square distance of pairs of rows; at least a tiny one."""
+    """Return the root mean square distance of pairs of rows, always above 0."""
     rows = (X if span is None else X[:, span[0] : span[1]]).astype(np.float64)
     half = rows.shape[0] // 2
     difference = rows[:half] - rows[half : 2 * half]
@@ -530,13 +536,13 @@ class _Evidence:
     y: Double
 
     def weights(self, kernels: Sequence[Kernel]) -> tuple[Double, Double]:
-        """Return the weights of the largest evidence, and which part of the differences each term makes.
+        """Return the weights with the largest evidence, and each term's share of the differences.
 
-        Both have the sum 1. Under a smooth kernel all molecules are similar, so that it has much of the
-        weight and little of the differences.
+        Both sum to 1. Under a smooth kernel all molecules are similar, so it may have much of the weight but
+        contribute little to the differences.
 
-        Mean and scale of the covariance are the best for each set of weights (eq. 5.8 there), so that the
-        gradient is that of the log determinant and of the quadratic form alone.
+        For each set of weights, the mean and the scale of the covariance are optimal (eq. 5.8 there). So only
+        the log determinant and the quadratic form contribute to the gradient.
         """
         matrices = [kernel(self.X) for kernel in kernels]
         sizes = np.array([max(float(matrix.diagonal().mean()), 1e-300) for matrix in matrices])
@@ -565,7 +571,7 @@ class _Evidence:
         bounds = [_SCALES] * len(start)
         try:
             logarithms = minimize(lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-        except np.linalg.LinAlgError:  # not positive definite: a kernel that no weight helps
+        except np.linalg.LinAlgError:  # a kernel is not positive definite, whatever its weight
             logarithms = start
         scales = np.exp(logarithms[:-1])
         parts = scales * [1.0 - (matrix.sum() - n) / max(1, n * (n - 1)) for matrix in matrices]
@@ -575,9 +581,9 @@ class _Evidence:
 
 @dataclass(frozen=True)
 class _OneByOne:
-    """Leaves out one label at a time; the first `n_judged` count, or all.
+    """Leaves out one label at a time; only the first `n_judged` labels count, or all.
 
-    Single precision is enough where labels have noise far above its rounding.
+    Single precision is enough if the noise of the labels is far above its rounding.
     """
 
     X: Any

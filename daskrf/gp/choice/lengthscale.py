@@ -22,9 +22,9 @@ from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.kernel import decided
 
 _PAIRS = 1000
-_LENGTH = 1.4  # times the median distance, where the labels cannot tell
+_LENGTH = 1.4  # times the median distance: the length scale if there are too few labels
 _ANY = 25.0
-_CLOSE = 0.3  # of the logarithm: the evidence is flat about its maximum
+_CLOSE = 0.3  # tolerance of the logarithm: the evidence is flat about its maximum
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LengthScaleSearch(Choice):
     length_scales, log_evidences : tuple of float
         All values tried, in ascending order of the length scale; empty if there were too few labels.
     n_rows : int
-        Rows that they were tried on.
+        Number of rows that they were tried on.
     """
 
     _headers = ("log evidence a label",)
@@ -75,7 +75,7 @@ class LengthScaleSearch(Choice):
 def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
     """Return an unfitted copy of a map with another length scale.
 
-    Where length scales are "auto", only those are replaced; else that of the map itself or of its kernel.
+    If length scales are "auto", only those are replaced; otherwise that of the map itself or of its kernel.
 
     Raises
     ------
@@ -103,9 +103,9 @@ def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
 
 
 def stand_in(feature_map: FeatureMap) -> FeatureMap:
-    """Return a map with some length scale where it is "auto", to check options and to predict costs.
+    """Return a map with a number in place of a length scale "auto", to check options and to predict costs.
 
-    A metric that is "auto" becomes that of usual distances.
+    A metric that is "auto" is replaced by usual distances.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def choose_length_scale(
     on_trial : callable, optional
         Called with words for each length scale before it is tried.
     used : callable, optional
-        Returns the map to use on these rows in place of one, such as one that folds them first.
+        Takes a map and returns the one to use on these rows in its place, such as one that folds them first.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def _evidence(
     """Return the log evidence of all targets, each on the rows that have a value of it."""
     total = 0.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of length scales that do not suit the labels
+        warnings.simplefilter("ignore")  # length scales that do not suit the labels cause warnings
         for y in [targets] if np.isfinite(targets).all() else targets.T[:, :, None]:
             labelled = np.isfinite(y[:, 0])
             gp = gp_for(feature_map, **options).fit(rows[labelled], y[labelled])
@@ -216,7 +216,7 @@ def _evidence(
 
 
 def usual_length_scale(X: Any, seed: int = 0) -> float:
-    """Return a length scale that suits most labels, where there are too few to find it.
+    """Return a length scale that suits most labels, for use if there are too few labels to find one.
 
     It is 1.4 times the median distance of random pairs of different rows, or 1 if all rows are equal.
 

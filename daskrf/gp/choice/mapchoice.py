@@ -31,9 +31,9 @@ from daskrf.kernels import Gaussian
 
 Double = npt.NDArray[np.float64]
 
-_FEWEST = 20  # labels that tell maps apart at all
-_LEFT_OUT = 2000  # labels, at most a fifth of all
-_MOST_FEATURES = 1_024  # in a trial: twice as many take ten times as long
+_FEWEST = 20  # the least number of labels that can tell maps apart
+_LEFT_OUT = 2000  # most labels left out, and at most a fifth of all
+_MOST_FEATURES = 1_024  # in a trial: with twice as many it takes ten times as long
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AutoMap:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What identifies it in a specification."""
+        """The entry that identifies it in a specification."""
         return {"map": "auto", **vars(self)}
 
 
@@ -89,7 +89,7 @@ class MapTrial:
     Attributes
     ----------
     feature_map : FeatureMap
-        With the length scale that was found, if it has one; not fitted.
+        The map, not fitted, with the length scale that was found, if it has one.
     log_probability : float
         Mean log probability of a label that was left out, in nats.
     r2 : float
@@ -111,7 +111,7 @@ class MapTrial:
 
 @dataclass(frozen=True)
 class MapChoice(ChoiceByLabelsLeftOut):
-    """The map that was chosen, and what was tried.
+    """The map that was chosen, and the maps that were tried.
 
     Attributes
     ----------
@@ -169,19 +169,19 @@ def choose_map(
     on_trial: Callable[[str], None] | None = None,
     used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> MapChoice:
-    """Return the map that predicts best the labels that it has not seen.
+    """Return the map that best predicts labels that it has not seen.
 
-    A fifth of the labels are left out, 2,000 at most. Each map is fitted to the others, with 1,024 features
-    at most, and predicts them. A length scale that is "auto" is found first, by `choose_length_scale` on the
-    labels that are not left out. A map is taken in place of an earlier one if its mean log probability is
-    better by more than 0.01 and the standard error.
+    A fifth of the labels, at most 2,000, are left out. Each map, with at most 1,024 features, is fitted to
+    the other labels and predicts those left out. A length scale that is "auto" is found first, by
+    `choose_length_scale` on the labels that are not left out. A map replaces an earlier one if its mean log
+    probability is better by more than 0.01 and by more than a standard error.
 
     Parameters
     ----------
     candidates : sequence of FeatureMap
         In the order of preference.
     X : array of shape (n, d)
-        All rows are used: pass a sample of many.
+        All rows are used: if there are many, pass a sample.
     y : array, shape (n,) or (n, n_targets)
         NaN where a row has no value of a target. Log probabilities are means over all values.
     random_state : int
@@ -230,14 +230,14 @@ def choose_map(
 
 
 def _small(feature_map: FeatureMap) -> FeatureMap:
-    """Return the map with no more features than a trial may have."""
+    """Return the map with at most as many features as a trial may have."""
     n_components = min(feature_map.n_components, _MOST_FEATURES)
     return resized(feature_map, n_components, feature_map.random_state)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Labels that are known and labels that are left out."""
+    """The rows and labels that maps are fitted to, and those that are left out."""
 
     X: Any
     y: Double
@@ -248,7 +248,7 @@ class _Parts:
     used: Callable[[FeatureMap], FeatureMap]
 
     def decided(self, feature_map: FeatureMap, seed: int) -> FeatureMap:
-        """Return the map with the length scale that the known labels determine, if it lacks one."""
+        """Return the map; if its length scale is "auto", with the best one for the known labels."""
         if not undecided(feature_map):
             return feature_map
         how: dict[str, Any] = {"options": self.options, "on_trial": self.on_trial, "random_state": seed}
@@ -260,7 +260,7 @@ class _Parts:
         """Return the log probability of each value that is left out, and R2 over all of them."""
         densities, squares, total = [], 0.0, 0.0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of maps that do not suit the labels
+            warnings.simplefilter("ignore")  # maps that do not suit the labels cause warnings
             for y, y_out in zip(self.y.T, self.y_out.T, strict=True):
                 labelled, left_out = np.isfinite(y), np.isfinite(y_out)
                 gp = gp_for(feature_map, **self.options).fit(self.X[labelled], y[labelled])

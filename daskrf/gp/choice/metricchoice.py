@@ -1,8 +1,8 @@
 """Learning a metric from labels: directions in which they change count more.
 
-A Gaussian process is fitted with usual distances, and the mean of g g^T over the labelled rows, g being the
-gradient of its mean, is the next metric; and so on. Radhakrishnan, Beaglehole, Pandit & Belkin 2024 (Science
-383) call this a recursive feature machine.
+A Gaussian process is fitted with usual distances. With g the gradient of its mean, the mean of g g^T over the
+labelled rows is the next metric, and so on. Radhakrishnan, Beaglehole, Pandit & Belkin 2024 (Science 383)
+call this a recursive feature machine.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
 Double = npt.NDArray[np.float64]
 
-_MOST = 4000  # rows: an exact process of these takes seconds
-_LEFT_OUT = 800  # at most a fifth of the rows
-_ROUNDS = 2  # more gain little
-_FEWEST = 50  # labels that tell directions apart at all
-_COLUMNS = 2048  # that differ most
+_MOST = 4000  # rows at most: an exact process of these takes seconds
+_LEFT_OUT = 800  # rows left out at most, and at most a fifth
+_ROUNDS = 2  # more rounds gain little
+_FEWEST = 50  # the least number of labels that can tell directions apart
+_COLUMNS = 2048  # the columns that differ most
 _DIRECTIONS = 64  # at most
-_ENOUGH = 0.999  # of the mean squared gradient is along the directions that are kept
-_REST = 0.01  # part of the metric that is the unit matrix, as for columns that no labelled row has
-_SOME = 1000  # rows of which the evidence finds a length scale
+_ENOUGH = 0.999  # share of the mean squared gradient along the directions that are kept
+_REST = 0.01  # share of the unit matrix in the metric, for columns that no labelled row has
+_SOME = 1000  # rows whose evidence is used to find a length scale
 _LENGTHS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # times the root mean square distance of two rows
 _RATIOS = np.logspace(-5, 0, 11)  # of noise to signal variance
-_ROUNDING = 1e-20  # of the square of a mean: the variance of equal numbers is below
+_ROUNDING = 1e-20  # of the square of a mean: a variance below this is that of equal numbers
 
 
 class MetricTrial(NamedTuple):
-    """How well labels that were left out are predicted, and after how many rounds of learning."""
+    """How well labels that were left out are predicted after some rounds of learning."""
 
     rounds: int
     log_probability: float
@@ -56,21 +56,21 @@ class MetricTrial(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricChoice(ChoiceByLabelsLeftOut):
-    """The metric that was learned, and what was tried.
+    """The metric that was learned, and the trials.
 
     Attributes
     ----------
     kernel : MetricGaussian
-        With metric and length scale.
+        The kernel, with its metric and length scale.
     rounds : int
-        How often the metric was learned; 0 if that of usual distances predicts as well.
+        Number of rounds in which the metric was learned; 0 if usual distances predict as well.
     trials : tuple of MetricTrial
-        Empty if there were too few labels, or all of them or all rows are equal.
+        Empty if there were too few labels, or if all labels or all rows are equal.
     n_rows, n_left_out : int
         Labels that were used, and how many of them were left out in trials.
     noise : tuple of float
-        Noise variance of each target over the variance of its labels, by those that were left out. Labels
-        that a metric was learned from look less noisy than they are. Empty if none was.
+        Noise variance of each target over the variance of its labels, estimated from labels left out, since
+        labels that a metric was learned from look less noisy than they are. Empty if no metric was learned.
     """
 
     _candidate: ClassVar[str] = "metric"
@@ -146,10 +146,10 @@ def choose_metric(
     """Learn the metric and the length scale of a Gaussian kernel from labels.
 
     A fifth of the labels are left out, and predicted by an exact process of the others: with usual distances,
-    and with metrics that one and two rounds have learned. More rounds are taken if they are clearly better,
-    as in `choose_kernel`; then the metric is learned from all labels. It knows the 2,048 columns that differ
-    most, and 64 directions at most; besides, all columns count a little. The noise is that by which the
-    labels left out are predicted best.
+    and with metrics learned in one and in two rounds. More rounds are taken if they are clearly better, as in
+    `choose_kernel`; then the metric is learned from all labels. It has at most 64 directions in the 2,048
+    columns that differ most; besides, all columns count a little. The noise variance is the one with which
+    the labels left out are predicted best.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def choose_metric(
     y : array, shape (n,) or (n, n_targets)
         NaN where a row has no value of a target. One metric serves all targets.
     n_rows : int
-        At most so many rows are used, chosen at random.
+        At most this many rows are used, chosen at random.
     random_state : int
         Seed of the choice of rows.
     on_trial : callable, optional
@@ -207,7 +207,7 @@ def choose_metric(
 
 
 def metric_bytes(n_rows: int) -> int:
-    """Return the most bytes that `choose_metric` takes by default, for so many rows.
+    """Return the most bytes that `choose_metric` takes by default for some number of rows.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def metric_bytes(n_rows: int) -> int:
 
 
 class _Fitted(NamedTuple):
-    """A metric rest I + B B^T, a length scale, and an exact process with these."""
+    """A metric rest I + B B^T, a length scale, and an exact process with both."""
 
     rest: float
     B: Double
@@ -237,7 +237,7 @@ class _Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class _Learner:
-    """Rows in the columns that differ, and their labels; in random order."""
+    """Rows, restricted to the columns that differ, and their labels; in random order."""
 
     columns: npt.NDArray[np.int64]
     X: Double
@@ -257,15 +257,15 @@ class _Learner:
         if not len(columns):
             return None
         X = known_columns(rows, columns).toarray()
-        X -= X.mean(axis=0)  # distances of columns far from 0 keep their digits
+        X -= X.mean(axis=0)  # so that distances keep their digits if values are far from 0
         return cls(columns, X, y, math.sqrt(2.0 * float(X.var(axis=0).sum())))
 
     def without(self, n_out: int) -> _Learner:
-        """Return the learner of all but the first rows."""
+        """Return the learner without the first `n_out` rows."""
         return replace(self, X=self.X[n_out:], y=self.y[n_out:])
 
     def kernel(self, fitted: _Fitted) -> MetricGaussian:
-        """Return the kernel of what was learned."""
+        """Return the kernel with the learned metric and length scale."""
         length = float(f"{fitted.length_scale:.3g}")
         if not fitted.B.size:
             return MetricGaussian(length)
@@ -296,7 +296,7 @@ class _Learner:
                 rest, B = self._next(rest, B, K, alphas)
 
     def _next(self, rest: float, B: Double, K: Double, alphas: list[Double]) -> tuple[float, Double]:
-        """Return the metric of the gradients of the means at the rows."""
+        """Return the metric from the gradients of the means at the rows."""
         c = self.X.shape[1]
         E = np.zeros((c, c))
         for alpha in alphas:
@@ -317,12 +317,12 @@ class _Learner:
         values, vectors = values[::-1][enough], vectors[:, ::-1][:, enough]
         B = vectors * np.sqrt((1.0 - _REST) * values)
         rest = _REST / c
-        # Distances as large as usual ones on average, so that length scales compare.
+        # On average, distances are as large as usual ones, so that length scales are comparable.
         scale = self.size**2 / 2.0 / (rest * self.size**2 / 2.0 + float((self.X @ B).var(axis=0).sum()))
         return rest * scale, B * math.sqrt(scale)
 
     def _evidence(self, squares: Double) -> tuple[float, float]:
-        """Return length scale and ratio of noise to signal variance of the largest evidence of some rows."""
+        """Return the length scale and noise to signal ratio with the largest evidence of some rows."""
         best, chosen = -math.inf, (self.size, 0.1)
         for times in _LENGTHS:
             total = np.zeros(len(_RATIOS))
@@ -341,7 +341,7 @@ class _Learner:
         return chosen
 
     def score(self, fitted: _Fitted, n_out: int) -> tuple[Double, float]:
-        """Return the log probability of each of the first labels by errors of one size, and R2."""
+        """Return the log probability of each of the first labels, assuming errors of one size, and R2."""
         K, parts, errors, total = fitted.values(self.X[:n_out], self.X[n_out:]), [], 0.0, 0.0
         for t, alpha in enumerate(fitted.alpha):
             labelled = np.isfinite(self.y[:n_out, t])
@@ -355,7 +355,7 @@ class _Learner:
         return np.concatenate(parts), 1.0 - errors / max(total, 1e-300)
 
     def noise(self, fitted: _Fitted, n_out: int) -> Double:
-        """Return the noise variance of each target by which the first labels are predicted best, or NaN."""
+        """Return the noise variance of each target that predicts the first labels best, or NaN."""
         rest, variances = self.without(n_out), np.full(self.y.shape[1], np.nan)
         K, across = fitted.values(rest.X, rest.X), fitted.values(rest.X, self.X[:n_out])
         for t, rows in rest._targets():
@@ -369,7 +369,7 @@ class _Learner:
                 L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True)
                 w = scipy.linalg.solve_triangular(L, rest.y[rows, t], lower=True)
                 V = scipy.linalg.solve_triangular(L, across[np.ix_(rows, out)], lower=True)
-                # The signal variance of the largest evidence, and the variance of a new label by it.
+                # The signal variance with the largest evidence, and the resulting variance of a new label.
                 signal = float(np.square(w).mean())
                 variance = signal * np.maximum(1.0 + ratio - np.square(V).sum(axis=0), ratio)
                 score = -0.5 * float((np.log(variance) + np.square(y - w @ V) / variance).mean())
@@ -379,7 +379,7 @@ class _Learner:
         return variances
 
     def _targets(self) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-        """Yield each target, and the rows that have a value of it."""
+        """Yield each target and the rows that have a value for it."""
         for t in range(self.y.shape[1]):
             yield t, np.flatnonzero(np.isfinite(self.y[:, t]))
 
@@ -393,12 +393,12 @@ def _usual(learner: _Learner | None) -> float:
 
 
 def _tells(y: Double) -> bool:
-    """Return whether a target has enough labels, and different ones."""
+    """Return whether a target has enough labels, and they are not all equal."""
     return bool(np.isfinite(y).sum() >= _FEWEST and np.nanmin(y) < np.nanmax(y))
 
 
 def _standardized(y: Double) -> Double:
-    """Return labels of mean 0 and deviation 1."""
+    """Return labels with mean 0 and standard deviation 1."""
     return (y - np.nanmean(y, axis=0)) / np.nanstd(y, axis=0)
 
 

@@ -39,8 +39,8 @@ Array = npt.NDArray[np.float64]
 FixedValue = npt.ArrayLike | None
 
 ONE_LABEL = "signal and noise variance cannot be estimated from one label: give more labels, or fix both."
-_GUESS_SIZE = 512  # features that give the first guess for the Cholesky solver
-_LARGE = 8_192  # above, Cholesky factorizations are so slow that few are made: see `approach_evidence`
+_GUESS_SIZE = 512  # features used for the first guess of the Cholesky solver
+_LARGE = 8_192  # features; above, Cholesky factorizations are so slow that few are made: `approach_evidence`
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _approach(
 ) -> list[tuple[Hyperparameters, bool]]:
     """Find the peaks for a quarter, half, and all of the features, each starting from the one before."""
     moments = solver.moments
-    # All features come last: their first factor overwrites the diagonal that the blocks are taken from.
+    # All features come last: factorizing them overwrites the diagonal, which the blocks need.
     for size in (len(moments.phi_sum) // 4, len(moments.phi_sum) // 2):
         block_solver = CholeskySolver(leading_block(moments, size))
         peaks = [
@@ -192,8 +192,8 @@ def solved_weights(
 ) -> tuple[Array, float]:
     """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
 
-    `factor` is one that already owns the Gram matrix; without it, the Gram matrix is overwritten here.
-    With `claimed`, check that `fitted` maximizes the evidence of these moments.
+    `factor` already owns the Gram matrix; without it, the Gram matrix is overwritten here. With `claimed`,
+    check that `fitted` maximizes the evidence of these moments.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperpar
     if mean is None:
         mean = float(q.one_y[target]) / q.one_one if q.one_one > solver.resolved * m.n else 0.0
     form = float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one
-    # If rounding leaves no residual: a floor far below the residual at any lambda in range.
+    # In case rounding leaves no residual: a floor far below the residual at any lambda in range.
     spread = float(m.yy[target]) + m.n * mean**2
     form = max(form / ratio, 1e-300, 1e-15 * spread / m.trace if m.trace > 0 else 0.0)
     if fixed.signal_variance is not None:
@@ -288,7 +288,7 @@ def log_likelihood(
 def maximize_evidence(
     solver: Solver, target: int, fixed: Fixed, start: float | None = None, doubt: float = 0.0
 ) -> tuple[Hyperparameters, bool]:
-    """Maximize the evidence of one target over what is not fixed, times exp(-doubt / lambda).
+    """Maximize the evidence of one target, times exp(-doubt / lambda), over the values that are not fixed.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def maximize_evidence(
         return profile(solver, math.exp(high), target, fixed), True
 
     def loss(x: float) -> float:
-        # Rounded, so that a solver recognizes a point it has already evaluated.
+        # Rounded, so that a solver recognizes a point that it has already evaluated.
         ratio = math.exp(round(x, 12))
         return doubt / ratio - profile(solver, ratio, target, fixed).log_marginal_likelihood
 

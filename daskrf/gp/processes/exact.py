@@ -42,10 +42,10 @@ _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # relative to the variance, added to samples of f: 1e-5 of their standard deviation
 _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
-_FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
-_LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
-_DOUBT = 3e-3  # of noise far below that part of the variance of f over the rows; see `ExactGP`
-_FEW_MORE = 1.1  # times the labels: up to there the variances of a fit to start from are kept
+_FIRST_GUESS = 1500  # rows that give the first guess of the hyperparameters
+_LEAST_RATIO = 1e-3  # noise to signal variance, below which conjugate gradients converge slowly
+_DOUBT = 3e-3  # noise far below this share of the variance of f over the rows is unlikely; see `ExactGP`
+_FEW_MORE = 1.1  # with at most this many times the labels, the variances of a previous fit are kept
 _FACTOR_LOCK = threading.Lock()
 
 _VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, samples, copies
@@ -56,7 +56,7 @@ _OPTIONS = (
     *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
     *("n_subset", "random_state"),
 )
-_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # with conjugate gradients
+_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # attributes with conjugate gradients
 
 Array = npt.NDArray[np.float64]
 FixedValues = tuple[float | None, float | None, float | None]
@@ -84,11 +84,11 @@ class ExactGP(Regressor):
     n_features : int
         Random features of the prior samples; more approximate the kernel better.
     n_landmarks : int, optional
-        Rows that precondition conjugate gradients; default: n / 20, from 500 to 4,000, and at most 2,000
-        above 200,000 rows.
+        Number of rows in the preconditioner of conjugate gradients; default: n / 20, but from 500 to 4,000,
+        and at most 2,000 above 200,000 rows.
     tolerance : float
-        Largest residuals of conjugate gradients, relative to the right-hand sides; a tenth of it for the
-        mean.
+        Largest residuals of conjugate gradients, relative to the right-hand sides. For the mean, a tenth of
+        it.
     max_iterations : int
         Largest number of products with K.
     cache_bytes : int
@@ -312,7 +312,7 @@ class ExactGP(Regressor):
                 m,
                 a0 if a is None else a,
                 s0 if s is None else s,
-            )  # those given to the last digit
+            )  # given values are kept to the last digit
             return guess, with_variances, bool(subset_gp.at_bound_[0])
         return guess, fixed, False
 
@@ -326,7 +326,7 @@ class ExactGP(Regressor):
         *,
         keep: bool,
     ) -> None:
-        """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
+        """Fit by conjugate gradients; with `keep`, keep the variances of `start` unless some are given."""
         searched, at_bound = fixed[1] is None or fixed[2] is None, False
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
@@ -371,7 +371,7 @@ class ExactGP(Regressor):
 
     def landmarks_of(self, n_rows: int) -> int:
         """Return the number of landmarks for `n_rows` rows."""
-        # Each product with K that they save takes n^2 kernel values.
+        # Landmarks save products with K, and each of these takes n^2 kernel values.
         most = max(2000, min(6000, 600_000_000 // max(1, n_rows)))
         wanted = self.n_landmarks or min(most, max(500, n_rows // 20))
         return min(wanted, n_rows)
@@ -513,7 +513,7 @@ class ExactGP(Regressor):
             )
         return self.weights_of_draws(1, seed)
 
-    draws_take_rows = False  # besides X, which are rows
+    draws_take_rows = False  # X are rows already
 
     def most_draws(self) -> int | None:
         """Return the number of posterior samples: `n_draws` with conjugate gradients, or None for any."""
@@ -522,8 +522,8 @@ class ExactGP(Regressor):
     def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
         """Return the weights of the labelled rows in n posterior samples, float32 of shape (n_rows, n).
 
-        With conjugate gradients they are n of those of the fit, from number `seed` on, and again from the
-        first one after the last. Sample 0 is that of `weights_of_draw`.
+        With conjugate gradients they are n consecutive samples of the fit from number `seed` on; the first
+        follows the last. Sample 0 is that of `weights_of_draw`.
         """
         self._check_fitted()
         self._check_draws()
@@ -537,7 +537,7 @@ class ExactGP(Regressor):
         return weights.astype(np.float32)
 
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
-        """Return the sample with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        """Return the sample, or samples, with weights from `weights_of_draw` or `weights_of_draws`."""
         n = weights.shape[1]
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
@@ -894,7 +894,7 @@ class ExactGP(Regressor):
 
 
 def _few_more(before: Array, y: Array) -> bool:
-    """Return whether y begins with the labels of before, and has few more."""
+    """Return whether y begins with the labels in `before` and has few more."""
     return len(y) <= _FEW_MORE * len(before) and np.array_equal(before, y[: len(before)])
 
 

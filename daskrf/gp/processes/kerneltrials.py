@@ -1,4 +1,4 @@
-"""The record of a kernel choice in an exact model: the kernels that were tried, and the one chosen."""
+"""The record of a kernel choice in an exact model: the kernels that were tried, and the chosen one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Trial:
     ----------
     kernel : Kernel
     name : str
-        The kernel in words; numbers are those of other trials, from 1.
+        The kernel in words; numbers in it refer to other trials, from 1.
     log_probability : float
         Mean log probability of a label that was left out, in nats.
     r2 : float
@@ -44,13 +44,13 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         Labels that were used, and how many of them were left out; both are the same if one was left out at a
         time.
     asked : Kernel or None
-        The kernel whose length scale was chosen, if that was all.
+        The given kernel, if only its length scale was chosen.
     n_learned : int
         Labels that the metric of the last kernel was learned from; 0 if none was tried.
     variances : dict of str to float
-        "signal_variance" and "noise_variance" for a kernel in a learned metric, estimated on labels that the
-        metric has not seen: those that it was learned from look less noisy than they are. Otherwise empty,
-        since the evidence of all labels finds them.
+        "signal_variance" and "noise_variance" for a kernel in a learned metric, estimated from labels that
+        the metric has not seen, since labels that it was learned from look less noisy than they are. Empty
+        for other kernels: the evidence of all labels determines their variances.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -73,7 +73,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         return trial.kernel == self.kernel
 
     def _comparable(self) -> Sequence[Trial]:
-        """Return the trials by the same labels: a learned metric has those that it was not learned from."""
+        """Return the trials judged by the same labels: all but that of a learned metric."""
         return () if self.variances else self.trials[: len(self.trials) - bool(self.n_learned)]
 
     def _notes(self) -> list[str]:

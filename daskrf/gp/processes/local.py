@@ -29,26 +29,26 @@ class LocalGaussianGP(FeatureSpaceGP):
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), k(x, x') = exp(-|x - x'|^2 / (2 l^2)). Each
     centroid has D features from an expansion of k about it, which are accurate near it and vanish far away,
     and a Gram matrix of all rows; a new row is predicted by the nearest centroid. High frequencies, which no
-    series about a single centre can represent, thus cost C Gram matrices of D x D, all summed in one pass
-    over the rows.
+    series about a single centre can represent, therefore cost C Gram matrices of D x D, all summed in one
+    pass over the rows.
 
     Parameters
     ----------
     feature_map : LocalGaussianFeatures
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
-        Hyperparameters to keep fixed, the same for all centroids; the others maximize the evidence of the
-        rows where each is described by its nearest centroid alone, and rows of different centroids are
+        Hyperparameters to keep fixed, the same for all centroids. The others maximize the evidence of a model
+        in which the nearest centroid alone describes each row, and rows of different centroids are
         independent. `daskrf.gp.choose_length_scale` finds the length scale by the same evidence.
     rows : {"all", "nearest"}, default "all"
         Rows that inform the posterior of a centroid. "nearest" is better if every centroid has many rows:
-        features of distant rows vanish, and to the model they look like noise that it does not expect, the
-        more so the smaller noise_variance / signal_variance is. Use "nearest" if that is 0.01 or less: with
-        all rows, standard deviations are then several times too small, and errors larger. In Python both are
-        in the statistics, so that ``gp.set_params(rows=...)`` and then
+        features of distant rows vanish, so their labels look to the model like unexpected noise, and all the
+        more if noise_variance / signal_variance is small. Use "nearest" if that is 0.01 or less: with all
+        rows, standard deviations are then several times too small, and errors larger. In Python the
+        statistics serve both: ``gp.set_params(rows=...)`` and then
         ``gp.fit_statistics(gp.statistics_, gp.feature_map_)`` need no further pass.
     residual : bool, default True
-        Include the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
-        all centroids the standard deviation is then that of the prior, instead of 0.
+        Let the variance of f at x include the part 1 - |phi(x)|^2 of k(x, x) that features leave out. Far
+        from all centroids the standard deviation is then that of the prior, instead of 0.
 
     Attributes
     ----------
@@ -67,8 +67,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     Source: Wacker & Filippone 2022, algorithm 1, where all training rows contribute to the posterior of every
     centroid. The published loop skips the first centroid, the mean; here it has a posterior, too. The paper
     takes hyperparameters from an exact Gaussian process, which is possible here with `ExactGP`. The residual
-    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and samples
-    treat values of f at rows of different centroids as independent, but for the residual, which is one
+    is not in the paper. Predictions jump where the nearest centroid changes. Joint covariances and samples
+    treat values of f at rows of different centroids as independent, except for the residual, which is one
     function of all rows.
 
     For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
@@ -180,12 +180,12 @@ class LocalGaussianGP(FeatureSpaceGP):
         mine = (statistics.n_components, statistics.block_size)
         if mine != (self.local_map_.n_components, self.local_map_.block_size):
             raise InputError(
-                f"the statistics are of {mine[0]} features in blocks of {mine[1]}, not of those of the map: "
+                f"the statistics are of {mine[0]} features in blocks of {mine[1]}, unlike those of the map: "
                 "pass the map that they were made with."
             )
 
     def _fit(self, statistics: Any) -> Self:
-        self.check_parameters()  # before `rows_` changes, which deviations of the last fit use
+        self.check_parameters()  # before `rows_` changes, which standard deviations of the last fit use
         self.rows_ = self.rows
         return super()._fit(statistics)
 

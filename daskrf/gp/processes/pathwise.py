@@ -38,25 +38,25 @@ Double = npt.NDArray[np.float64]
 
 _SEARCH = 10.0  # times the tolerance, during the search: enough for the gradient of the evidence
 _COARSEST = 0.05  # the largest tolerance during the search
-_FIRST_SEARCH = 10.0  # times that, for the first step with all rows: measured, it errs by 3 % at 0.1
+_FIRST_SEARCH = 10.0  # times that, for the first step with all rows: at 0.1 its measured error is 3 %
 _REFINED = 0.1  # times the tolerance, for the mean
 _ROUNDS = 6
 _MANY = 16_000  # rows, above which the search starts with a search on some of them
-_SOME, _MOST_OF_SOME = 4, 20_000  # a quarter, at most so many: a product takes a 16th of the time or less
+_SOME, _MOST_OF_SOME = 4, 20_000  # a quarter, at most 20,000: a product takes at most a 16th of the time
 _LANDMARKS_OF_SOME = 1000
 _STEP = 0.1  # in log lambda: the search ends with a smaller step, since the evidence is flat there
-_KNOWN_STEP = 0.5  # the same for the first step with all rows, where a search on some rows came before
+_KNOWN_STEP = 0.5  # the same for the first step with all rows, after a search on some rows
 _LARGEST_STEP = 1.5
 _RANGE = (1e-3, 1e6)
 """Search range of lambda, relative to the mean of k(x, x): kernel values in single precision do not resolve
 much smaller ones."""
 
 _FIRST = 0.1
-"""Smallest starting value of the search, on the same scale: a few rows may show no noise where all rows do,
-and solves with little noise are slow."""
+"""Smallest starting value of the search, on the same scale: a few rows may show no noise although all do, and
+solves with little noise are slow."""
 
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
-"""Search range where the noise variance is given and only the signal variance is optimized."""
+"""Search range if the noise variance is given and only the signal variance is optimized."""
 
 _FACTORIZED = 20_000  # rows, up to which a factorization is suggested
 _PREDICTED = 16384  # rows whose samples are held in memory at a time
@@ -72,7 +72,7 @@ class ProcessParameters(NamedTuple):
 
 @dataclass
 class KernelSum:
-    """A function of rows: mean + k(x, Z) weights, plus a prior sample for a posterior sample; or several.
+    """One or more functions of rows: mean + k(x, Z) weights, plus a prior sample for posterior samples.
 
     Attributes
     ----------
@@ -335,7 +335,7 @@ def _search_some(
     tolerance: float,
     random_state: int,
 ) -> None:
-    """Move the start of a search to where it ends for some of the rows."""
+    """Search with some of the rows, and start the search with all rows where that one ends."""
     whole, n = system.matrix, len(system.y)
     order = np.argsort(seeds.words(random_state, "gp/search", n), kind="stable")
     chosen = np.sort(order[: min(n // _SOME, _MOST_OF_SOME)])
@@ -374,7 +374,7 @@ def _variances(matrix: KernelMatrix, parameters: ProcessParameters, beta: Double
 def _check_residuals(solution: Solution, accepted: float, max_iterations: int) -> None:
     """Raise InputError if a residual exceeds `accepted`."""
     worst = float(solution.residuals.max(initial=0.0))
-    spent = solution.n_iterations + 1 >= max_iterations  # the last one would be of the residual
+    spent = solution.n_iterations + 1 >= max_iterations  # the last product would be for the residual
     if not worst <= accepted:
         why = (
             "in all products with the kernel matrix that max_iterations allows"
@@ -422,7 +422,7 @@ class _System:
         self.start[: len(other.alpha)] = np.column_stack([labels, other.ones, other.alpha[:, 1:]])
 
     def solve(self, log_ratio: float, tolerance: float, *, check: bool = True) -> None:
-        """Solve for a given lambda, going on from the last solution."""
+        """Solve for a given lambda, starting from the last solution."""
         ratio = math.exp(log_ratio)
         if self.equations is None or ratio != self.ratio:
             self.ratio = ratio
@@ -438,7 +438,7 @@ class _System:
     def refine(self, tolerance: float) -> None:
         """Solve for labels and ones, which determine the mean, more precisely than for the samples.
 
-        Where rounding prevents that, the tolerance of the samples is accepted.
+        If rounding prevents that, the tolerance of the samples is accepted.
         """
         size = 2 + self.draws.shape[1]
         self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
@@ -499,7 +499,7 @@ class _System:
 
 
 class _Search:
-    """Find the zero of a decreasing function of log lambda: a first step of its value, then secant steps."""
+    """Finds the zero of a decreasing function of log lambda: first its value as a step, then secant steps."""
 
     def __init__(self, log_ratio: float, size: float, ends: tuple[float, float]) -> None:
         self.low, self.high = (math.log(end * size) for end in ends)
@@ -521,7 +521,7 @@ class _Search:
             self.tell(system.slope())
 
     def begin_again(self) -> None:
-        """Go on with another system of equations of which the function falls alike."""
+        """Go on with another system of equations, whose function has about the same slope."""
         self.done = self.at_bound = False
         (x0, v0), (x1, v1) = self._points[-2:]
         self._fall = (v0 - v1) / (x1 - x0) if x1 != x0 else None

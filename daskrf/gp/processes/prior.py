@@ -22,7 +22,7 @@ from daskrf.gp.sums.statistics import Moments
 
 Array = npt.NDArray[np.float64]
 
-# A pivot of K below this fraction of the diagonal belongs to a repeated landmark, up to rounding.
+# Up to rounding, a pivot of K below this fraction of the diagonal belongs to a repeated landmark.
 _SMALLEST_PIVOT = 1e-9
 _JITTERS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
@@ -38,7 +38,7 @@ class PriorPrecision:
     Attributes
     ----------
     jitter : float
-        What was added to the diagonal of K, relative to its mean; usually 0.
+        The value added to the diagonal of K, relative to its mean; usually 0.
 
     Raises
     ------

@@ -146,8 +146,8 @@ class PriorDraws:
 class IntersectionDraws:
     """Exact prior samples for the kernel sum_k min(x_k, y_k): f(x) = sum_k B_k(x_k), Brownian motions B_k.
 
-    The increments of B_k over whole numbers are normal numbers, hashed from the column. Between them follow
-    Brownian bridges, as Schauder series of 24 levels: what is left has a variance of 1e-8.
+    The increments of B_k between whole numbers are normal numbers, hashed from the column. In between there
+    are Brownian bridges, as Schauder series of 24 levels: the omitted rest has a variance of 1e-8.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class IntersectionDraws:
 def _increments(
     rows: sp.csr_matrix,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-    """Return row, token and weight of each normal number that Brownian motions at some rows are made of."""
+    """Return row, token and weight of each normal number in the Brownian motions at some rows."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     column, value = rows.indices.astype(np.uint64), rows.data.astype(np.float64)
     whole = np.floor(value)

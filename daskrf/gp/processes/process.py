@@ -57,8 +57,8 @@ PER_TARGET = (
     *("log_marginal_likelihoods_", "at_bound_"),
 )
 """Attributes of a fitted model with one entry per target."""
-_SMALLEST_LEFT = 1e-6  # relative to k(x, x): anything less is rounding of the features
-_FEW_LEFT = 0.05  # of the signal variance: below, the labels contradict the prior of what features leave out
+_SMALLEST_LEFT = 1e-6  # relative to k(x, x): if features leave out less, it is their rounding
+_FEW_LEFT = 0.05  # of the signal variance: with less, labels contradict the prior of what features leave out
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ class FeatureSpaceGP(Regressor):
 
     _weights_name = "weights_"
 
-    # The parameters and fitted attributes that belong to a state, besides those of every model.
+    # The parameters and fitted attributes in a state, besides those of every model.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
@@ -95,9 +95,10 @@ class FeatureSpaceGP(Regressor):
     n_components: int | None = None
     statistics_: Any  # as `fit_statistics` takes them, or None
     _factors: dict[float, PosteriorFactor | LowRankFactor]
-    _projects: Literal["unit", "rows"] | None = None  # whether features are a projection; what k(x, x) is
-    _residual: Residual | None = None  # what they leave out, if they are of a map
-    _residual_draws: ResidualDraws | None = None  # of this draw
+    # If features are a projection: whether k(x, x) is 1 or depends on the row.
+    _projects: Literal["unit", "rows"] | None = None
+    _residual: Residual | None = None  # what features leave out, if they are of a map
+    _residual_draws: ResidualDraws | None = None  # of this sample
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
@@ -176,8 +177,8 @@ class FeatureSpaceGP(Regressor):
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Add rows and refit to all rows seen: the same as `fit` on all of them, up to rounding.
 
-        For one-bit maps the sums are exact, with y rounded to the fixed-point scale chosen in the first
-        call. An empty set of rows changes nothing.
+        For one-bit maps the sums are exact; y is rounded to the fixed-point scale chosen in the first call.
+        An empty set of rows changes nothing.
 
         Raises
         ------
@@ -219,9 +220,9 @@ class FeatureSpaceGP(Regressor):
         matrices at once, so it is for small sets.
 
         If features are a projection of the kernel (`FeatureMap.projected_kernel`), the covariance of f
-        includes that of what they leave out: `left_out_` times k(x, x') - phi(x) . phi(x'). The noise
-        variance already includes the mean of its variance over the labelled rows: what y adds to f is the
-        rest of the noise variance.
+        includes that of the residual, which they leave out: `left_out_` times k(x, x') - phi(x) . phi(x').
+        The noise variance already includes the mean variance of the residual over the labelled rows, so y
+        adds only the rest of the noise variance to f.
 
         Parameters
         ----------
@@ -236,8 +237,8 @@ class FeatureSpaceGP(Regressor):
         diagonal : float array, shape (n,), optional
             k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
         rows : rows of the feature map, optional
-            The rows that X holds features of, needed for the covariance if the features are a projection,
-            and for samples of such a model.
+            The rows whose features X holds; needed for the covariance and for samples if features are a
+            projection.
 
         Returns
         -------
@@ -312,8 +313,8 @@ class FeatureSpaceGP(Regressor):
         rows themselves: `predict` of features needs `rows`. Averaged over seeds its variance is exact; a
         single sample has that of its random features, which is right to about 3 %.
 
-        It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
-        seed instead.
+        It has no statistics and therefore no standard deviations. It cannot be stored: store the model and
+        the seed instead.
 
         Raises
         ------
@@ -338,7 +339,7 @@ class FeatureSpaceGP(Regressor):
         return weights
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """Return the sample with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        """Return the sample, or samples, with weights from `weights_of_draw` or `weights_of_draws`."""
         drawn = self._with_weights(weights, target)
         drawn._residual_draws = self._drawn_residual(weights.shape[1], seed, target)
         return drawn
@@ -358,7 +359,7 @@ class FeatureSpaceGP(Regressor):
         return self._residual is not None
 
     def _drawn_residual(self, n: int, seed: int, target: int) -> ResidualDraws | None:
-        """Return n samples of what features leave out, or None if that is nothing."""
+        """Return n samples of what features leave out, or None if they leave out nothing."""
         if self._residual is None:
             return None
         return self._residual.draws(n, seed, target, math.sqrt(float(self.left_out_[target])))
@@ -376,9 +377,10 @@ class FeatureSpaceGP(Regressor):
     ) -> Array:
         """Return posterior samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
-        They are those of `weights_of_draws`, hence functions: equal rows have equal values of f, whatever the
-        other rows are, and sample i does not depend on n_samples. Only if features leave out a part of a
-        kernel without random features is that part sampled for the rows X jointly.
+        They are the samples of `weights_of_draws`, and so are functions: equal rows have equal values of f,
+        whatever the other rows are, and sample i does not depend on n_samples. There is one exception: if
+        features leave out a part of a kernel without random features, that part is sampled jointly for the
+        rows X.
 
         `diagonal` and `rows` are as in `predict`.
         """
@@ -440,7 +442,7 @@ class FeatureSpaceGP(Regressor):
         normal: Array | None,
         target: int,
     ) -> Array:
-        """Return drawn means, with draws of what features leave out, and with noise; see `_parts_of_y`."""
+        """Return drawn means plus samples of what features leave out and of noise; see `_parts_of_y`."""
         draws = np.concatenate([np.empty((0, len(drawn.mean_))), *map(drawn._checked_means, blocks)])
         parts = [left for block in blocks for _, _, left in self._parts(block)]
         of = "f" if normal is None else "y"
@@ -538,7 +540,7 @@ class FeatureSpaceGP(Regressor):
         self._residual = None if kernel is None else Residual(feature_map, self._projection(feature_map))
 
     def _projection(self, feature_map: Any) -> Callable[[Array], Array] | None:
-        """Return how values at landmarks become weights, if features are a projection on landmarks."""
+        """Return the function from values at landmarks to weights, if features project on landmarks."""
         inner = feature_map.folded_map if isinstance(feature_map, FoldedFeatures) else feature_map
         return inner.project if isinstance(inner, NystromFeatures) else None
 
@@ -583,20 +585,20 @@ class FeatureSpaceGP(Regressor):
             if self._projects is not None:
                 left += 1.0 if diagonal is None else diagonal[rows]
                 left -= np.einsum("ij,ij->i", white, white, dtype=np.float64)
-                np.maximum(left, 0.0, out=left)  # negative through rounding, or a sketch of too large norm
+                np.maximum(left, 0.0, out=left)  # negative by rounding, or if a sketch is too long
             yield rows, white, left
             del white  # before the next one is made
 
     def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
-        """Return the independent variances of f and y at each row, from what features leave out there."""
+        """Return the variances of f and y at each row that features do not explain."""
         extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
         return self.left_out_[target] * left, extra + self.noise_variance_[target]
 
     def _parts_of_y(self, left: Array, target: int, of: str) -> tuple[Array, Array]:
-        """Return what the residual is multiplied by at each row, and the deviation of independent noise.
+        """Return the factor of the residual at each row, and the standard deviation of independent noise.
 
-        The noise variance includes the mean residual of the labelled rows: y has less of the residual than f
-        where that is more than all of its noise.
+        The noise variance includes the mean residual of the labelled rows. So at rows where the residual of f
+        has a larger variance than residual and noise of y together, y has only a part of the residual.
         """
         if of == "f":
             return np.ones(len(left)), np.zeros(len(left))
@@ -694,11 +696,11 @@ class FeatureSpaceGP(Regressor):
     ) -> None:
         """Set the variance of f outside the features, per unit of k(x, x) that they leave out.
 
-        A priori it is the signal variance. But an estimated noise variance also includes this part,
-        `mean_left_` units of it: if the noise is smaller than that, f must vary less. With n - g degrees of
-        freedom left for the noise, g = tr(Phi A^-1 Phi^T), the variance is at most
-        noise_variance n / ((n - g) mean_left_) per unit; if features can fit all labels (n <= M, hardly any
-        noise), the labels carry no information about it.
+        A priori it is the signal variance. But an estimated noise variance also includes `mean_left_` units
+        of it, so if the noise is smaller than that, f must vary less. With n - g degrees of freedom left for
+        the noise, g = tr(Phi A^-1 Phi^T), the variance is at most noise_variance n / ((n - g) mean_left_) per
+        unit. If features can fit all labels (n <= M, hardly any noise), the labels carry no information about
+        it.
         """
         n, size = statistics.n, len(solver.moments.phi_sum)
         self.mean_left_, self.left_out_ = 0.0, self.signal_variance_.copy()
@@ -754,7 +756,7 @@ class FeatureSpaceGP(Regressor):
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        """Return the means of a block, those of a sample with its residual."""
+        """Return the means of a block; for a sample, with its residual."""
         means = self._checked_means(block)
         return means if self._residual_draws is None else means + self._residual_of(block)
 
@@ -844,7 +846,7 @@ def check_version(
 
 
 def seen_no(who: str, *, noise: bool) -> str:
-    """Return the message for labels that show no noise, or no signal."""
+    """Return the message for labels that show no noise or no signal."""
     lacks = "noise" if noise else "signal"
     advice = (
         "predictions are overconfident near labelled molecules; set the noise variance if replicates differ"
@@ -865,17 +867,17 @@ class RandomFeatureGP(FeatureSpaceGP):
     Parameters
     ----------
     feature_map : FeatureMap, optional
-        Map from what `fit` and `predict` are given to features. Without it they are given features: a float
-        array of shape (n, M), or packed bits (uint8, see `daskrf.arrays`) of shape (n, ceil(M / 8)).
+        Map from the input of `fit` and `predict` to features. Without it, the input itself is features: a
+        float array of shape (n, M), or packed bits (uint8, see `daskrf.arrays`) of shape (n, ceil(M / 8)).
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed: the mean of y, the variance of f where |phi| = 1, and the variance of
         the noise. Any combination; the others are optimized.
     method : {"auto", "eigh", "cholesky"}
-        How the evidence is searched: one eigendecomposition and then O(M) a step, or about ten Cholesky
-        factorizations. "auto" takes the first up to M = 1024, and where there are at most M / 4 rows, in
-        whose space it is then made; see benchmarks/README.md. Where "cholesky"
-        would lose digits (fewer than 2 M rows, and noise below 1e-6 of the variance of f), an
-        eigendecomposition follows.
+        How the evidence is maximized: by one eigendecomposition and then O(M) a step, or by about ten
+        Cholesky factorizations. "auto" chooses the eigendecomposition up to M = 1024, and also for at most
+        M / 4 rows, when it is made in the space of the rows; see benchmarks/README.md. If "cholesky" would
+        lose digits (fewer than 2 M rows, and noise below 1e-6 of the variance of f), an eigendecomposition
+        follows.
     n_components : int, optional
         M for packed bits; default 8 times their number of bytes.
 

@@ -1,15 +1,15 @@
 """The residual that features leave out of a process: its covariance, and its samples as functions of a row.
 
-Features that project their kernel (`FeatureMap.projected_kernel`) describe f except for a residual, which the
-labels do not inform: its posterior is its prior. For landmarks Z the residual of a prior sample g is
+Features that project their kernel (`FeatureMap.projected_kernel`) describe f except for a residual. Labels
+carry no information about it: its posterior is its prior. For landmarks Z the residual of a prior sample g is
 
     g(x) - k(x, Z) K_ZZ^-1 g(Z),    of covariance k(x, x') - phi(x) . phi(x')
 
-with the whitened features phi. The second term is a function of the features, so a sample consists of g, made
+with the whitened features phi. The second term is a function of the features. So a sample consists of g, made
 of random features of k, and a change of the weights (Matheron's rule; Wilson et al. 2020). Features that are
-sketches, or a series about a centre, have no such landmarks. Their residual is a process of the same kernel,
-scaled to the variance that they lack at each row: it is 0 where they lack nothing, and the prior where they
-vanish.
+sketches, or a series about a centre, have no such landmarks. Their residual is a process with the same
+kernel, scaled at each row to the variance that the features lack: it is 0 where they lack nothing, and the
+prior where they vanish.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_dr
 from daskrf.kernels.kernel import Kernel
 
 RESIDUAL_FEATURES = 4096
-"""Random features of a sample of a residual, computed for each row besides its own."""
+"""Number of random features in a sample of a residual, computed for each row besides those of the map."""
 
 Array = npt.NDArray[np.float64]
 Project = Callable[[Array], Array]
@@ -62,8 +62,8 @@ class Residual:
     feature_map : FeatureMap
         A fitted map with a `projected_kernel`.
     project : callable, optional
-        Takes values of a function at the landmarks of the map, shape (K, n), and returns the weights with
-        which features have the same values there. None for features that are no projection on landmarks.
+        Takes values of a function at the landmarks of the map, shape (K, n), and returns the feature weights
+        that give the same values there. None for features that are not a projection on landmarks.
     """
 
     def __init__(self, feature_map: FeatureMap, project: Project | None) -> None:
@@ -83,7 +83,7 @@ class Residual:
         return X if self._folded is None else self._folded.folded(X)
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) of each row, not 0."""
+        """Return k(x, x) of each row, above 0."""
         return np.maximum(self.kernel.diag(self.rows(X)), np.finfo(np.float64).tiny)
 
     def covariance(self, X: Any, white: npt.NDArray[Any], left: Array) -> Array:
@@ -116,7 +116,7 @@ class Residual:
         )
 
     def correction(self, draws: ResidualDraws) -> Array | float:
-        """Return what the samples subtract from the weights of features, shape (M, n_draws), or 0."""
+        """Return the weights that samples subtract from those of features, shape (M, n_draws), or 0."""
         if self.project is None:
             return 0.0
         values = draws.prior(self._sample_rows).astype(np.float64)

@@ -17,7 +17,7 @@ class SeparateGP:
     """Models with a common feature map or kernel, each for some targets and the rows labelled with them.
 
     Targets of one model share the Gram matrix of the rows that have labels for all of them. If targets have
-    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the models.
+    gaps, each set of rows has its own sums, so no label is lost. Each target is predicted by its model.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SeparateGP:
         Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
         Weights of features; exact models have neither these nor `left_out_`.
-    one_bit_, jitter_ : as for the models; the largest jitter
+    one_bit_, jitter_ : as for the models; `jitter_` is the largest one
 
     Raises
     ------
@@ -100,7 +100,7 @@ class SeparateGP:
         return any(process.means_only for process in self.parts)
 
     def process_of(self, target: int) -> tuple[Process, int]:
-        """Return the process of a target, and the index of the target in it."""
+        """Return the process of a target, and the index of the target within that process."""
         return self._places[target]
 
     def cautions(self, target: int = 0) -> list[str]:
@@ -182,7 +182,7 @@ def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]: ..
 @overload
 def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]: ...
 def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]:
-    """Return the process that predicts a target or a sum, and the index of the target in it."""
+    """Return the process that predicts a target or a sum, and the index of the target within that process."""
     if isinstance(target, WeightedSum):
         return SummedProcess(tuple(process_of(gp, t) for t in target.targets), target.weights), 0
     return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)

@@ -35,8 +35,8 @@ class SparseGP(FeatureSpaceGP):
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed; the others are optimized.
     criterion : {"evidence", "bound"}
-        What is maximized: the evidence of the projected process, with which errors are smaller and standard
-        deviations better, or Titsias' lower bound of the evidence of the exact process.
+        The criterion to maximize: the evidence of the projected process, which gives smaller errors and
+        better standard deviations, or Titsias' lower bound on the evidence of the exact process.
     method : {"auto", "eigh", "cholesky"}
         As in `RandomFeatureGP`.
 
@@ -157,7 +157,7 @@ class SparseGP(FeatureSpaceGP):
             )
         super()._fit(statistics)
         penalties = 0.5 * self.deficit_ * self.signal_variance_ / self.noise_variance_
-        if self.criterion == "bound":  # what the search returned is the bound
+        if self.criterion == "bound":  # the search returned the bound
             self.log_marginal_likelihoods_ = self.log_marginal_likelihoods_ + penalties
         self.bounds_ = self.log_marginal_likelihoods_ - penalties
         self.prior_jitter_ = self._prior_factor().jitter
@@ -173,7 +173,7 @@ class SparseGP(FeatureSpaceGP):
         return self._project
 
     def _project(self, values: Array) -> Array:
-        """Return K_ZZ^-1 g(Z), the weights with which features have the values g(Z)."""
+        """Return K_ZZ^-1 g(Z), the weights that give the features the values g(Z) at the landmarks."""
         padded = np.zeros((self.landmark_map_.n_components, values.shape[1]))
         padded[: len(values)] = values
         return self._prior_factor().solve(padded)
@@ -195,7 +195,7 @@ class SparseGP(FeatureSpaceGP):
         return "the evidence" if self.criterion == "evidence" else "the bound"
 
     def _noise_has_left_out(self) -> bool:
-        # Titsias' bound penalizes what landmarks leave out, so its noise is that of the labels alone.
+        # Titsias' bound penalizes the left-out variance itself, so its noise is that of the labels alone.
         return super()._noise_has_left_out() and self.criterion == "evidence"
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
 """Fit several exact models in step, so that each kernel value is computed once for all of them.
 
-Targets of the same rows have one kernel matrix but each its own noise, so that conjugate gradients solve
-different equations. Their products with the matrix can still be taken side by side.
+Targets with the same rows share one kernel matrix but differ in their noise, so conjugate gradients solve
+different equations for them. The products with the matrix can still be computed together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fit_together(
         requested = [terms.vectors for terms in questions if isinstance(terms, Products)]
         product = (
             matrix.total(Products(np.hstack(requested))) if requested else None
-        )  # double, if one of them is
+        )  # in double precision, if one of them is
         ends = iter(np.cumsum([0, *(vectors.shape[1] for vectors in requested)]).tolist())
         start, answers = next(ends), []
         for terms in questions:
@@ -93,9 +93,9 @@ class _Shared(KernelMatrix):
 
 
 def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:
-    """Call functions that ask questions, which are answered together once each has asked one or returned.
+    """Call functions that ask questions; answer these together whenever each function has asked or returned.
 
-    Only one of them runs at a time, in the order given, so that nothing depends on the timing of threads.
+    Only one function runs at a time, in the given order, so nothing depends on the timing of threads.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[An
     Returns
     -------
     list
-        What each function returned.
+        The results of the functions.
 
     Raises
     ------
     BaseException
-        The first that a function or `answer` raises; the other functions are stopped where they ask.
+        The first error of a function or of `answer`; the other functions are stopped at their questions.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[An
 
 
 class _Stopped(BaseException):
-    """Ends a function whose answers will not come; like KeyboardInterrupt, it is no error to handle."""
+    """Ends a function that will get no more answers; like KeyboardInterrupt, it is not to be handled."""
 
 
 class _Turn:

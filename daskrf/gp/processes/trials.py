@@ -1,7 +1,7 @@
 """The common parts of the choices of a kernel, a feature map, a length scale and a metric.
 
-Each tries candidates on some labels, takes one of them, and reports a table of the trials. Three of them
-leave labels out, and take a later candidate only if it predicts these labels clearly better.
+Each choice tries candidates on some labels, takes one of them, and reports a table of the trials. Three of
+the choices leave labels out, and take a later candidate only if it predicts these labels clearly better.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from daskrf.errors import InputError
 Double = npt.NDArray[np.float64]
 
 WORTH = 0.01
-"""Gain in nats per label that a later candidate needs: about 1 % smaller errors."""
+"""Gain in nats per label that a later candidate needs; it corresponds to errors about 1 % smaller."""
 
 
 def clearly_better(log_probability: Double, before: Double) -> bool:
-    """Return whether log probabilities of left-out labels are larger by `WORTH` and by a standard error.
+    """Return whether log probabilities of labels left out are larger by `WORTH` and by a standard error.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def clearly_better(log_probability: Double, before: Double) -> bool:
 
 
 def first_of_the_best(scores: Sequence[Double]) -> int:
-    """Return the number of the model to take: the first, or a later one that is clearly better, and so on.
+    """Return the index of the model to take: a later one replaces the one taken so far if clearly better.
 
     Parameters
     ----------
@@ -179,5 +179,5 @@ class ChoiceByLabelsLeftOut(Choice):
         """Return whether a trial is the one that was taken."""
 
     def _comparable(self) -> Sequence[Any]:
-        """Return the trials that were judged by the same labels; none if the rule was another one."""
+        """Return the trials that were judged by the same labels; none if another rule was used."""
         return self.trials

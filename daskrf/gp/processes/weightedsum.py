@@ -19,7 +19,7 @@ from daskrf.gp.processes.process import FeatureSpaceGP
 Array = npt.NDArray[np.float64]
 
 Process = FeatureSpaceGP | ExactGP
-"""A model of targets that have the same rows."""
+"""A model of targets with the same labelled rows."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WeightedSum:
     ----------
     targets : tuple of int
     weights : tuple of float
-        In units of the labels of each.
+        In units of the labels of each target.
     name : str
         As a formula.
 
@@ -50,7 +50,7 @@ Target = int | WeightedSum
 
 
 def targets_in(target: Target) -> tuple[int, ...]:
-    """Return a target, or those of a sum."""
+    """Return the targets of a sum, or a single target."""
     return target.targets if isinstance(target, WeightedSum) else (target,)
 
 
@@ -119,7 +119,7 @@ class SummedFunction:
     weights: tuple[float, ...]
 
     def predict(self, X: Any, **options: Any) -> Array:
-        """Return its values, of shape (m,), or (m, D) for D functions at once; `options` are for each."""
+        """Return the values, shape (m,), or (m, D) for D functions at once; each function gets `options`."""
         parts = [w * f.predict(X, **options) for f, w in zip(self.functions, self.weights, strict=True)]
         return np.asarray(sum(parts[1:], start=parts[0]))
 
@@ -213,7 +213,7 @@ class SummedProcess:
         return any(gp.draws_take_rows for gp, _ in self.parts)
 
     def rough(self) -> SummedFunction | None:
-        """Return a cheap approximation of the mean, or None if the mean of each target is cheap itself."""
+        """Return a cheap approximation of the mean, or None if the means of all targets are cheap."""
         approximations = [gp.rough() for gp, _ in self.parts]
         if all(each is None for each in approximations):
             return None
@@ -244,10 +244,10 @@ class SummedProcess:
         return SummedFunction(tuple(functions), self.weights)
 
     def _seeds(self, seed: int) -> list[int]:
-        """Return a seed for each target, the first as given.
+        """Return a seed for each target; the first is `seed`.
 
-        Models with the same seed would use the same prior function. For those fitted by conjugate gradients
-        the seed is the number of one of their samples: they use different ones.
+        Models with the same seed would use the same prior function. For models fitted by conjugate gradients
+        the seed is the number of a sample, and different numbers are returned.
         """
         result = [seed]
         for place, (gp, _) in enumerate(self.parts[1:], start=1):
@@ -260,5 +260,5 @@ class SummedProcess:
 
 
 def _size(gp: Any) -> int:
-    """Return the number of weights of a draw."""
+    """Return the number of weights of a posterior sample."""
     return len(gp.weights_) if hasattr(gp, "weights_") else int(gp.n_rows_)

@@ -1,7 +1,7 @@
 """Preconditioned block conjugate gradients: many right-hand sides of one matrix at once.
 
-All right-hand sides of a block share their search directions, so that each solution is the best in the sum of
-all their Krylov spaces: they take fewer products with the matrix than each would on its own (O'Leary 1980).
+All right-hand sides of a block share their search directions, so each solution is the best in the sum of all
+their Krylov spaces. This takes fewer products with the matrix than solving for each alone (O'Leary 1980).
 Directions are made orthonormal, and those that depend on others are dropped (Ji & Li 2017).
 """
 
@@ -23,11 +23,11 @@ Operator = Callable[[Single], Single]
 Product = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 _SAFETY = 0.8  # times the tolerance: rounding makes the true residual slightly larger than the updated one
-_BLOCK = 64  # right-hand sides that share directions: beyond, these cost more than they save
+_BLOCK = 64  # right-hand sides that share directions: sharing among more costs more than it saves
 _ROWS = 1024  # rows summed in single precision
 _MANY_ROWS = 8192
-_ROUNDING = 1e-5  # of the norm of A: v . A v may be as negative for |v| = 1 by rounding alone
-_DEPENDENT = 1e-5  # of the largest eigenvalue of normalized directions, below which others make up for one
+_ROUNDING = 1e-5  # of the norm of A: rounding alone may make v . A v this negative for |v| = 1
+_DEPENDENT = 1e-5  # of the largest eigenvalue of normalized directions: below, one depends on the others
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -84,9 +84,9 @@ def solve(
 
 
 class BlockSystem:
-    """(K + ratio I) x = b for each column b of `right`, with a solution that can be improved and moved.
+    """(K + ratio I) x = b for each column b of `right`; the solution can be improved, and the system changed.
 
-    Vectors are float32; the solution, inner products, and what follows from them, float64.
+    Vectors are float32. The solution, inner products, and numbers computed from them are float64.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class BlockSystem:
         self._multiply, self._precondition = multiply, precondition
         self._right, self._ratio = right, ratio
         self._residual = right.copy() if start is None else None
-        self._true = True  # not drifted by rounding
+        self._true = True  # the residual has not drifted by rounding
         blocks = [slice(first, first + _BLOCK) for first in range(0, right.shape[1], _BLOCK)]
         self._blocks = [_Block(columns) for columns in blocks]
 
@@ -143,7 +143,7 @@ class BlockSystem:
             If v . A v is negative for a direction v.
         """
         norms = np.maximum(_norms(self._right), _TINY)
-        n, before, reserved = 0, np.inf, int(check)  # for the residual at the end
+        n, before, reserved = 0, np.inf, int(check)  # reserved: the product for the residual at the end
         if self._residual is None:
             self._residual, n = self._true_residual(), 1
         while True:
@@ -162,7 +162,7 @@ class BlockSystem:
 
     def _improve(self, residual: Single, targets: Double, max_products: int) -> int:
         """Improve x and its residual until the norms are at most `targets`; return the number of products."""
-        # More threads would only wait for each other in products of small matrices; to say so takes 1 ms.
+        # In products of small matrices more threads would only wait for each other; limiting them takes 1 ms.
         alone = ONE_BLAS_THREAD if len(residual) >= _MANY_ROWS else contextlib.nullcontext()
         for n in range(1, max_products + 1):
             z = self._precondition(residual)
@@ -177,7 +177,7 @@ class BlockSystem:
         return max_products
 
     def _true_residual(self) -> Single:
-        """Return b - A x, summed in double precision: its terms may be far larger than it is."""
+        """Return b - A x, summed in double precision: the terms may be far larger than the sum."""
         residual = self._right - self._multiply(self.x)
         if self._ratio:
             residual -= self._ratio * self.x
@@ -195,7 +195,7 @@ class _Block:
         self.columns = columns
         self.directions: Single = np.empty((0, 0), np.float32)
         self._products: Single = np.empty((0, 0), np.float32)
-        self._norm = 0.0  # of A, at least
+        self._norm = 0.0  # a lower bound of the norm of A
 
     def move(self, shift: np.float32) -> None:
         """Turn A into A + shift I."""
@@ -210,7 +210,7 @@ class _Block:
         return self.directions.shape[1]
 
     def step(self, products: Single, x: Double, residual: Single) -> None:
-        """Go to the best solution in the space of x and the directions."""
+        """Move x to the best solution in the space of x and the directions."""
         self._products = products
         if self.directions.size:
             weights = self._weights(_dots(self.directions, residual[:, self.columns]))
@@ -232,7 +232,7 @@ class _Block:
 
 def _orthonormal(vectors: Single) -> Single:
     """Return orthonormal vectors that span the same space, without those that depend on others."""
-    for _ in range(2):  # the first time, rounding leaves them a little askew
+    for _ in range(2):  # after the first time, rounding leaves them a little askew
         gram = _dots(vectors, vectors)
         there = np.flatnonzero(gram.diagonal() > 0)
         lengths = np.sqrt(gram.diagonal()[there])

@@ -1,6 +1,6 @@
 """Products of a large kernel matrix with blocks of vectors, tile by tile.
 
-Kernel values are in single precision, products in that of the vectors.
+Kernel values are in single precision; products have the precision of the vectors.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Floats = npt.NDArray[Any]
 
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
-_LEFT = 1024  # rows of other molecules that are predicted at a time
+_LEFT = 1024  # rows of other molecules that are processed at a time
 
 
 class KernelMatrix:
     """The matrix k(X, X) of n rows as a linear operator that keeps at most `keep_bytes` of it in memory.
 
     Tiles of the lower triangle are kept as far as `keep_bytes` and memory allow; the others are recomputed
-    for each product. Each row of a product is summed in a fixed order, so it does not depend on the number of
-    threads or on which tiles are kept.
+    for each product. Each row of a product is summed in a fixed order, so the result does not depend on the
+    number of threads or on which tiles are kept.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class KernelMatrix:
     tile : int, optional
         Rows and columns of a tile, which affects rounding; default: 2,048.
     n_threads : int, optional
-        Default: as many as this process may use, but one in a task, which shares its host with others.
+        Default: as many as this process may use, but one in a task, which shares its host with other tasks.
 
     Examples
     --------
@@ -114,18 +114,18 @@ class KernelMatrix:
         return self.total(Squares(scales))
 
     def total(self, terms: Terms) -> Floats:
-        """Return the total of what all tiles add to each row.
+        """Return the totals, over all tiles, of the terms for each row.
 
-        Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. In each round
-        it is the turn of panels equally far apart, cyclically. Each then has two tiles, which are added in
-        an order that does not depend on threads.
+        Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. Each round
+        takes all pairs of panels with the same cyclic distance. A panel then gets terms from two tiles, which
+        are added in an order that does not depend on threads.
         """
         if len(self._kept) < len(self._chosen):
             self._keep()
         self._prepare()
         result = terms.zero(self.n_rows)
         for apart in range(self.n_panels // 2 + 1):
-            # Half way round, p and q are opposite each other: each pair would come twice.
+            # At half the number of panels, p and q are opposite each other: each pair would come twice.
             n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
             pairs = [(p, (p + apart) % self.n_panels) for p in range(n_pairs)]
 
@@ -139,10 +139,10 @@ class KernelMatrix:
         return result
 
     def between(self, terms: Terms, left: range, right: range) -> tuple[Floats, Floats]:
-        """Return what the tiles of some panels with others add to the rows of both.
+        """Return the totals for the rows of two sets of panels, over the tiles between them.
 
-        If `left` and `right` are the same, each tile of two of them counts once for both, and the second
-        total stays empty. Nothing is kept: this is for processes that compute some of the tiles.
+        If `left` and `right` are the same, each tile is made once for the rows of both its panels, and the
+        second total is empty. No tiles are kept: this is for workers that compute some of the tiles.
         """
         first, second = self._rows_of(left), self._rows_of(right)
         total_left = terms.zero(first.stop - first.start)
@@ -164,7 +164,7 @@ class KernelMatrix:
         return slice(self._slices[panels[0]].start, self._slices[panels[-1]].stop)
 
     def _both(self, terms: Terms, tile: Single, p: int, q: int) -> tuple[Floats, Floats]:
-        """Return what a tile adds to the rows of p, and to those of q unless they are the same."""
+        """Return the terms of a tile for the rows of p, and for those of q unless p = q."""
         rows, columns = self._slices[p], self._slices[q]
         if p == q:
             return terms.of(tile, columns, diagonal=True), terms.zero(0)
@@ -173,9 +173,10 @@ class KernelMatrix:
     def cross(
         self, X: Any, vectors: Single, use: Callable[..., None], *, scales: Single | None = None
     ) -> None:
-        """Call `use` with slices of the rows x of another X and k(x, own rows) times vectors.
+        """Call `use` with slices of the rows x of another X, and k(x, rows of this matrix) times vectors.
 
-        With `scales` it also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
+        With `scales`, `use` also gets the largest and the sum of (scales_i k(x, x_i))^2 over the rows i of
+        this matrix.
         """
         self._prepare()
         wanted: list[Terms] = [Products(vectors), *([] if scales is None else [Squares(scales)])]
@@ -193,18 +194,18 @@ class KernelMatrix:
         self._each(part_of, range(0, X.shape[0], _LEFT))
 
     def cross_product(self, X: Any, vectors: Single) -> Single:
-        """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
+        """Return k(X, rows of this matrix) times vectors for another X, float32 of shape (m, any)."""
         product = np.empty((X.shape[0], vectors.shape[1]), np.float32)
         self.cross(X, vectors, product.__setitem__)
         return product
 
     def _prepare(self) -> None:
-        """Prepare the columns once: for a matrix read from a file, at its first use."""
+        """Prepare the columns once; for a matrix read from a file, this happens at its first use."""
         if len(self._columns) < len(self._slices):
             self._columns = self._each(lambda rows: self.kernel.against(self._rows(rows)), self._slices)
 
     def _keep(self) -> None:
-        """Make the tiles that are to be kept; where memory ends, half of those that there is room for."""
+        """Make the tiles that are to be kept; if memory runs out, keep half of those that fit."""
         self._prepare()
         tiles = {}
 
@@ -231,7 +232,7 @@ class KernelMatrix:
         return self._columns[q](self._rows(self._slices[p]), dtype=np.float32)
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
-        """Return the function of each item, computed in parallel threads that use one BLAS thread each."""
+        """Return the results for all items, computed in parallel threads that use one BLAS thread each."""
         n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else processors())
         if n_threads == 1:
             with ONE_BLAS_THREAD:
@@ -242,19 +243,19 @@ class KernelMatrix:
 
 @dataclass(frozen=True)
 class Terms(ABC):
-    """What each tile of a kernel matrix adds to the totals of its rows, from numbers for each row."""
+    """The terms that each tile of a kernel matrix adds to totals of its rows, given numbers for each row."""
 
     vectors: Floats
 
     @abstractmethod
     def zero(self, n_rows: int) -> Floats:
-        """Return the totals of no tiles."""
+        """Return the totals over no tiles."""
 
     @abstractmethod
     def of(self, tile: Single, columns: slice, *, diagonal: bool = False) -> Floats:
-        """Return what kernel values of some rows with some of the own rows add to totals of the former.
+        """Return the terms of a tile for its rows; its columns are some rows of the matrix.
 
-        `diagonal`: the rows are the same.
+        With `diagonal`, rows and columns of the tile are the same rows of the matrix.
         """
 
     @abstractmethod
@@ -272,7 +273,7 @@ class Terms(ABC):
 
 @dataclass(frozen=True)
 class Products(Terms):
-    """Kernel values times vectors, of shape (n, any), in the precision of these."""
+    """Kernel values times vectors of shape (n, any), in the precision of the vectors."""
 
     def zero(self, n_rows: int) -> Floats:
         return np.zeros((n_rows, self.vectors.shape[1]), self.vectors.dtype)
@@ -294,7 +295,7 @@ class Products(Terms):
 class Squares(Terms):
     """The largest and the sum of squares of scaled kernel values with other rows: shape (2, n).
 
-    Negative values, which only some kernels have, do not count as the largest, but in the sum.
+    Negative values, which only some kernels have, count in the sum but never as the largest.
     The vector, of shape (n,), holds the scales.
     """
 

@@ -26,8 +26,8 @@ from daskrf.gp.sums.statistics import Moments
 
 # Accepted changes of the evidence per row, and of means relative to the spread of y.
 _SINGLE = 1e-4, 1e-3
-# The same for sums in double precision. Nothing is more precise for labels without noise, and their quadratic
-# form is half a unit per label: with smaller changes the signal variance can still be estimated.
+# The same for sums in double precision. Labels without noise have no more precise alternative, and their
+# quadratic form is half a unit per label: with smaller changes the signal variance can still be estimated.
 _DOUBLE = 0.5, 0.01
 _CLAIM = 0.01  # accepted difference per row between two ways to compute the evidence
 _ROUNDED = 2.0**-40  # sums with a larger rounding error were made in single precision
@@ -106,5 +106,5 @@ def check_claim(claimed: float, recomputed: float, n: int) -> None:
         raise InputError(
             f"the fit contradicts itself: its log marginal likelihood is {claimed:.6g} by the search, but "
             f"{recomputed:.6g} by its weights. The sums are damaged, or the noise is too small to be "
-            "resolved: make the sums anew, or give a larger noise variance."
+            "resolved: compute the sums again, or give a larger noise variance."
         )

@@ -22,8 +22,8 @@ from daskrf.gp.sums.statistics import Moments
 Array = npt.NDArray[np.float64]
 
 _TILE = 1024
-_WHOLE, _BLOCK = 16_384, 4096  # rows that LAPACK factorizes at most, and those at a time for more
-_SMALL = 256  # features, up to which the matrices of rows save nothing
+_WHOLE, _BLOCK = 16_384, 4096  # most rows that LAPACK factorizes at once, and rows of a block for more
+_SMALL = 256  # features, up to which matrices in the space of rows save nothing
 _LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
 
 
@@ -39,7 +39,7 @@ class Quadratics:
 
 
 class Solver(Protocol):
-    """What the evidence needs: quadratic forms for any lambda."""
+    """The quadratic forms, for any lambda, that the evidence needs."""
 
     moments: Moments
     smallest: float  # smallest lambda of the search, relative to the mean of k(x, x)
@@ -53,7 +53,7 @@ class Solver(Protocol):
 
 
 class NotPositiveError(InputError):
-    """A matrix that must be positive definite is not, even with jitter: unless said, that of a kernel."""
+    """A matrix is not positive definite, even with jitter; the default message is for a kernel matrix."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ShiftedCholesky:
                 self.shift, self.jitter = shift, jitter
                 return self
         raise NotPositiveError(
-            "the Gram matrix is not positive semi-definite: make the statistics anew and fit again."
+            "the Gram matrix is not positive semi-definite: compute the statistics again and refit."
         )
 
     def log_det(self) -> float:
@@ -162,7 +162,7 @@ class ShiftedCholesky:
 def _factorized(work: Array) -> bool:
     """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor, if it is positive definite.
 
-    Block by block above `_WHOLE` rows: OpenBLAS with two threads then writes beyond its buffers.
+    Above `_WHOLE` rows this is done block by block: OpenBLAS with two threads would write beyond its buffers.
     """
     # The lower triangle in C order is the upper one in LAPACK's Fortran order.
     if len(work) <= _WHOLE:
@@ -184,9 +184,9 @@ def _factorized(work: Array) -> bool:
 class CholeskySolver:
     """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
 
-    Uses the Gram matrix of `moments` as its workspace. Unless there are many more rows than features, the
-    forms lose as many digits as lambda lies below the mean of |phi|^2, so the search stays above 1e-6 of
-    that; if it ends at that limit, an `EigenSolver` has to take over.
+    Uses the Gram matrix of `moments` as its workspace. Unless there are many more rows than features, each
+    factor of 10 by which lambda lies below the mean of |phi|^2 costs the forms a digit. So the search stays
+    above 1e-6 of that mean; if it ends at this limit, an `EigenSolver` has to take over.
     """
 
     resolved = 1e-13
@@ -199,7 +199,7 @@ class CholeskySolver:
         self._known: dict[float, Quadratics] = {}
 
     def loses_digits(self, ratio: float) -> bool:
-        """Return whether lambda = `ratio` is at or below the limit of this solver but not of others."""
+        """Return whether lambda = `ratio` is at or below the limit of this solver; other solvers go lower."""
         end = self.smallest * self.moments.trace / self.moments.n
         return self.smallest > EigenSolver.smallest and ratio < 1.01 * end
 
@@ -228,14 +228,14 @@ class CholeskySolver:
 
 
 def few_rows(n: int, n_components: int) -> bool:
-    """Return whether so few rows are best solved in their own space, by `LowRankGram`."""
+    """Return whether there are so few rows that `LowRankGram`, in the space of the rows, is best."""
     return 4 * n <= n_components and n_components > _SMALL
 
 
 class LowRankGram:
-    """G = Phi^T Phi of n rows and M > n features by its eigenvectors, and what follows from G + shift I.
+    """G = Phi^T Phi of n rows and M > n features by its eigenvectors, and solutions with G + shift I.
 
-    A Cholesky factorization with pivots, G = L L^T, ends after n columns, and the rest is of n x n matrices:
+    A Cholesky factorization with pivots, G = L L^T, ends after n columns. All else takes n x n matrices:
     M n^2 multiply-adds in place of M^3.
 
     Parameters
@@ -291,13 +291,13 @@ class LowRankGram:
         inside = self.vectors.T @ right
         inner = inside / (self.values + self.shift)[:, None]
         rest = right - self.vectors @ inside
-        # Of a vector in the span of G only rounding is left, which a small shift would make large.
+        # For a vector in the span of G this is only rounding, which a small shift would amplify.
         rest *= np.square(rest).sum(axis=0) > np.square(right).sum(axis=0) * 1e-24
         return self.vectors @ inner + rest / self.shift
 
 
 def _root_of(gram: Array, n: int) -> Array:
-    """Return L, shape (M, r), with L L^T = G, of rank r <= n, given by its upper triangle."""
+    """Return L, shape (M, r), with L L^T = G; G has rank r <= n and is given by its upper triangle."""
     left, rows = gram.diagonal().copy(), np.zeros((min(n, len(gram)), len(gram)))
     least = max(float(left.max()), 0.0) * len(gram) * np.finfo(float).eps
     for k in range(len(rows)):
@@ -321,8 +321,8 @@ def check_eigen_size(n_components: int) -> None:
     """
     if n_components > _LARGEST_EIGEN:
         raise InputError(
-            "labels with next to no noise need an eigendecomposition, which LAPACK makes of at most "
-            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise variance or "
+            "labels with next to no noise need an eigendecomposition, which LAPACK can compute for at most "
+            f"{_LARGEST_EIGEN:,} features, not for {n_components:,}: give a larger noise variance or "
             "take fewer features."
         )
 
@@ -330,7 +330,7 @@ def check_eigen_size(n_components: int) -> None:
 class EigenSolver:
     """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
 
-    What lies outside the span of Phi is split off, so no digits are lost for lambda close to zero when n < M.
+    The part outside the span of Phi is separated, so no digits are lost for lambda close to zero when n < M.
     """
 
     smallest, resolved = 1e-9, 1e-13
@@ -384,9 +384,9 @@ class EigenSolver:
 
 
 def _decomposed(gram: Array, right: Array, few: int) -> tuple[Array, Array]:
-    """Return the eigenvalues above rounding, and `right` in their eigenbasis over the roots of these.
+    """Return the eigenvalues above rounding, and `right` in their eigenbasis divided by the roots of these.
 
-    `few` is the number of rows, if there are few, or 0.
+    `few` is the number of rows if there are few, else 0.
     """
     if few:
         low_rank = LowRankGram(gram, few)
@@ -416,7 +416,7 @@ class KernelSolver:
     ----------
     moments : Moments
     spread : float
-        The mean square of a draw of f over the rows, about its own mean there.
+        The expected variance of f over the rows, about its mean there.
 
     Notes
     -----
@@ -483,7 +483,7 @@ class KernelSolver:
         if len(diagonal) == 1:
             return right / diagonal[0]
         _, _, solved, info = lapack.dptsv(diagonal, self._off_diagonal, right)
-        if info != 0:  # lambda below the rounding of T, possible only for a given value
+        if info != 0:  # lambda is below the rounding of T, which only a given value can be
             solved = lapack.dgtsv(self._off_diagonal, diagonal, self._off_diagonal, right)[3]
         return solved
 

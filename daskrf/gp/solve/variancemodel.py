@@ -1,7 +1,7 @@
-"""Posterior variances from few draws: a smooth model of them, fitted to leave-one-out variances.
+"""Posterior variances from few samples: a smooth model of them, fitted to leave-one-out variances.
 
-From S draws a variance has a relative error of sqrt(2 / S). How much of the variance of f(x) the labels
-explain depends mostly on the squared correlations of f(x) with single labels,
+From S posterior samples a variance has a relative error of sqrt(2 / S). The share of the variance of f(x)
+that the labels explain depends mostly on the squared correlations of f(x) with single labels,
 
     q_i(x) = k(x, x_i)^2 / (k(x, x) (k(x_i, x_i) + lambda)),
 
@@ -11,7 +11,7 @@ b = log(1 - max q) and t = log(1 + the sum of the others) the model is
     log v(x) / k(x, x) = w_1 b + w_2 t + w_3 t^2 + w_4 b t,
 
 but at most b; it is 0 far from all labels. Every label gives a leave-one-out variance v = 1 / [C^-1]_ii -
-lambda, since the expectation of beta_is^2 over draws is [C^-1]_ii, and from it the variance
+lambda, since the expectation of beta_is^2 over samples is [C^-1]_ii, and from it the variance
 v lambda / (v + lambda) with the label included.
 """
 
@@ -29,9 +29,9 @@ from scipy.special import digamma, polygamma
 
 Double = npt.NDArray[np.float64]
 
-_START = np.array([1.05, -0.02, 0.0, 0.0])  # weights next to those of the upper bound
-_LEAST = 1e-12  # of the information on weights, for those that labels tell nothing of
-_MOST = 2  # times S: the most draws the model may count as, since labelled rows differ from new ones
+_START = np.array([1.05, -0.02, 0.0, 0.0])  # weights close to those of the upper bound
+_LEAST = 1e-12  # least information on weights, for those that labels do not determine
+_MOST = 2  # times S: the most samples that the model may count as, since labelled rows differ from new ones
 _LABELLED = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
 _ROWS = 20_000  # enough to fit four weights
 _TINY = float(np.finfo(np.float64).tiny)
@@ -39,15 +39,15 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class VarianceModel:
-    """A model of the variance of f, and the number of draws it is worth.
+    """A model of the variance of f, and the number of posterior samples that it is worth.
 
     Attributes
     ----------
     weights : float64 array, shape (4,)
     draws : float
-        Number of draws whose sampling error equals the error of the model at the labelled rows.
+        Number of samples whose sampling error equals the error of the model at the labelled rows.
     covariance : float64 array, shape (4, 4)
-        Of the weights: far from what labelled rows are like, the model is worth fewer draws.
+        Covariance of the weights: for rows unlike the labelled ones, the model is worth fewer samples.
     """
 
     weights: Double
@@ -69,7 +69,7 @@ class VarianceModel:
         return cls(weights.reshape(4), float(state["draws"]), covariance.reshape(4, 4))
 
     def guess(self, largest: Double, total: Double) -> tuple[Double, Double]:
-        """Return v(x) / k(x, x) from the largest and the sum of the squared correlations, and its draws."""
+        """Return v(x) / k(x, x), given the largest and the sum of squared correlations, and its samples."""
         design = _design(largest, total)
         error = np.einsum("ni,ij,nj->n", design, self.covariance, design)
         return np.exp(_at_most(design, self.weights)), self.draws / (1 + self.draws * error / 2)
@@ -87,7 +87,7 @@ def fit_variances(
     diagonal : float64 array, shape (n,)
         k(x, x) of the rows.
     squares : float64 array, shape (n,)
-        The mean of beta_is^2 over draws: [C^-1]_ii, with the sampling error of S draws.
+        The mean of beta_is^2 over samples: [C^-1]_ii, with the sampling error of S samples.
     ratio : float
         lambda.
     n_draws : int
@@ -111,7 +111,7 @@ def fit_variances(
 
     fit = least_squares(misfit, _START, method="trf", x_scale="jac")
     guess = np.exp(_at_most(left_out, fit.x))
-    # Variance of log v about the model, beyond the sampling error of S draws.
+    # Variance of log v about the model, beyond the sampling error of S samples.
     freedom = max(len(guess) - len(fit.x), 1e-6)
     variance = float(np.square(fit.fun[: len(guess)]).sum()) / freedom
     spread = (variance - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
@@ -125,7 +125,7 @@ def fit_variances(
 
 
 def _at_most(design: Double, weights: Double) -> Double:
-    """Return the logarithm of the model's variance, which is at most that of the upper bound."""
+    """Return the logarithm of the model's variance, limited to that of the upper bound."""
     return np.minimum(design @ weights, design[:, 0])
 
 

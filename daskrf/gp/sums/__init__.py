@@ -1,1 +1,1 @@
-"""What is summed over rows: Gram matrices and products with labels, by folds where that is asked."""
+"""Sums over rows: Gram matrices and products with labels, by folds if requested."""

@@ -1,4 +1,4 @@
-"""Input of Gaussian processes: checked rows, their features in blocks, and sums over these."""
+"""Input of Gaussian processes: checked rows, their features in blocks, and sums over these blocks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
 
 
 class FeatureBlock(NamedTuple):
-    """Packed bits or features of some rows, and k(x, x) of each if features leave part of it out.
+    """Packed bits or features of some rows, and k(x, x) of each row if features leave part of it out.
 
-    `rows` are the rows that they are features of, if known.
+    `rows` are the rows themselves, if known.
     """
 
     phi: npt.NDArray[Any]
@@ -59,7 +59,7 @@ def check_rows(X: Any, feature_map: Any) -> Any:
 
 
 def refuse_unpacked_bits(X: Any) -> None:
-    """Raise InputError for uint8 rows of only 0 and 1: packed bits would have all 256 values.
+    """Refuse uint8 rows of only 0 and 1: packed bits would have all 256 values.
 
     Raises
     ------
@@ -145,8 +145,8 @@ def sum_rows(
 ) -> Any:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
 
-    `precision` is for floats; the default depends on the number of rows, including the `rows_before` that
-    they will be added to.
+    `precision` is for floats; the default depends on the number of rows, including the `rows_before` of the
+    statistics to which these will be added.
 
     Raises
     ------

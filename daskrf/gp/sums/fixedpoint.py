@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-TARGET_BITS = 40  # max|y| becomes an integer just below 2**40, or less for many rows
+TARGET_BITS = 40  # max|y| becomes an integer just below 2**40, or a smaller one for many rows
 _SUM_BITS = 58  # sum of |y| over the rows used to choose the exponent; int64 sums have three more bits
 ENTRY_BITS = 52  # one entry must stay exact in float64 when it is rounded
 _LIMB_BITS = 18  # three limbs hold an entry; 2**16 products of two limbs sum exactly in float64

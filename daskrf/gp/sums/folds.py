@@ -1,4 +1,4 @@
-"""Which labels are predicted from which: folds of cross-validation that never cut a group of rows."""
+"""Folds of cross-validation, which never split a group of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Folds:
-    """Rows in blocks; each fold predicts the rows of one block from those of others.
+    """Rows in blocks; each fold predicts the rows of one block from those of other blocks.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Folds:
 
 
 def equal_rows(X: Any) -> Numbers:
-    """Return a number for each row that is the same for equal rows only, int64 of shape (n,), from 0.
+    """Return a number from 0 for each row, int64 of shape (n,); only equal rows have the same number.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ def random_folds(
 ) -> Folds:
     """Return folds of about the same size; rows of one group are in the same fold.
 
-    The largest groups are dealt first, each to the smallest fold so far; groups of one size in random order.
-    With classes, each goes to the fold with the fewest rows of its most frequent class, so that all folds
-    have about the same share of each (stratified).
+    Groups are dealt from the largest to the smallest, in random order among those of one size, each to the
+    smallest fold so far. With classes, each group goes to the fold with the fewest rows of the group's most
+    frequent class, so that all folds have about the same share of each class (stratified).
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def random_folds(
     n_folds : int
     seed : int
     what : str
-        What a group is called in messages, with "(s)" for its plural.
+        The name of a group in messages, with "(s)" for its plural.
     classes : array of int, shape (n,), optional
         The class of each row.
 
@@ -132,8 +132,8 @@ def ordered_folds(
 ) -> Folds:
     """Return folds that learn from rows with smaller values, such as dates, and predict larger ones.
 
-    There is one block more than there are folds, all of about the same size. Rows of one value are in the
-    same block, and so are rows of one group, which counts with its smallest value.
+    There is one block more than there are folds, all of about the same size. Rows with the same value are in
+    the same block. So are the rows of a group, which is sorted by its smallest value.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def ordered_folds(
     groups : array of int, shape (n,)
     n_folds : int
     what : str
-        What is sorted, in messages, with "(s)" for its plural.
+        The name of a value in messages, with "(s)" for its plural.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def ordered_folds(
     ends, n, blocks = np.cumsum(counts), len(place), n_folds + 1
     for i, end in enumerate(ends):
         block_of[i] = block
-        # As close to equal sizes as whole values allow, with a value left for each later block.
+        # Blocks are as equal as possible without splitting values; each later block gets at least one value.
         halfway = end + (counts[i + 1] / 2 if i + 1 < len(counts) else 0)
         full = halfway * blocks >= n * (block + 1)
         must = len(counts) - 1 - i <= blocks - 1 - block
@@ -174,7 +174,7 @@ def ordered_folds(
 
 
 def _check(n_folds: int, there: int, what: str, *, more: int = 0) -> None:
-    """Refuse more folds than there are groups; `more` groups are needed besides one for each fold."""
+    """Refuse more folds than groups allow; besides one group for each fold, `more` are needed."""
     if n_folds < 2 - more:
         raise InputError(f"there must be at least {2 - more} folds, not {n_folds}.")
     one, several = what.replace("(s)", ""), what.replace("(s)", "s")

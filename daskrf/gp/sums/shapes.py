@@ -1,4 +1,4 @@
-"""The memory that the sums of a Gaussian process take, and what it needs besides them."""
+"""The memory that the sums of a Gaussian process take, and the memory that it needs besides them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from daskrf.gp.sums.sums import STRIP_BYTES, strip_columns
 
 @dataclass(frozen=True)
 class SumsShape:
-    """Sums of a process with one Gram matrix of all M features, cut into strips if it is large.
+    """Sums of a process with one Gram matrix of all M features, divided into strips if it is large.
 
     Attributes
     ----------
     double : bool
-        Whether features are always summed in double precision, whatever their number, as for landmarks, whose
-        features are whitened by the prior: see `FeatureMap.gram_precision`.
+        Whether features are always summed in double precision, whatever their number. This is so for
+        landmarks, whose features are whitened by the prior: see `FeatureMap.gram_precision`.
 
     Examples
     --------
@@ -47,40 +47,40 @@ class SumsShape:
         return max(8 * stop * (stop - first) for first, stop in self.strips(n_components, strip_bytes))
 
     def stored(self, columns: Sequence[tuple[int, int]], *, one_bit: bool) -> list[int]:
-        """Return how many numbers are stored for each strip."""
+        """Return the number of stored numbers for each strip."""
         whole = not one_bit and len(columns) > 1  # products of floats also fill a strip below the diagonal
         sizes = [(stop - first, stop) for first, stop in columns]
         return [stop * width - (0 if whole else width * (width - 1) // 2) for width, stop in sizes]
 
     def converted(self, n_components: int) -> int:
-        """Return how many features of a row are converted to float64 and copied when it is added."""
+        """Return how many features of a row are converted to float64 and copied when the row is added."""
         return n_components
 
     def solving(self, n_components: int, *, eigen: bool) -> tuple[float, float]:
-        """Return the memory for solving in units of `square`: by Cholesky factors, by an eigendecomposition.
+        """Return the memory for solving by Cholesky factors and by eigendecomposition, in units of `square`.
 
-        It holds the statistics and one float64 matrix as workspace for Cholesky; for landmarks also the
-        factor of K_ZZ and a copy of the statistics, measured 3.7. Above M = 8,192 the search of the evidence
-        starts with half of the features: a quarter of a matrix more. An eigendecomposition, also used for
-        small M, holds its matrix, which becomes the eigenvectors, and a workspace of twice that: measured 5.3
-        in all.
+        Cholesky factors take the statistics and one float64 matrix as workspace; for landmarks also the
+        factor of K_ZZ and a copy of the statistics: measured 3.7. Above M = 8,192 the search for the largest
+        evidence starts with half of the features, which takes a quarter of a matrix more. An
+        eigendecomposition, also used for small M, takes its matrix, which becomes the eigenvectors, and a
+        workspace twice as large: measured 5.3 in all.
         """
         share = 4.0 if self.double else 2.0 if n_components <= 8_192 else 2.25
         return share, share + (3.5 if eigen else 4.0 if n_components <= 1024 else 0.0)
 
     def model(self, n_components: int, *, n_targets: int = 1, n_sums: int = 1) -> tuple[float, float]:
-        """Return the memory of a model with deviations in units of `square`: finished, and during setup.
+        """Return the memory of a model with standard deviations in units of `square`: finished, during setup.
 
-        It holds the statistics and a factor, of half the size if single precision is enough; landmarks also
-        have the factor of K_ZZ and its inverse. Computing the factor takes one copy of the statistics; for
-        landmarks, measured 5.7.
+        It holds the statistics and a factor, which is half as large if single precision is enough; for
+        landmarks also the factor of K_ZZ and its inverse. Computing the factor takes one copy of the
+        statistics; for landmarks 5.7 were measured.
         """
         large = n_components > 1024
         if self.double:
             (held, made), each = (4.5, 6.0) if large else (5.0, 6.0), 1.0
         else:
             (held, made), each = (1.5, 2.5) if large else (2.0, 2.0), 0.5 if large else 1.0
-        # One factor per further target, and everything for each further set of rows with separate sums.
+        # Each further target has its own factor; each further set of rows with its own sums has everything.
         more = max(0, n_targets - n_sums) * each + (n_sums - 1) * held
         return held + more, made + more
 
@@ -96,7 +96,7 @@ class BlocksShape(SumsShape):
     Attributes
     ----------
     columns : int
-        Total number of columns of the matrices of sums that contain a given feature, at most.
+        Largest total number of columns in the matrices of sums that contain a given feature.
     """
 
     columns: int = 0
@@ -118,9 +118,9 @@ class BlocksShape(SumsShape):
         return n_components + self.columns // 2
 
     def solving(self, n_components: int, *, eigen: bool) -> tuple[float, float]:
-        """The statistics, and blocks decomposed one after the other."""
+        """Solving takes the statistics, and blocks are decomposed one after the other."""
         return 1.25, 1.25 + 0.75 * self.columns / n_components
 
     def model(self, n_components: int, *, n_targets: int = 1, n_sums: int = 1) -> tuple[float, float]:
-        """No prior whitens these features."""
+        """There is no factor of a prior: no prior whitens these features."""
         return ONE_MATRIX.model(n_components, n_targets=n_targets, n_sums=n_sums)

@@ -1,4 +1,4 @@
-"""Sufficient statistics of a Gaussian process in feature space: a commutative monoid over rows."""
+"""Sufficient statistics of a Gaussian process in feature space: sums over rows, added in any order."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ROWS = 16_384  # rows per block: bounds the memory that `update` needs besides 
 _DOUBLE_ROWS = 2_048  # the same for double precision
 _SUM_LIMIT = 1 << 62
 _RESOLVED_UNITS = (
-    1e3  # smallest standard deviation of y in fixed-point units, for the noise to 1e-3 or better
+    1e3  # least standard deviation of y in fixed-point units that gives the noise to 1e-3 or better
 )
-_RESOLVED_EPSILONS = 1e4  # smallest variance of y in machine epsilons of its mean square, for the same
+_RESOLVED_EPSILONS = 1e4  # for the same: least variance of y in machine epsilons of its mean square
 _SINGLE_ROWS = 5  # rows per feature; above, products in single precision are enough for most labels
 # Standard deviation of the rounding error of an entry of the Gram matrix of a block of rows, relative to the
 # root of the product of its two diagonal entries: measured 0.6 to 4.5 units of half a step of float32.
@@ -45,11 +45,11 @@ def enough_precision(n_rows: int, n_components: int) -> Precision:
     """Return the precision needed to sum products of float32 features over `n_rows` rows.
 
     With n rows and M features, Phi^T Phi has eigenvalues at or near 0 if n <= M or n is not much larger.
-    Products in single precision shift them by about 1e-7 of the largest, and the evidence would mistake that
-    rounding for signal: at n = 80, M = 2,048 a log marginal likelihood was once reported as +1,437 that was
-    really -3e18. Up to 5 M rows products are computed in double precision, so hyperparameters, evidence and
-    predictions have that precision. Above, single precision is enough for labels whose noise is not tiny;
-    if it is not enough, `daskrf.gp.solve.roundoff` detects that, and fits repeat the sums.
+    Products in single precision shift them by about 1e-7 of the largest eigenvalue, and the evidence would
+    mistake that rounding for signal: at n = 80, M = 2,048 a log marginal likelihood of -3e18 was once
+    reported as +1,437. Up to 5 M rows, products are computed in double precision, so hyperparameters,
+    evidence and predictions have that precision. Above, single precision is enough unless the noise of the
+    labels is tiny; `daskrf.gp.solve.roundoff` detects that case, and fits repeat the sums.
 
     Examples
     --------
@@ -78,14 +78,14 @@ class Moments:
     y_sum, yy : float64 arrays, shape (n_targets,)
         Sums of (y - shift) and of its square.
     yy_error : float64 array, shape (n_targets,)
-        Below this, `yy` is indistinguishable from rounding of y (fixed point) or of its sums (float64).
+        If `yy` is below this, it is indistinguishable from rounding of y (fixed point) or its sums (float64).
     shift : float64 array, shape (n_targets,)
     gram_error : float
         Standard deviation of the rounding error of an entry of `gram`, relative to the root of the product of
         its two diagonal entries; 0 for sums of integers.
     deficit : float
-        Sum of k(x, x) - |phi(x)|^2 over the rows, what features leave out of the variance of f, if the bound
-        on the evidence is wanted instead of the evidence; otherwise 0.
+        Sum over the rows of k(x, x) - |phi(x)|^2, the variance of f that features leave out, if the bound on
+        the evidence is wanted instead of the evidence; otherwise 0.
     """
 
     n: int
@@ -103,10 +103,10 @@ class Moments:
 
 @dataclass(kw_only=True)
 class SufficientStatistics(ABC):
-    """The sums over rows that a feature-space Gaussian process is fitted to; it needs nothing else of them.
+    """The sums over rows that a feature-space Gaussian process is fitted to; it needs nothing else of rows.
 
-    A commutative monoid over rows: `zero`, `update`, `combine`. `BitStatistics` are for one-bit features,
-    `FloatStatistics` for dense ones; `zero`, `from_chunk` and `from_arrays` return the right class.
+    They are a commutative monoid over rows: `zero`, `update`, `combine`. `BitStatistics` are for one-bit
+    features, `FloatStatistics` for dense ones; `zero`, `from_chunk` and `from_arrays` return the right class.
 
     Attributes
     ----------
@@ -125,8 +125,8 @@ class SufficientStatistics(ABC):
     kernel_trace : float
         Sum of k(x, x) over the rows, for features that leave part of it out (`Moments.deficit`).
     precision : {"single", "double"}
-        Precision of products of float16 and float32 features. "single" takes half the time, and is for many
-        more rows than features: see `enough_precision`. Combined statistics have the lower of both.
+        Precision of products of float16 and float32 features. "single" takes half the time; use it for many
+        more rows than features: see `enough_precision`. Combined statistics have the lower precision of both.
 
     Examples
     --------
@@ -318,9 +318,9 @@ class SufficientStatistics(ABC):
     def moments(self, *, gram: bool = True) -> Moments:
         """Return float64 sums of scaled features and of targets shifted by roughly their means.
 
-        For bits the shift is an integer and the subtraction exact, so a large mean of y costs only its part
-        of the fixed-point range. For floats it costs digits: see `yy_error`. With ``gram=False`` the Gram
-        matrix is left empty (shape (0, 0)).
+        For bits the shift is an integer and the subtraction is exact, so a large mean of y only takes up a
+        part of the fixed-point range. For floats it costs digits: see `yy_error`. With ``gram=False`` the
+        Gram matrix is left empty (shape (0, 0)).
         """
         root = math.sqrt(self.scale)
         shift, unit, yy_error, gram_error = self._resolution()
@@ -383,7 +383,7 @@ class SufficientStatistics(ABC):
                 yy=wide(arrays["yy"]),
                 y_exponents=np.asarray(arrays["y_exponents"]) if one_bit else None,
                 map_key=None if key is None else np.asarray(key).tobytes().decode(),
-                # One-bit features, and statistics stored before this entry existed, have k(x, x) = 1.
+                # One-bit features, and statistics stored before this entry was added, have k(x, x) = 1.
                 kernel_trace=float(arrays.get("kernel_trace", arrays["n"])),
                 precision="double" if arrays.get("double", False) else "single",
             )
@@ -530,7 +530,7 @@ def _blocks(n: int, step: int = _ROWS) -> Iterator[slice]:
 
 
 def _common_precision(*several: SufficientStatistics) -> Precision:
-    """Return the precision of combined sums: the lowest among those with rows."""
+    """Return the precision of combined sums: the lowest among the sums with rows."""
     precisions = [sums.precision for sums in several if sums.n] or [several[0].precision]
     return "single" if "single" in precisions else "double"
 

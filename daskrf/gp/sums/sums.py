@@ -1,14 +1,14 @@
 """The three kinds of sums over rows that a process is fitted to.
 
-A `Summation` gives sums for all features (`SufficientStatistics`), for features in blocks about centroids
-(`StackedStatistics`) or, for many features, only some columns of the Gram matrix (`GramStrip`), which
-`assemble` joins, so that only the solving process holds the whole matrix.
+A `Summation` gives sums for all features (`SufficientStatistics`) or for features in blocks about centroids
+(`StackedStatistics`). For many features it gives only some columns of the Gram matrix (`GramStrip`).
+`assemble` joins these, so that only the process that solves holds the whole matrix.
 
-A strip holds columns first to stop - 1 of the upper triangle of Phi^T Phi, hence rows 0 to stop - 1. Strips
-of one-bit features are exact integers, so `assemble` gives exactly the statistics of a single pass. Strips of
-dense features are sums of products in the precision of the map. They use other BLAS routines than the whole
-matrix does, and so agree with it up to rounding (about 1e-7 of the diagonal in single precision, 1e-15 in
-double).
+A strip holds columns first to stop - 1 of the upper triangle of Phi^T Phi, and therefore rows 0 to stop - 1.
+Strips of one-bit features are exact integers, so `assemble` gives exactly the statistics of a single pass.
+Strips of dense features are sums of products in the precision of the map. They use other BLAS routines than
+the whole matrix, and therefore agree with it only up to rounding (about 1e-7 of the diagonal in single
+precision, 1e-15 in double).
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def precision_for(feature_map: Any, n_rows: int) -> Precision:
 class StackedStatistics:
     """Sums over rows of features in C blocks of D, one block for each centroid.
 
-    `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are
-    over the same rows with all blocks but that of the nearest centroid set to 0; they give the evidence.
+    `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are over
+    the same rows, but all blocks except that of the nearest centroid are set to 0; they give the evidence.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class StackedStatistics:
     ) -> StackedStatistics:
         """Add rows of dense features, shape (n, M), and targets in place, and return self.
 
-        `diagonal`, k(x, x) of each row, is 1: the kernel is Gaussian.
+        `diagonal`, k(x, x) of each row, is always 1: the kernel is Gaussian.
 
         Raises
         ------
@@ -352,7 +352,7 @@ Statistics = SufficientStatistics | StackedStatistics
 def strip_columns(n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tuple[int, int]]:
     """Return (first, stop) columns of each strip, which depend only on M and the limit.
 
-    Each strip is as wide as the limit on its 8 stop (stop - first) bytes allows, but at least 64 columns.
+    Each strip is as wide as the limit allows for its 8 stop (stop - first) bytes, but at least 64 columns.
 
     Examples
     --------
@@ -372,7 +372,7 @@ def strip_columns(n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tup
 
 @dataclass
 class GramStrip:
-    """Columns of Phi^T Phi, summed over rows; a commutative monoid, exact for one-bit features.
+    """Columns of Phi^T Phi, summed over rows in any order; exact for one-bit features.
 
     Attributes
     ----------
@@ -472,7 +472,7 @@ class GramStrip:
 
 
 def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> SufficientStatistics:
-    """Return `sums`, made without a Gram matrix, with the Gram matrix joined from the strips.
+    """Return `sums`, which have no Gram matrix, with the Gram matrix joined from the strips.
 
     Strips are taken one at a time, so an iterator that makes or reads them needs memory for only one of them
     besides the matrix.
@@ -490,7 +490,7 @@ def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> Suffici
         if (strip.n_components, first, strip.n) != (size, done, sums.n) or strip.gram.dtype != gram.dtype:
             raise InputError(
                 f"a strip of columns {first} to {stop} over {strip.n} rows does not follow column {done} of "
-                f"statistics of {size} features over {sums.n} rows: make the sums anew."
+                f"statistics of {size} features over {sums.n} rows: compute the sums again."
             )
         gram[:first, first:stop] = strip.gram[:first]
         for row in range(first, stop):
@@ -498,5 +498,5 @@ def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> Suffici
         done = stop
         del strip  # before the next one is made
     if done != size:
-        raise InputError(f"strips up to column {done} are not all of {size} columns: make the sums anew.")
+        raise InputError(f"strips up to column {done} are not all of {size} columns: compute the sums again.")
     return replace(sums, gram=gram)

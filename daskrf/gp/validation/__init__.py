@@ -1,1 +1,1 @@
-"""How good predictions are: cross-validation, labels left out, calibration, simple baselines."""
+"""The quality of predictions: cross-validation, labels left out, calibration, simple baselines."""

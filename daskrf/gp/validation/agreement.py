@@ -17,11 +17,11 @@ from daskrf.errors import InputError
 
 _INTERVAL = 1.959963984540054  # standard deviations: 95 % of a normal distribution
 _MOST = 1000  # labels tested jointly
-_DOUBT = 1e-3  # probability, below which the labels contradict the error bars
-_FACTOR = 1.2  # by which standard deviations must be wrong to be worth a warning
+_DOUBT = 1e-3  # probability below which the labels contradict the error bars
+_FACTOR = 1.2  # standard deviations wrong by less than this factor cause no warning
 
-_NEVER, _NEVER_OUTSIDE = 30.0, 6.0  # standard deviations: of an error, and of one far outside of all labels
-_FAR = 0.5  # of the range of all labels
+_NEVER, _NEVER_OUTSIDE = 30.0, 6.0  # standard deviations of an error: of any label, and of one far outside
+_FAR = 0.5  # a label this far outside the range of all labels, relative to the range, is far outside
 
 Double = npt.NDArray[np.float64]
 
@@ -40,11 +40,11 @@ class Agreement:
     mean_error : float
         Mean of y - mean.
     n_tested : int
-        Labels in the test: all, or a random 1,000.
+        Number of labels in the test: all, or a random 1,000.
     factor : float
-        Factor by which all standard deviations would have to be multiplied to fit the labels tested.
+        Factor by which all standard deviations would have to be multiplied to agree with the tested labels.
     p_value : float
-        Probability, if the model is right, of joint errors at least as extreme, too large or too small.
+        Probability of joint errors at least as extreme, too large or too small, if the model is right.
     """
 
     n: int
@@ -87,9 +87,9 @@ def agreement(
 ) -> Agreement:
     """Compare labels with predictions that were made without them.
 
-    Errors of similar molecules are alike, so a test of each z as if it were independent would find
+    Similar molecules have similar errors. So a test that treats each z as independent would find
     contradictions where there are none. Under the model the errors e are jointly normal with the predictive
-    covariance C, so that e^T C^-1 e has a chi-squared distribution. It does not matter how the molecules were
+    covariance C, and e^T C^-1 e has a chi-squared distribution. It does not matter how the molecules were
     chosen, as long as their labels were not known.
 
     Parameters
@@ -145,9 +145,10 @@ def impossible(
 ) -> npt.NDArray[np.bool_]:
     """Return which labels cannot be values of the quantity that a model predicts.
 
-    These are labels outside the range of all earlier ones by more than half of it, and by 6 standard
-    deviations of the model; and labels whose error exceeds twice the standard deviation of the labels and 30
-    of the model. The latter are first scaled up to the typical error, unless most errors are so large.
+    These are labels that lie outside the range of all earlier ones by more than half of that range, with an
+    error above 6 standard deviations of the model. They are also labels whose error exceeds both twice the
+    standard deviation of the earlier labels and 30 standard deviations of the model. For these 30, the
+    model's standard deviations are first scaled up to the typical error, unless most errors are that large.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ from daskrf.kernels.tanimoto import TanimotoMinMax
 Array = npt.NDArray[np.float64]
 
 _TREES, _COLUMNS = 300, 0.1
-_SAME = 1e-12  # difference of similarities that is rounding
+_SAME = 1e-12  # a smaller difference of similarities is rounding
 
 
 def nearest_neighbour(X: Any, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Array]:
     """Return the label of the most similar row, and its Tanimoto (min-max) similarity, for each new row.
 
-    Where several rows are equally similar, it is the mean of their labels.
+    If several rows are equally similar, the label is the mean of theirs.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def random_forest(X: Any, y: npt.ArrayLike, X_new: Any, *, random_state: int = 0
 
 
 def _columns(X: sp.csr_matrix, wanted: npt.NDArray[np.integer[Any]]) -> sp.csr_matrix:
-    """Return some columns, ascending, as float32 with 32-bit indices; there may be 2^32 of them in X."""
+    """Return some columns, ascending, as float32 with 32-bit indices; X may have 2^32 columns."""
     at = np.searchsorted(wanted, X.indices)
     there = wanted.take(at, mode="clip") == X.indices if len(wanted) else np.zeros(len(at), dtype=bool)
     ends = np.concatenate([[0], np.cumsum(there)])[X.indptr]

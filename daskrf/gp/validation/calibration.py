@@ -15,8 +15,8 @@ from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
 _LEVELS = np.arange(1, 20) / 20.0
-_TOLERANCE = 0.1  # by which all standard deviations may be too large or too small to count as right
-_ERRORS = 3.0  # standard errors by which a coverage has to differ besides
+_TOLERANCE = 0.1  # standard deviations too large or too small by this share still count as right
+_ERRORS = 3.0  # standard errors by which a coverage has to differ in addition
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def judged_coverage(
 ) -> Literal["too narrow", "right", "too wide"]:
     """Judge an interval by the share of n values that it contains.
 
-    It is right if standard deviations up to a tenth too large or too small explain the share, within three
-    standard errors.
+    The interval is right if standard deviations that are up to a tenth too large or too small explain the
+    share within three standard errors.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ def judged_coverage(
     n : int
         Number of values.
     spread : float
-        Another standard error of the share, such as that over folds: used if it is larger than that of n
-        independent values.
+        Another standard error of the share, such as that over folds; used if it is larger than the standard
+        error for n independent values.
 
     Examples
     --------
@@ -191,9 +191,9 @@ def judged_coverage(
 def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[float, float]:
     """Return a and b >= 0 of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
 
-    b is 0 if larger means do not go with more labels of 1: all probabilities are then the share of 1.
-    Labels count as nearly 1 and nearly 0, as if each class had been seen once more, so that a and b stay
-    finite if the means separate the classes.
+    If labels of 1 are not more frequent at larger means, b is 0, and all probabilities are the share of
+    labels that are 1. Labels count as nearly 1 and nearly 0, as if each class had been seen once more, so
+    that a and b stay finite if the means separate the classes.
 
     Raises
     ------

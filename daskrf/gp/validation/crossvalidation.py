@@ -24,20 +24,20 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Held-out figures of one target, summed over all folds.
+    """Figures of merit of held-out predictions of one target, over all folds.
 
     Attributes
     ----------
     signal_variance, noise_variance : float
-        Hyperparameters for which the figures hold.
+        Hyperparameters that the figures are for.
     mse, r2 : float
         Held-out mean squared error, and 1 - mse / variance of y: exact.
     log_probability : float
-        Mean log density of a held-out value, using each fold's mean predictive variance for all of its rows
-        (variances of single rows do not follow from statistics).
+        Mean log density of a held-out value; all rows of a fold get its mean predictive variance, since the
+        statistics do not determine the variances of single rows.
     joint_log_probability : float
-        Sum over folds of log p(fold | other folds), the joint density of the rows of the fold, divided by
-        the total number of rows: exact for the mean of y used to predict the fold.
+        Sum over folds of log p(fold | other folds), the joint density of the rows of a fold, divided by the
+        total number of rows. It is exact, given the mean of y used to predict the fold.
     """
 
     signal_variance: float
@@ -50,7 +50,7 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class _Fold:
-    """One fold at one lambda: squared error, and variance of f over signal variance, summed over rows."""
+    """One fold at one lambda: sums over rows of the squared error and of variance of f / signal variance."""
 
     n: int
     squared_error: float
@@ -121,8 +121,8 @@ def choose_by_cross_validation(
 ) -> CrossValidation:
     """Return the hyperparameters with the best cross-validated figure, searched over lambda.
 
-    lambda is noise_variance / signal_variance. For each lambda the signal variance has a closed form: the
-    value that makes the mean squared z-score of the held-out rows 1. "mse" chooses lambda by squared error
+    lambda is noise_variance / signal_variance. For each lambda the signal variance has a closed form: with
+    this value, the mean squared z-score of the held-out rows is 1. "mse" chooses lambda by squared error
     alone.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Leave-one-out predictions of labelled molecules by an exact model, without new fits."""
+"""Leave-one-out predictions of labelled molecules by an exact model, without fitting again."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from daskrf.gp.sums.folds import equal_rows
 
 Array = npt.NDArray[np.float64]
 
-_MOST = 2000  # molecules left out, one at a time
-_COLUMNS = 512  # of the inverse at a time
+_MOST = 2000  # molecules left out at most, one at a time
+_COLUMNS = 512  # columns of the inverse computed at a time
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LeftOut:
     y, mean, std : float64 arrays, shape (n,)
         Labels, and predictive means and standard deviations, noise included.
     n_molecules : int
-        All molecules with labels, of which at most 2,000 are left out.
+        Number of all molecules with labels; at most 2,000 of them are left out.
     rows : int array, shape (n,)
         Positions of the labels among all labels of the model.
     """
@@ -43,14 +43,15 @@ class LeftOut:
 def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     """Return the predictions of labelled molecules, each from the labels of all others.
 
-    Kernel, mean and variances stay those of all labels. Labels with equal rows are left out together.
+    Kernel, mean and variances are those of the fit to all labels. Labels with equal rows are left out
+    together.
 
     Parameters
     ----------
     gp : ExactGP
         Fitted by a factorization (solver "cholesky").
     most : int
-        Largest number of molecules to leave out; of more, a random subset.
+        Largest number of molecules to leave out; if there are more, a random subset is left out.
 
     Raises
     ------
@@ -59,8 +60,9 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
 
     Notes
     -----
-    With P the inverse of the covariance of the labels, and alpha = P (y - m), labels B that are left out have
-    errors P_BB^-1 alpha_B and the covariance P_BB^-1 (Rasmussen & Williams 2006, eqs. 5.10 - 5.12).
+    Let P be the inverse of the covariance of the labels, and alpha = P (y - m). Labels B that are left out
+    then have errors P_BB^-1 alpha_B with the covariance P_BB^-1 (Rasmussen & Williams 2006, eqs. 5.10 -
+    5.12).
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """The number of molecules better than a value, compared with the number that the model expects.
 
-The best molecules of a library are in the far tail of all predictions, where a model may be wrong even if its
-standard deviations are right overall. So labels that were predicted before they were measured are counted:
-how many are better than a value, and how many were expected to be. Unlike the mean size of errors, this ratio
-does not depend on how a batch was chosen, as long as its labels were unknown.
+The best molecules of a library are in the far tail of all predictions. There a model may be wrong even if its
+standard deviations are right overall. So, among labels that were predicted before they were measured, those
+better than a value are counted and compared with the number expected. Unlike the mean size of errors, this
+ratio does not depend on how a batch was chosen, as long as its labels were unknown.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from daskrf.gp.validation.leaveoneout import leave_one_out
 
 Array = npt.NDArray[np.float64]
 
-LEAST_RATIO = 0.1  # of the molecules that are better to the number expected
-_PRIOR = 2.0  # labels that the prior, that the model is right, is worth
-_ALIKE = 4.0  # labels of a batch that count as one: errors of similar molecules are alike
-_DISCREPANCY = 0.5  # standard deviation of the logarithm of the ratio among molecules unlike those labelled
+LEAST_RATIO = 0.1  # least ratio of the number of better molecules to the number expected
+_PRIOR = 2.0  # number of labels that the prior is worth; a priori the model is right
+_ALIKE = 4.0  # labels of a batch that count as one: similar molecules have similar errors
+_DISCREPANCY = 0.5  # standard deviation of the log ratio for molecules unlike the labelled ones
 _UNTRIED = 1.0  # the same before there is a batch
-_OLDER = 0.5  # weight of a batch in that of the next one: a model learns
+_OLDER = 0.5  # weight of a batch relative to the next one: a model learns
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TailCounts:
     n_batches: int = 0
 
     def above(self, values: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return how many labels reach each value, and how many were expected to, by their weights.
+        """Return the weighted number of labels that reach each value, and the number expected.
 
         Examples
         --------
@@ -66,9 +66,9 @@ class TailCounts:
     def ratio(self, values: npt.ArrayLike, quantile: float, deviate: float) -> Array:
         """Return the ratio of the number of molecules that reach a value to the number expected.
 
-        It is a quantile of the gamma posterior of the ratio (of a Poisson variable with a gamma prior of mean
-        1) times a lognormal factor: a random sample, if `quantile` is uniformly and `deviate` normally
-        distributed.
+        It is a quantile of the gamma posterior of the ratio (for a Poisson variable with a gamma prior of
+        mean 1), times a lognormal factor. If `quantile` is uniformly and `deviate` normally distributed, it
+        is a random sample of the posterior times the factor.
         """
         seen, expected = self.above(values)
         doubt = _DISCREPANCY if self.n_batches else _UNTRIED
@@ -77,18 +77,19 @@ class TailCounts:
 
 
 def tail_counts(gp: ExactGP, n_first: int, batches: list[int], sign: float) -> TailCounts:
-    """Return the labels of an exact model, each predicted without it, with the kernel and variances of all.
+    """Return the labels of an exact model, each predicted from other labels.
 
-    The first ones are left out one by one, and a batch is predicted from all before it.
+    The labels of the first round are left out one by one; a batch is predicted from all labels before it.
+    Kernel and variances are those of the fit to all labels.
 
     Parameters
     ----------
     gp : ExactGP
         Fitted by a factorization (solver "cholesky").
     n_first : int
-        Labels of the first round; those of the batches follow.
+        Number of labels of the first round; those of the batches follow.
     batches : list of int
-        Labels of each batch.
+        Number of labels of each batch.
     sign : float
         1 if large labels are good, else -1.
 

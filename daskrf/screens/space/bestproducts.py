@@ -1,4 +1,4 @@
-"""Candidates of a batch from a space: the best products of a screen, listed as a library to choose from."""
+"""Candidates for a batch from a space: the best products of a screen, listed as a library."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from daskrf.sources.sources import Source
 from daskrf.storage.tablefiles import PARQUET, write_molecules
 from daskrf.workers.progress import Progress
 
-_DEEPEST = 64  # times the products that a space is first asked for: more would take hours
-_PER_PICK = 10  # products of a space, among which samples or other targets choose
-_LEAST_SAMPLED = 1000  # products of a space that samples are compared on, or that are asked for other targets
-_SAMPLED_KAPPA = 2.0  # of the ucb that chooses them: where a sample is best, mean or std are large
+_DEEPEST = 64  # times the first number of products, at most: more would take hours
+_PER_PICK = 10  # products listed for each pick, if posterior samples or requirements choose among them
+_LEAST_SAMPLED = 1000  # products listed for this, at least
+_SAMPLED_KAPPA = 2.0  # of the ucb that lists products for samples: where these are best, mean or std is large
 
 
 @dataclass
@@ -44,15 +44,15 @@ class SpaceCandidates(CandidateSource):
     Attributes
     ----------
     below : ScreenRequest
-        What the space is asked for, from `screen_below`.
+        The screen of the space, from `screen_below`.
     source : Path
         The space.
     ranking : ProductRanking
         Finds the best products.
     products : Candidates
-        Those that it has found, best first, at most as many as it was asked for.
+        Products found, best first, at most as many as were asked for.
     whole : bool
-        Whether these are all that may be chosen.
+        Whether these are all products that may be chosen.
     """
 
     below: ScreenRequest
@@ -67,7 +67,7 @@ class SpaceCandidates(CandidateSource):
     whole: bool = False
     first: int = 0
     n_listed: int = 0
-    n_noted: int = 0  # of the notes of the ranking
+    n_noted: int = 0  # notes of the ranking that `notes` holds
     of_screen: tuple[str, ...] = ()
 
     def open(self, run: Run, request: SuggestRequest, aim: Aim, depth: Depth) -> None:
@@ -101,11 +101,11 @@ class SpaceCandidates(CandidateSource):
         return n * (4 if request.demands.different else 1) + n // 4 + 8
 
     def need(self) -> Need:
-        """What the screen takes; `look` checks what the choice does."""
+        """Return the memory of the screen; `look` checks the memory for the choice."""
         return self.ranking.need()
 
     def pieces(self, run: Run) -> list[Pieces]:
-        """Those of the screen."""
+        """Return the pieces of the screen."""
         return self.ranking.pieces(run)
 
     def list_molecules(self, run: Run) -> None:
@@ -131,7 +131,7 @@ class SpaceCandidates(CandidateSource):
         ranked = ranking.best(run)
         best = ranked.products
         self.of_screen = (*ranked.notes, *ranking.counted(ranked))
-        most = len(best) if ranking.n_draws > 1 else ranking.k  # of every sample
+        most = len(best) if ranking.n_draws > 1 else ranking.k  # with several samples, all
         self.products, self.whole = best.best(most), ranked.whole and len(best) <= most
         if not len(best):
             raise InputError(
@@ -161,7 +161,7 @@ class SpaceCandidates(CandidateSource):
 
     @property
     def chosen_from(self) -> tuple[str, str]:
-        """The space."""
+        """The name and hash of the space."""
         return self.source.name, self.ranking.space.digest
 
     @property
@@ -170,11 +170,11 @@ class SpaceCandidates(CandidateSource):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """A space is not a file of molecules."""
+        """Empty, as a space is not a file of molecules."""
         return ()
 
     def n_ranked(self, hits: PassingHits) -> int:
-        """All products."""
+        """Return the number of all products."""
         return self.ranking.n_distinct
 
     def notes_on_ranking(self, hits: PassingHits) -> list[str]:
@@ -197,12 +197,12 @@ class SpaceCandidates(CandidateSource):
         return f"all {number:,} of the space" if self.whole else f"the best {number:,} of the space"
 
     def left_out(self) -> dict[str, int]:
-        """The screen has left out structures."""
+        """Return how many molecules the screen of the space left out."""
         others = ", or of a file to leave out" if self.request.demands.exclude else ""
         return {f"a labelled molecule{others}": self.products.n_excluded}
 
     def described(self, table: pa.Table) -> pa.Table:
-        """With the columns of products."""
+        """Return the table with the columns of products."""
         products = self.products.table(None).take(table["row"])
         table = table.select(range(table.column_names.index("why") + 1))
         for name in products.column_names:
@@ -221,15 +221,15 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
     path = run.work / f"candidates-{name}{PARQUET}"
     with file_errors("write", path), backend(path).writing(path) as staged:
         write_molecules(table, staged, path)
-    # Nobody gave this file: nothing is said of it, and shards, which agree on files, do not know it.
+    # Users did not name this file: report nothing about it, and do not make shards agree on it.
     quiet = replace(run, output=run.work / "products", progress=Progress())
     return source_for(quiet, model, Input(path, accept_rejects=True), keep_columns=True)
 
 
 def screen_below(request: ScreenRequest, *, accept_rejects: bool = False) -> ScreenRequest:
-    """Return what is asked of the screen of a space whose best products are then chosen from.
+    """Return the request for the screen of a space, whose best products are the candidates.
 
-    With `accept_rejects`, that option is not asked of the space: it may be meant for files to leave out.
+    With `accept_rejects`, the screen does not get that option: it may be meant for files to leave out.
     """
     surrogate = acquisition_for("ucb", kappa=_SAMPLED_KAPPA)  # samples are compared on some products only
     return ScreenRequest(

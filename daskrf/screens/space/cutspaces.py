@@ -1,4 +1,4 @@
-"""A space that has been cut, and its families, on disk: made once for a search, read once per process."""
+"""Cut spaces and their families on disk: made once for a search, read once per process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SearchTables:
 
 
 def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
-    """Return a space that is cut, from a file in `work` if an earlier run or another shard has left it."""
+    """Return the cut space, read from `work` if an earlier run or another shard has written it there."""
     path = work / "space-cut"
     checkpoint = read_checkpoint(path, key)
     if checkpoint is not None:
@@ -63,7 +63,7 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
 
 
 def without_differing(cut: CutSpace, progress: Progress) -> tuple[CutSpace, list[str]]:
-    """Return a space without the reactions whose products differ from RDKit's, and these in words."""
+    """Return a space without reactions whose products differ from RDKit's, and the differences in words."""
     progress.start("compare", len(cut.entries), "reactions")
     entries, refused = [], []
     for r, slots in enumerate(cut.entries):
@@ -77,7 +77,7 @@ def without_differing(cut: CutSpace, progress: Progress) -> tuple[CutSpace, list
 
 
 def left_out(cut: CutSpace) -> list[str]:
-    """Return notes on how a space was read, and on reactions and blocks that have no products."""
+    """Return notes on how a space was read, and on reactions and blocks without products."""
     notes = list(cut.space.notes)
     out = [r.name for r, size in zip(cut.space.reactions, cut.sizes, strict=True) if not size]
     if out:
@@ -102,9 +102,9 @@ def no_products(space: Space, refused: Sequence[str]) -> InputError:
 def families_once(
     cut: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace]
 ) -> tuple[CutSpace, list[Family]]:
-    """Return a space after a check that leaves reactions out, and its families, from `work` or made.
+    """Return a space without the reactions that `check` leaves out, and its families.
 
-    Only what has not been made yet is checked.
+    Both are read from `work` if they are there; else the space is checked and the families are made.
     """
     path = work / "space-families"
     there = read_checkpoint(path, key)
@@ -134,13 +134,7 @@ def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
 
 @functools.lru_cache(maxsize=1)
 def search_tables(work: str, key: str, n_columns: int) -> SearchTables:
-    """Return the tables of a search that `cut_once` and `families_once` have left, once per process.
-
-    Raises
-    ------
-    StoreError
-        If they are missing or damaged.
-    """
+    """Read the tables of a search that `cut_once` and `families_once` have written, once per process."""
     folder = as_path(work)
     cut, there = (read_checkpoint(folder / name, key) for name in ("space-cut", "space-families"))
     if cut is None or there is None:

@@ -1,4 +1,4 @@
-"""The products of a space among which the best are counted: random ones stand for those not sampled."""
+"""The products of a space, for `found`: the best are sampled, and random ones stand for the others."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within
 from daskrf.spaces.sampling import inside, random_numbers
 
-_ANYWHERE = 20_000  # random products of a space, for those that are ranked too low to be kept
-_BY_TAILS = 0.5  # of the best k, above which an estimate by tails of distributions is a rough one
+_ANYWHERE = 20_000  # random products of the space, to represent those ranked too low to be kept
+_BY_TAILS = 0.5  # an estimate is rough if tails of distributions stand for more than this share of the best k
 
 
 @dataclass
 class SpacePopulation(Population):
     """The products of a space.
 
-    The best products by the surrogate, or by the mean, are sampled as those of a library. Of what is below
-    them, random products tell how many are better than a value: each by its own mean and standard deviation,
-    for as many products as it stands for.
+    The best products by the surrogate, or by the mean, are sampled like the molecules of a library. Random
+    products stand for those ranked below. The mean and standard deviation of a random product give the
+    probability that it is better than a value, and its weight is the number of products that it stands for.
 
     Attributes
     ----------
     below : ScreenRequest
-        What the space is asked for, from `screen_below`: by ucb, so that products with large standard
-        deviations are sampled, too.
+        The screen of the space, from `screen_below`. It ranks by ucb, so products with large standard
+        deviations are sampled too.
     source : Path
         The space.
     products : ProductRanking
         Finds the best products.
     unsampled : Unsampled
-        Those that were not sampled.
+        Random products that stand for those not sampled.
     """
 
     below: ScreenRequest
@@ -89,24 +89,24 @@ class SpacePopulation(Population):
         self.notes = (*labelled.notes, *limited)
 
     def need(self) -> Need:
-        """What the screen takes; `sample` checks what the samples do."""
+        """Return the memory of the screen; `sample` checks the memory for sampling."""
         return self.products.need()
 
     def pieces(self, run: Run, job: FoundJob) -> Sequence[Pieces]:
-        """Those of the screen."""
+        """Return the pieces of the screen."""
         return self.products.pieces(run)
 
     def n_molecules(self, values: PassingHits) -> int:
-        """All products."""
+        """Return the number of all products."""
         return self.products.n_distinct
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """A space is not a file of molecules."""
+        """Empty, as a space is not a file of molecules."""
         return ()
 
     def sample(self, run: Run, job: FoundJob) -> PassingHits:
-        """List the best products, look below them, and sample their values."""
+        """List the best products, draw random ones from below, and sample the values of the best."""
         products = self.products
         row, whole = products.ranked(run)
         first = row[: products.first]
@@ -152,8 +152,8 @@ class SpacePopulation(Population):
         by = "means" if products.ranks_itself else f"{products.aim.rule.name} of the surrogate"
         sampled = f"the best {amount(self.n_sampled, 'molecules')} without labels by {by} were sampled"
         if not len(self.unsampled.mean):
-            return [f"{sampled}, which are all"]
-        rough = "; that is much, so the estimate is a rough one" if below > _BY_TAILS else ""
+            return [f"{sampled}, which are all there are"]
+        rough = "; this share is large, so the estimate is rough" if below > _BY_TAILS else ""
         return [
             f"{sampled}; {len(self.unsampled.mean):,} random ones stand for all others, counted as normally "
             "distributed with their own means and standard deviations: an expected "
@@ -171,7 +171,7 @@ def _within(measured: Measured, products: ProductRanking) -> tuple[Measured, tup
     values[: len(outside)][np.array(outside, bool)] = math.nan
     n = int(np.isfinite(values).sum())
     if not n:
-        raise InputError("No labelled molecule lies within the limits, so that nothing has been found.")
+        raise InputError("No labelled molecule lies within the limits, so nothing has been found.")
     n_labels = int(np.isfinite(measured.values).sum())
     note = f"{n:,} of {amount(n_labels, 'labels')} lie within the limits, and count"
     return replace(measured, values=values), (note,)
@@ -179,17 +179,17 @@ def _within(measured: Measured, products: ProductRanking) -> tuple[Measured, tup
 
 @dataclass(frozen=True)
 class Unsampled:
-    """Random products, and for how many each stands; larger is better."""
+    """Random products, and the number of products that each stands for; larger is better."""
 
     mean: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     std: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     weight: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def better(self, draw: int) -> Callable[[float], float]:
-        """Return a function that says how many products are better than a value.
+        """Return a function from a value to the number of products better than it.
 
-        Weights are multiplied by exponential random numbers, as those of a Bayesian bootstrap (Rubin 1981),
-        for what others would have been drawn.
+        Weights are multiplied by exponential random numbers, as in a Bayesian bootstrap (Rubin 1981), because
+        other products could have been drawn.
         """
         words = seeds.words(0, f"found/below/{draw}", len(self.mean))
         uniform = (words >> np.uint64(11)) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Hits of a space: distinct molecules, best first, and the table of them."""
+"""Hits of a space: distinct molecules, best first, and their table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FRACTIONAL = ("weight", "polar_surface")
 
 @dataclass(frozen=True)
 class Candidates:
-    """Products with scores: distinct molecules, best first, ties by number.
+    """Products with scores: distinct molecules, best first; ties are ordered by number.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Candidates:
     columns : dict of arrays
         As of `Scored`.
     repeats : int
-        Products that are the same molecule as a better one.
+        Number of products that are the same molecule as a better one.
     n_excluded : int
-        Molecules that were left out because they are among those excluded.
+        Number of excluded molecules that were left out.
     """
 
     cut: CutSpace
@@ -62,9 +62,9 @@ class Candidates:
         row : int64 array
             Numbers of the products.
         scores : Scored
-            What the model says of them.
+            Their scores by the model.
         per_block : int or None
-            No more of a block.
+            At most this many molecules have the same block.
         excluded : KnownStructures, optional
             Molecules to leave out.
         """
@@ -91,7 +91,7 @@ class Candidates:
         return Candidates(self.cut, self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded)
 
     def table(self, deviations: Scored | None) -> pa.Table:
-        """Return the table of hits; `deviations` are their means and deviations, if scores have none."""
+        """Return the table of hits; `deviations` adds means and standard deviations to the scores."""
         products = decoded(self.cut, self.row.tolist())
         table: dict[str, Any] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
         table |= product_columns(self.cut, products, self.smiles)
@@ -121,7 +121,7 @@ def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence
 
 
 def capped(blocks: Sequence[tuple[int, ...]], most: int) -> list[int]:
-    """Return which products to take, in order, so that no block is in more than `most` of them.
+    """Return the places of products to take, in order, with no block in more than `most` of them.
 
     Examples
     --------

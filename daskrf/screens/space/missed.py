@@ -18,8 +18,8 @@ class Missed:
     k, size : int
         Hits, and products of the shortlist.
     looked : tuple of (int, int, int, int)
-        Ranges of places below the shortlist: first and last place, random products that were scored, and
-        how many of these are better than the last hit.
+        Ranges of places below the shortlist: first and last place, number of random products scored, and
+        number of these that are better than the last hit.
     whole : bool
         Whether the ranges reach to the last product.
     """
@@ -47,7 +47,7 @@ class Missed:
 
     @property
     def recall(self) -> float:
-        """The estimated fraction of the best k that the shortlist holds, as far as was looked."""
+        """The estimated fraction of the best k that the shortlist holds, counting only the ranges sampled."""
         lacking = sum((last - first + 1) * better / n for first, last, n, better in self.looked)
         return self.k / (self.k + lacking)
 

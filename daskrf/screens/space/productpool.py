@@ -1,8 +1,8 @@
-"""Products that a model has scored, and the search of better ones around the best of them.
+"""Products that a model has scored, and the search for better ones near the best of them.
 
-A ranking that learned the scores of random products says little of how the best of all compare. So the model
-also scores products that differ from its best ones in one block, those of them first that the ranking
-prefers, and goes on from what it finds there.
+A surrogate trained on random products says little about how the very best products compare. So the model
+also scores products that differ from its best ones in one block, first those that the surrogate prefers, and
+continues from the best that it finds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from daskrf.spaces.neighbours import neighbours
 
 Integers = npt.NDArray[np.int64]
 
-_TURNS = 8  # the best give way to better ones at most so often
-_PARENTS = 25  # products of a turn, whose neighbours are looked at
-_FEWEST = 100  # best products that are to have no better neighbours, at least
-_PER_SLOT = 500  # other blocks of each of their slots
-_SCORED = 4000  # of these neighbours, at most
-_GOOD = 20_000  # products whose blocks are tried first in slots of more
+_TURNS = 8  # at most
+_PARENTS = 25  # products of a turn, whose neighbours are tried
+_FEWEST = 100  # the search goes on until this many best products, or k if more, have no better neighbours
+_PER_SLOT = 500  # other blocks tried in each slot of a parent
+_SCORED = 4000  # neighbours scored in a turn, at most
+_GOOD = 20_000  # best products; their blocks are tried first in slots with more blocks than can be tried
 
 
 @dataclass
@@ -38,17 +38,17 @@ class Pool:
     ----------
     cut : CutSpace
     predicted : callable
-        Takes numbers of products; returns what the model says of them.
+        Takes numbers of products; returns their scores by the model.
     per_block : int or None
-        At most so many hits have the same block.
+        At most this many hits have the same block.
     excluded : KnownStructures, optional
-        Molecules that are no hits.
+        Molecules that must not be hits.
     row : int64 array
         Numbers of the products.
     scores : Scored
-        What the model says of them, in this order.
+        Their scores by the model, in this order.
     settled : bool
-        Whether the last climb ended because it found nothing better.
+        Whether the last search of neighbours ended because it found nothing better.
     """
 
     cut: CutSpace
@@ -61,7 +61,7 @@ class Pool:
     _tried: set[int] = field(default_factory=set)
 
     def add(self, numbers: Integers) -> int:
-        """Score products, but for those that have a score; return how many had none."""
+        """Score the products that have no score yet; return their number."""
         new = numbers[~np.isin(numbers, self.row)]
         if len(new):
             self.scores += self.predicted(new)
@@ -84,27 +84,27 @@ class Pool:
         wanted: Callable[[Integers], npt.NDArray[np.bool_]],
         rank: Callable[[Integers], npt.NDArray[np.float64]],
     ) -> int:
-        """Score products that differ in one block from the best ones, and from the best of these, and so on.
+        """Score products that differ in one block from the best ones, then from the new best ones, and so on.
 
-        It ends when no new product is better than the last of k hits, or of 100 if that is more, and after
-        eight turns in any case.
+        The search ends when no new product is better than the last of k hits (100 hits if k is smaller), or
+        after eight turns.
 
         Parameters
         ----------
         k : int
         wanted : callable
-            Takes numbers of products; returns which of them count.
+            Takes numbers of products; returns which of them may be scored.
         rank : callable
             Returns a value for each product; those with larger ones are scored first.
 
         Returns
         -------
         int
-            How many products it has scored.
+            Number of products scored.
         """
         before, k, self.settled = len(self.row), max(k, _FEWEST), False
         for turn in range(_TURNS):
-            best = Candidates.of(self.cut, self.row, self.scores, None).row  # whether they may be hits or not
+            best = Candidates.of(self.cut, self.row, self.scores, None).row  # excluded ones too
             parents = [n for n in best[:k].tolist() if n not in self._tried][:_PARENTS]
             self._tried.update(parents)
             new = neighbours(self.cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)

@@ -1,4 +1,4 @@
-"""All products of a space ranked by a model, or by a surrogate first: they are never listed."""
+"""Rank all products of a space by a model, or by a surrogate first, without listing them."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ from daskrf.storage.stores.store import hash_of
 
 PIECES = "blocks of products"
 MORE = 4  # times k products are kept, since some are the same molecule
-_GROWTH = 4  # if too few, so many times as many
+_GROWTH = 4  # times as many are kept in the next try, if these were too few
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
-_CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
-_VERSION = 2  # of the tables of a space, and of the pieces that it is searched in
-_ROUGHLY = 20  # times k products of the surrogate are ranked by the model at first
-LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
-_MOST_FOURIER = 2e10  # products, above which the surrogate is linear: it takes minutes, not hours
-_RECALL = 0.95  # of the best k, up to which a shortlist grows
-DEEPEST = 16  # times the shortlist are kept, to look below it
-_MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
-SIEVED = 100  # times the shortlist are kept by a linear function, for a better ranking
+_CLOSE = 1e-3  # of the signal's standard deviation; single precision alone gives far smaller differences
+_VERSION = 2  # of the tables of a space, and of the pieces of its search
+_ROUGHLY = 20  # times k products are on the surrogate's first shortlist
+LEAST_SHORTLIST = 20_000  # products on the shortlist, if k is small
+_MOST_FOURIER = 2e10  # products; for more, the surrogate is linear and takes minutes, not hours
+_RECALL = 0.95  # of the best k: a shortlist grows until it reaches this
+DEEPEST = 16  # times the shortlist's length: products kept, to sample those below the shortlist
+_MOST_KEPT = 640_000  # unless the shortlist is longer than half of this
+SIEVED = 100  # times the shortlist's length: products kept by a linear surrogate, for the finer one to rank
 _MOST_SIEVED = 2_000_000
-_AT_ONCE = 2**17  # of them are ranked at a time
+_AT_ONCE = 2**17  # of these are ranked at a time
 _EVERY_PRODUCT = "the model has ranked every product"
-BELOW = 1000  # random products of each range of places below the shortlist
+BELOW = 1000  # random products scored in each range of places below the shortlist
 
 
 @dataclass(frozen=True)
@@ -96,26 +96,25 @@ class Ranked:
 
 @dataclass
 class ProductRanking:
-    """Ranks all products of a space by a model, or by a surrogate and the best of these by the model.
+    """Ranks all products of a space by a model, or by a surrogate and then its best products by the model.
 
     Attributes
     ----------
     request : ScreenRequest
-        What is asked of the space.
+        What to search for.
     source : Path
         The space.
     aim : Aim
     k : int
         How many products to find.
     n_draws : int
-        How many posterior samples are maximized, if the rule takes samples and the model ranks all products
-        itself.
+        How many posterior samples are maximized, if the rule needs samples and the model ranks all products.
     limits : tuple of Range
-        What products must lie in.
+        Properties that products must have.
     shortlist : int or None
-        How many products a model ranks that cannot rank all.
+        How many products the model ranks, if it cannot rank all.
     excluded : KnownStructures
-        Molecules that are no hits.
+        Molecules that must not be hits.
     ranks_itself : bool
         Whether the model ranks all products.
     """
@@ -153,12 +152,12 @@ class ProductRanking:
 
     @property
     def rough(self) -> str | None:
-        """What ranks all products if the model cannot: "fourier", "linear", or None."""
+        """The requested kind of surrogate: "fourier", "linear", or None."""
         return self.request.products.rough
 
     @property
     def components(self) -> int | None:
-        """Number of features of the surrogate, if it was given."""
+        """The requested number of features of the surrogate, or None."""
         return self.request.products.rough_components
 
     @property
@@ -170,7 +169,7 @@ class ProductRanking:
         return ("reaction", *(f"block_{slot}" for slot in range(max(slots, default=0))))
 
     def _check_options(self) -> None:
-        """Refuse options that a model which ranks all products has no use for, and a short shortlist."""
+        """Refuse options of surrogates if the model ranks all products, and a shortlist shorter than k."""
         options = {
             "--shortlist": self.shortlist,
             "--rough": self.rough,
@@ -194,7 +193,7 @@ class ProductRanking:
         self.k = k
 
     def prepare(self, run: Run, excluded: KnownStructures | None = None) -> None:
-        """Cut the space, and leave out reactions whose products do not compose; `excluded` are no hits."""
+        """Cut the space, leaving out reactions whose fingerprints do not compose; `excluded` are no hits."""
         if excluded is not None:
             self.excluded = excluded
         of_model = ranks_itself(self.model, self.aim.target)
@@ -213,12 +212,12 @@ class ProductRanking:
         self.notes = (*self.notes, *left_out(self.cut))
 
     def _key(self, spec: FingerprintSpec) -> str:
-        """Return the hash of what the tables of the space depend on."""
+        """Return a hash of everything that determines the tables of the space."""
         return hash_of({"space": self.space.digest, "fingerprint": spec.state(), "version": _VERSION})
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the hits depend on, as shards must agree on it."""
+        """Everything that determines the hits; all shards must agree on it."""
         request = self.request
         within = " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
         surrogate = {
@@ -244,7 +243,7 @@ class ProductRanking:
         }
 
     def need(self) -> Need:
-        """Return what the search takes, or the scoring of products."""
+        """Return the memory of the search, or that of scoring products if it is more."""
         size = self.n_components * self.n_draws
         pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
@@ -285,7 +284,7 @@ class ProductRanking:
 
     @property
     def first(self) -> int:
-        """How many products the model ranks at first, where it cannot rank all."""
+        """Length of the first shortlist, if the model cannot rank all products."""
         return first_shortlist(self.shortlist, self.k)
 
     @property
@@ -300,17 +299,17 @@ class ProductRanking:
 
     @property
     def n_ranked(self) -> int:
-        """How many products below the shortlist are looked at, and the shortlist."""
+        """Number of products on the shortlist and in the ranges below it that are sampled."""
         return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
 
     @property
     def n_products(self) -> int:
-        """Number of products, each way to make one."""
+        """Number of products, counting each way to make one."""
         return sum(self.cut.sizes)
 
     @property
     def n_distinct(self) -> int:
-        """Number of products; those of equal synthons are one."""
+        """Number of products, counting those of equal synthons once."""
         return sum(family.size for family in self.families)
 
     def pieces(self, run: Run) -> list[Pieces]:
@@ -329,7 +328,7 @@ class ProductRanking:
         return [self.tree]
 
     def _learn(self, run: Run) -> None:
-        """Have a Fourier process learn the model's scores of random products."""
+        """Train the surrogate on the model's scores of random products."""
         numbers = random_numbers(
             self.n_products, SAMPLE, 0, "space/learn", lambda n: inside(self.cut, n, self.limits)
         )
@@ -338,7 +337,7 @@ class ProductRanking:
         products = decoded(self.cut, numbers.tolist())
         scores = self.predicted(run, products)
         counts = counts_of(self.cut, products)
-        spec = {**self.spec, "k": None}  # more hits take no other ranking
+        spec = {**self.spec, "k": None}  # the ranking does not depend on k
         key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
         n_components = None if self.linear else self.n_components
         score = scores.columns["score"]
@@ -356,7 +355,7 @@ class ProductRanking:
             run.progress.note(finer.words)
 
     def predicted(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
-        """Return what the model says of products; with `std`, means and deviations whatever the rule."""
+        """Return the model's scores of products; with `std`, means and standard deviations for any rule."""
         rule: Acquisition = (
             acquisition_for("greedy", maximize=self.aim.rule.maximize) if std else self.aim.rule
         )
@@ -397,7 +396,7 @@ class ProductRanking:
         return Tree([root], groups, sizes, PIECES)
 
     def _leave_weights(self, run: Run) -> str:
-        """Write the weights that rank to a file that every task finds; return the file."""
+        """Write the weights of the ranking to a file that all tasks can read; return the file."""
         path = run.work / f"weights-{hash_of(self.spec)[:16]}"
         columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
         made_once(path, path.name, lambda: ({"weights": self.ranking.weights, **columns}, {}))
@@ -412,7 +411,7 @@ class ProductRanking:
         return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
 
     def _widening(self, run: Run) -> Iterator[tuple[int, list[TopK]]]:
-        """Yield how many products are kept, and the best by each sample, of more and more each time."""
+        """Yield the number of products kept and the best of each sample, each time keeping more."""
         n_kept = self.n_kept
         for attempt in range(_TRIES):
             if attempt:
@@ -422,7 +421,7 @@ class ProductRanking:
             yield n_kept, self.tree.result().tops
 
     def _best_of_all(self, run: Run) -> Ranked:
-        """Return the best products by the model, which ranks them itself, and whether these are all."""
+        """Return the best products by a model that ranks all itself."""
         notes = tuple[str, ...]()
         for n_kept, (top,) in self._widening(run):
             scores = self.predicted(run, decoded(self.cut, top.row.tolist()))
@@ -440,7 +439,7 @@ class ProductRanking:
         return Ranked(best, whole, notes)
 
     def _best_of_draws(self, run: Run) -> Ranked:
-        """Return the best k products of every draw, without an order, and whether no product is left."""
+        """Return the best k products of every posterior sample, unordered."""
         notes = tuple[str, ...]()
         for n_kept, tops in self._widening(run):
             row = np.unique(np.concatenate([top.row for top in tops]))
@@ -464,10 +463,7 @@ class ProductRanking:
     def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return an upper bound on the score of products that were not kept.
 
-        Raises
-        ------
-        InputError
-            If means of products differ from those of their SMILES.
+        Refuse means of products that differ from those of their SMILES.
         """
         if not len(top):
             return -math.inf
@@ -476,14 +472,14 @@ class ProductRanking:
         error = float(np.abs(searched - self.aim.rule.sign * scores["value"]).max())
         if not error <= _CLOSE * self.ranking.deviation:
             raise InputError(
-                f"Means of products differ by {error:.2g} from those of their SMILES, so that their "
+                f"Means of products differ by {error:.2g} from those of their SMILES, so their "
                 f"fingerprints do not compose; find the reaction by `daskrf check-space {self.source} "
                 "--sample 5000`, and leave it out."
             )
         return float(searched.min()) + 2 * error
 
     def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
-        """Return the products that were kept, as they were ranked, and whether these are all."""
+        """Return the products kept, best first, and whether these are all."""
         if not self.ranks_itself and self.n_products <= self.first:
             numbers = np.arange(self.n_products, dtype=np.int64)
             return numbers[inside(self.cut, numbers, self.limits)], True
@@ -497,7 +493,7 @@ class ProductRanking:
         return Ranked(self._candidates(numbers, scores), True, (_EVERY_PRODUCT,))
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
-        """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
+        """Return the best products of a shortlist by the model, and notes on how many hits it lacks."""
         (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
@@ -530,7 +526,7 @@ class ProductRanking:
                 return Ranked(hits, False, notes)
 
     def _surrogate_values(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return the value of each product by the surrogate, or by the finer one of two."""
+        """Return the value of each product by the surrogate, or by the finer one if there are two."""
         ranking = self.finer if self.linear else self.ranking
         assert isinstance(ranking, Ranking)
         values = np.empty(len(numbers))
@@ -539,7 +535,7 @@ class ProductRanking:
         return values
 
     def _sieved(self, run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return products in the order of the finer ranking, the best of them, if a linear one found them."""
+        """Return the products; if a linear surrogate found them, the best of them by the finer ranking."""
         if not self.linear:
             return row
         digest = hash_of([self.spec, self._key(self.cut.spec), len(row), "sieved"])
@@ -556,14 +552,14 @@ class ProductRanking:
         return row[made_once(run.work / f"sieved-{digest[:16]}", digest, make).arrays["order"]]
 
     def _deep(self, hits: Candidates, row: npt.NDArray[np.int64], *, whole: bool) -> tuple[str, ...]:
-        """Return how many hits were far down in a linear ranking, for what may lie below it."""
+        """Return how many hits were far down in a linear ranking: a sign of how many more lie below."""
         if not self.linear or whole:
             return ()
         half = len(row) // 2
         n_deep = int(np.isin(hits.best(self.k).row, row[half:]).sum())
         return (
             f"the linear function kept its best {len(row):,} of all products, and {n_deep:,} of the hits are "
-            f"from the lower half of these: about as many or more may lie below, of which nothing is known",
+            f"from the lower half of these: as many or more hits may lie below, where nothing is known",
         )
 
     def _below(
@@ -571,7 +567,7 @@ class ProductRanking:
     ) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
         """Yield ranges of places below the shortlist, and the scores of random products in each.
 
-        Products that the pool holds already are not lacking.
+        Excluded products and those already in the pool are not lacking: their score is minus infinity.
         """
         start = size
         while start < len(row):
@@ -584,7 +580,7 @@ class ProductRanking:
             start = stop
 
     def counted(self, ranked: Ranked) -> list[str]:
-        """Return notes on what products were counted, and left out."""
+        """Return notes on how many products were counted, and how many left out."""
         hits, sizes = ranked.products, self.cut.sizes
         notes = [
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
@@ -602,13 +598,7 @@ class ProductRanking:
 
 
 def shortlist_of_space(request: ScreenRequest) -> int | None:
-    """Return how many products of a space the model is asked to rank.
-
-    Raises
-    ------
-    OptionError
-        If it is no whole number: of a library, it is a fraction.
-    """
+    """Return the shortlist of a request as a number of products; fractions, for libraries, are refused."""
     shortlist = request.shortlist
     if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
         raise OptionError(
@@ -618,7 +608,7 @@ def shortlist_of_space(request: ScreenRequest) -> int | None:
 
 
 def first_shortlist(shortlist: int | None, k: int) -> int:
-    """Return how many products a model that cannot rank all is asked for first, to find k."""
+    """Return the length of the first shortlist, to find k products."""
     return shortlist or max(LEAST_SHORTLIST, _ROUGHLY * k)
 
 

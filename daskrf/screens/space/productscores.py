@@ -1,4 +1,4 @@
-"""What a model says of some products of a space: SMILES by joining synthons, then fingerprints and scores.
+"""Score products of a space by a model: join synthons to SMILES, then compute fingerprints and scores.
 
 The synthons of the products are in one file; a task takes a range of them, and its result is a checkpoint.
 """
@@ -37,21 +37,21 @@ MOST_ROWS = 8192  # products of a task
 _LEAST_ROWS = 256
 _TASK_SECONDS = 20.0
 _LEAST_TASKS = 64
-_JOIN_SECONDS = 7e-4  # of a product: its SMILES and its fingerprint
+_JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint
 _NUMBERS = ("score", "value", "mean", "std", "std_y")
 
 
 @dataclass
 class Scored:
-    """Products with what the model says of them, in their order: a monoid.
+    """Products and their scores by the model, in the same order: a monoid.
 
     Attributes
     ----------
     smiles : list of str
         Canonical.
     columns : dict of arrays
-        "score" by the rule, larger is better; "value", the mean or the draw that it ranks by; "mean", and, if
-        they were asked for, "std" of the function and "std_y" of a measurement; "key", equal for equal
+        "score" by the rule, larger is better; "value", the mean or the posterior sample that it ranks by;
+        "mean"; if requested, "std" of the function and "std_y" of a measurement; "key", equal for equal
         fingerprints.
     """
 
@@ -71,9 +71,9 @@ class Scored:
         return {**self.columns, "smiles": np.frombuffer("\n".join(self.smiles).encode(), np.uint8)}
 
     def alike(self) -> Scored:
-        """Return the same with equal numbers where fingerprints are equal, as of stereoisomers.
+        """Return the same products, with equal numbers where fingerprints are equal, as for stereoisomers.
 
-        Numbers depend by some last digits on the rows that share a batch.
+        The last digits of numbers depend on which rows are computed together.
         """
         if not self.smiles:
             return self
@@ -116,9 +116,9 @@ class ProductScores(Reduction):
     rule : Acquisition
     target : int or WeightedSum
     seed : int
-        Of the draw.
+        Of the posterior sample.
     draw : str or None
-        The file of the draw that ranks; see `daskrf.screens.draws`.
+        The file of the posterior sample that ranks; see `daskrf.screens.draws`.
     std : bool
         Whether to predict standard deviations.
     """
@@ -201,7 +201,7 @@ def product_texts(cut: CutSpace, products: Sequence[Product]) -> list[str]:
 
 
 def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) -> Scored:
-    """Return what a model says of products; what an earlier run has left is taken from there.
+    """Return the scores of products by a model; results of an earlier run are reused.
 
     Parameters
     ----------

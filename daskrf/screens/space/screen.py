@@ -48,7 +48,7 @@ class SpaceScreenJob(Job[Any]):
     output: PurePath = field(init=False)
     ranking: ProductRanking = field(init=False)
     notes: tuple[str, ...] = ()
-    earlier: Earlier | None = None  # these very hits
+    earlier: Earlier | None = None  # the hits at the output, if they are exactly these
 
     name = "screen"
 
@@ -95,7 +95,7 @@ class SpaceScreenJob(Job[Any]):
         return [Done(1, PIECES)] if self.earlier is not None else self.ranking.pieces(run)
 
     def finish(self, run: Run, made: int) -> Any:
-        """Write the hits and what is known of them."""
+        """Write the hits and their metadata."""
         request, ranking, aim = self.request, self.ranking, self.aim
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
@@ -125,7 +125,7 @@ class SpaceScreenJob(Job[Any]):
         return self._report(table, about, notes, run.seconds)
 
     def _report(self, table: pa.Table, about: dict[str, Any], notes: Sequence[str], seconds: float) -> Any:
-        """Return the report on hits, from what their file says."""
+        """Return the report on hits, made from their file's metadata."""
         return self.made(
             hits=self.output,
             table=table,

@@ -1,4 +1,4 @@
-"""The best k products of a space by a function that ranks them, as a reduction over pieces."""
+"""Find the best k products of a space by a ranking function, as a reduction over pieces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.model import needed_checkpoint
 from daskrf.workers.calls import check_stop
 
-_AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
+_AT_ONCE = 16  # times k products of a tile are numbered at a time
 _HELD = 8  # times k products are collected before the best of them are chosen
 
 
@@ -58,7 +58,7 @@ class Chosen:
     ----------
     family : Family
     top : TopK
-        What was chosen before.
+        The best products so far.
     """
 
     def __init__(self, family: Family, top: TopK) -> None:
@@ -73,7 +73,7 @@ class Chosen:
             at = at[scores[at] > -math.inf]
         most = _AT_ONCE * self._top.k
         while len(at):
-            # The best first: most of the others are then below the threshold, and need no number.
+            # Number the best first: then most of the others are below the threshold, and need no number.
             order = np.argpartition(-scores[at], most - 1) if len(at) > most else np.arange(len(at))
             now, at = at[order[:most]], at[order[most:]]
             number = self._family.number(rows_of(now))
@@ -102,7 +102,7 @@ class Chosen:
         self._least = self._threshold()
 
     def _threshold(self) -> float:
-        """Return the score below which nothing is among the best."""
+        """Return the score that a product must reach to be among the best."""
         return float(self._top.score[-1]) if len(self._top) == self._top.k else -math.inf
 
 
@@ -138,7 +138,7 @@ class SpaceSearch(Reduction):
     tables : tuple
         Arguments of `search_tables`.
     weights : str
-        File of the weights that score, signed so that larger is better; of shape (M, n_draws) for draws.
+        File of the weights of the score, signed so that larger is better; of shape (M, n_draws) for draws.
     map : MapReference or None
         The Fourier features that the weights belong to (see `daskrf.spaces.ranking`); None for a linear
         function of counts (see `daskrf.spaces.sumranking`).
@@ -171,7 +171,7 @@ class SpaceSearch(Reduction):
         else:
             feature_map = self.map.feature_map
             assert isinstance(feature_map, FourierFeatures)
-            # Each draw would need a basis of its own, which takes seconds.
+            # With several draws, each would need its own basis, which takes seconds to make.
             basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
             betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
             searches = [Search(beta, heap, basis) for beta, heap in zip(betas, best, strict=True)]

@@ -1,9 +1,8 @@
-"""What ranks all products of a space: the model itself, or a process that has learned its scores.
+"""What ranks all products of a space: the model itself, or a surrogate trained on its scores.
 
-Only a mean in Fourier features of counts that are sums over synthons can be found for all products. For any
-other model, and for rules that need standard deviations, such a process is fitted to the scores of random
-products, which the model gives from their SMILES. It ranks all products roughly, and the model ranks the
-best of them.
+A model can rank all products only if its mean is a function of Fourier features of counts that are sums over
+synthons. For any other model, a surrogate is fitted to the scores of random products, which the model
+computes from their SMILES. The surrogate ranks all products roughly, and the model ranks the best of them.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ from daskrf.spaces.synthons import check_spec
 from daskrf.storage.model import made_once
 
 ROUGH_SPEC = FingerprintSpec("morgan:1")
-"""Of the process that learns; as good as radius 2 with as many features, and faster."""
+"""Fingerprint of a Fourier surrogate; as good as radius 2 with as many features, and faster."""
 
 LINEAR_SPEC = FingerprintSpec("morgan:2")
-"""Of a linear function of counts, which has to tell more environments apart."""
+"""Fingerprint of a linear surrogate, which has to tell more environments apart."""
 
 COMPONENTS = 1024
 SAMPLE = 20_000
-"""Random products that get scores: three quarters to learn from, the others to measure by."""
+"""Random products that are scored: three quarters for training, the others for testing."""
 
 _LEARNED = 0.75
 _ROWS, _TRIALS = 4000, 8  # of the search for a length scale
-_LEAST = 4.0  # times the spread of the better half below the median: scores are cut off there
-_BEST = 0.01  # of the products that measure: those that should be found
+_LEAST = 4.0  # scores are cut off this many times the spread of the better half below the median
+_BEST = 0.01  # of the test products: the best, which should be found
 _AMONG = 0.95
 _FLAT = 1e-12
 _RIDGES = (1.0, 3.0, 10.0)  # of a linear function
@@ -119,7 +118,7 @@ class Rough:
 
 
 def ranks_itself(model: Model, target: Target) -> FingerprintSpec | None:
-    """Return the fingerprints of a model whose means can be found for all products of a space, or None."""
+    """Return the fingerprint of a model that can rank all products of a space, else None."""
     gp, _ = process_of(model.gp, target)
     if not isinstance(gp, RandomFeatureGP) or not isinstance(feature_map_of(model), FourierFeatures):
         return None
@@ -149,7 +148,7 @@ def learned(
     *,
     metric: bool = False,
 ) -> Rough:
-    """Return a ranking that has learned the scores of random products, or that an earlier run has left.
+    """Return a ranking trained on the scores of random products; one that an earlier run left is reused.
 
     Parameters
     ----------
@@ -160,11 +159,11 @@ def learned(
     n_components : int or None
         Number of Fourier features; None for a linear function of the counts.
     key : str
-        Hash of what it depends on.
+        Hash of everything that determines the ranking.
     spec : FingerprintSpec
-        Of the counts, for words.
+        Fingerprint of the counts, for the note.
     metric : bool
-        Whether the scores are likely to depend on few directions, so that a metric is learned from them.
+        Whether to learn a metric from the scores, as they are likely to depend on few directions.
     """
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -206,7 +205,7 @@ def _learn(
         flat = Ranking(fitted, np.zeros(n_components), float(y.mean()) if len(y) else 0.0, 1.0)
         return Rough(flat, "the scores of random products do not differ, so all products rank alike")
     with ONE_BLAS_THREAD, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its deviations are not used
+        warnings.simplefilter("ignore")  # its standard deviations are not used
         learned = choose_metric(counts[:n], y[:n], n_rows=_ROWS) if metric else MetricChoice(MetricGaussian())
         if learned.rounds:
             feature_map, kernel = map_of(learned.kernel, n_components, 0), learned.kernel.words()
@@ -229,7 +228,7 @@ def _learn(
 
 
 def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> Rough:
-    """Return the linear function by ridge regression; the ridge is that which predicts best."""
+    """Fit the linear function by ridge regression, with the ridge that predicts best."""
     n = max(1, int(_LEARNED * len(score)))
     y = _clipped(score)
     columns = np.unique(counts[:n].indices).astype(np.int64)
@@ -256,7 +255,7 @@ def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> 
 
 
 def _clipped(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return scores without a long tail of bad ones, as logarithms have, which no smooth function follows."""
+    """Cut off the long tail of bad scores that logarithms have, as no smooth function can follow it."""
     if not len(score):
         return score
     score = np.maximum(score, score[np.isfinite(score)].min(initial=0.0))
@@ -269,7 +268,7 @@ def _all_equal(counts: sparse.csr_matrix) -> bool:
 
 
 def _agreement(rough: npt.NDArray[np.float64], score: npt.NDArray[np.float64]) -> str:
-    """Return how the surrogate agrees with scores, in words; nothing for few products.
+    """Return how well the surrogate agrees with scores, in words; nothing for few products.
 
     Examples
     --------

@@ -189,7 +189,7 @@ class FeatureStore(RowStore):
             It is no longer where it was, or cannot be read.
         """
         advice = "move it back, or run `daskrf featurize` into a new store"
-        problem = "it is not known where it was"
+        problem = "its path is not known"
         if self.library_path:
             try:
                 store = FingerprintStore.open(as_path(self.library_path))
@@ -406,7 +406,7 @@ def _cut(rows: int, most: int) -> tuple[int, int]:
     ((12500, 8), (51, 2))
     """
     least = -(-rows // most)
-    # If chunks divide the rows evenly, partitions can begin where those of the fingerprints do.
+    # If chunks divide the rows evenly, partitions can begin at the same rows as those of the fingerprints.
     chunks = next((n for n in range(least, 2 * least) if rows % n == 0), least)
     return -(-rows // chunks), chunks
 
@@ -439,7 +439,7 @@ def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
     for block in blocks:
         held.append(block)
         n_held += len(block)
-        del block  # otherwise it would stay in memory until the next one arrives
+        del block  # or it would stay in memory until the next one arrives
         if n_held >= rows:
             joined = held[0] if len(held) == 1 else np.concatenate(held)
             whole = n_held - n_held % rows

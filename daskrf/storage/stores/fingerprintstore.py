@@ -33,7 +33,7 @@ def smallest_unsigned(maximum: int) -> np.dtype:
     >>> smallest_unsigned(255), smallest_unsigned(256)
     (dtype('uint8'), dtype('uint16'))
     """
-    return np.dtype(np.min_scalar_type(maximum).str)  # of two 64-bit types, the one that Zarr knows
+    return np.dtype(np.min_scalar_type(maximum).str)  # NumPy has two 64-bit types; Zarr knows this one
 
 
 class FingerprintStore(RejectingStore, RowStore):

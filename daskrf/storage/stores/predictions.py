@@ -69,7 +69,7 @@ class PredictionStore(RejectingStore):
 
     @property
     def every_row(self) -> bool:
-        """Whether there is a row for each row that was read, with the reason where it has no prediction."""
+        """Whether rejected rows have a row, too, with the reason why they have no prediction."""
         return bool(self.spec["options"].get("every_row", False))
 
     def table_path(self, p: int) -> PurePath:

@@ -183,14 +183,15 @@ class RejectingStore(TableStore):
     ) -> CommitRecord:
         """Write and record one partition: its rejects, and what `stage` writes (final path -> staged path).
 
-        `counted` counts the kept rows; rows read and rejected are counted here, and agree with `expected`.
+        `counted` has the number of kept rows. Rows read and rejected are counted here, and must agree with
+        `expected`.
         """
         rejects, expected = REJECT_SCHEMA.empty_table() if rejects is None else rejects, expected or {}
         counted = {"read": counted["kept"] + rejects.num_rows, **counted, "rejected": rejects.num_rows}
         if wrong := [key for key in counted if expected.get(key, counted[key]) != counted[key]]:
             raise StoreError(
                 f"the counts of partition {p} of {self.path} do not add up: {wrong[0]} is given as "
-                f"{expected[wrong[0]]} and {counted[wrong[0]]} came; this is a defect of the caller"
+                f"{expected[wrong[0]]}, but is {counted[wrong[0]]}; this is a defect of the caller"
             )
         with self.staging(p) as directory, file_errors("write", directory):
             staged = stage(directory)

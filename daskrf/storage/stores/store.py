@@ -13,7 +13,7 @@ Intermediate files that runs share until the store is complete are beside it, in
 
 A plan says what will be made, and is protected by its hash: a store is resumed only by a plan with the same
 hash. A partition is written into a staging directory, moved to its final names, flushed to disk, and only
-then recorded. So a crash at any point leaves it pending; it is complete if it has a valid record.
+then recorded. It is complete once it has a valid record; a crash at any point before leaves it pending.
 
 On object storage (``s3://bucket/key``) the staging directory is local, files are uploaded to their final
 keys, and the record is created by a conditional PUT, which fails if another writer has created one.
@@ -91,7 +91,7 @@ ARRAYS_FILE = "_arrays.json"  # of a model
 _OLD_MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
-_MOST_PARTITIONS = 10**6  # in a plan that gives only their number, which can be large in a small file
+_MOST_PARTITIONS = 10**6  # in a plan that gives only their number: a small file could claim any number
 KIND_NAMES = {
     "fingerprints": "a fingerprint store",
     "features": "a feature store",
@@ -158,7 +158,7 @@ def plan_hash(plan: dict[str, Any]) -> str:
 def make_plan(
     kind: str, spec: dict[str, Any], partitions: list[dict[str, Any]] | int, origin: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Build the content of ``plan.json``.
+    """Build the content of ``_plan.json``.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def make_plan(
 
 
 def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
-    """Write ``plan.json`` atomically into the directory `path`, unless another process just did."""
+    """Write ``_plan.json`` atomically into the directory `path`, unless another process just did."""
     text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
@@ -233,7 +233,7 @@ def check_format(content: Any, path: PurePath) -> None:
         made_by = printable(made_by or "of an unknown version", 40)
         number = printable(content.get("format_version"), 20)
         raise StoreError(
-            f"{path} has format version {number} (made by daskrf {made_by}), and this daskrf "
+            f"{path} has format version {number} (made by daskrf {made_by}), but this daskrf "
             f"{__version__} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
             "it again"
         )
@@ -274,7 +274,7 @@ def check_kind(kind: str, wanted: str | None, path: PurePath) -> None:
 
 
 def read_plan(path: PurePath) -> dict[str, Any]:
-    """Read and check the ``plan.json`` of a store.
+    """Read and check the ``_plan.json`` of a store.
 
     Parameters
     ----------
@@ -338,12 +338,7 @@ def read_headed(path: PurePath, name: str) -> dict[str, Any]:
 
 
 def _check_types(plan: dict[str, Any]) -> None:
-    """Reject a plan with a valid hash but invalid content: anybody can compute a hash.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Reject a plan with a valid hash but invalid content: anybody can compute a hash."""
     if not (isinstance(plan["spec"], dict) and isinstance(plan["spec_hash"], str)):
         raise ValueError("its spec or its hash is of the wrong type")
     partitions = plan["partitions"]
@@ -567,9 +562,7 @@ class Store:
     def partition_name(self, p: int) -> str:
         """Return the name of partition `p`: six digits; raise an error if the plan has no such partition."""
         if not 0 <= p < self.n_partitions:
-            raise StoreError(
-                f"{self.path} has partitions 0 to {self.n_partitions - 1}, and {p} was asked for"
-            )
+            raise StoreError(f"{self.path} has partitions 0 to {self.n_partitions - 1}, but not {p}")
         return f"{p:06d}"
 
     def partition_path(self, p: int) -> PurePath:
@@ -667,8 +660,8 @@ class Store:
             return mine
         self.discard(p)
         raise StoreError(
-            f"partition {p} of {self.path} was written by two processes at once, whose bytes differ; run it "
-            "again",
+            f"partition {p} of {self.path} was written by two processes at once, with different bytes; run "
+            "it again",
             errno=errno.EIO,
         )
 
@@ -693,9 +686,9 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its commit record is damaged ({error})"
         if record.spec_hash != self.spec_hash:
-            return "its commit record belongs to a store of other input or options"
+            return "its commit record belongs to a store made from other input or with other options"
         if record.partition != p:
-            return f"its commit record is that of partition {record.partition}"
+            return f"its commit record belongs to partition {record.partition}"
         for item in record.objects:
             if not self.owns(p, item.path):
                 what = f"it names {item.path!r}, which is not a file of its partition"
@@ -795,7 +788,7 @@ class Store:
         if pending := self.pending():
             raise StoreError(
                 f"{self.path} is not complete: {len(pending):,} of {self.n_partitions:,} partitions are "
-                "missing; run the command that makes it again, which does just those."
+                "missing; run the command that makes it again: it makes only those."
             )
 
     def clean(self, *, finished: bool = False) -> int:
@@ -814,15 +807,10 @@ def _is_one_of(value: object, wanted: type | tuple[object, ...]) -> bool:
 
 
 def _refuse_links(path: PurePath) -> None:
-    """Raise an error if a folder of the store is a link: writes and deletions would go outside the store.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Raise an error if a folder of the store is a link: writes and deletions would go outside the store."""
     folder = link_in(path, ("data", "rows", "phi", "diagonal", REJECTS, COMMITS, STAGING))
     if folder is not None:
         raise StoreError(
-            f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "
+            f"{path / folder} is a link, but a store must hold its files itself; move the whole store, and "
             "link to that"
         )
