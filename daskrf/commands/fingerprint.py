@@ -21,9 +21,9 @@ from daskrf.jobs import memory
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
-from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.counts.agreement import agrees
 from daskrf.molecules.counts.reading import is_read
+from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.counts.toolkit import Toolkit
 from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT, has_groups
 from daskrf.parameters import Command, Option
