@@ -90,19 +90,19 @@ class Fingerprinter:
         done, read_features = self._read(smiles)
         rest = np.setdiff1d(np.arange(len(smiles)), done)
         accepted, counted, rejects = self._ask(smiles, rest)
-        kept = np.concatenate([done, accepted])
-        order = np.argsort(kept)
+        positions = np.concatenate([done, accepted])
+        order = np.argsort(positions)
         features = [_in_order(order, *both) for both in zip(read_features, counted, strict=True)]
         indptr, ids, counts = _side_by_side(features, self.spec.size or 2**32)
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
         dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
-        matrix = sparse.csr_matrix((len(kept), self.spec.n_columns), dtype=np.uint16)
+        matrix = sparse.csr_matrix((len(positions), self.spec.n_columns), dtype=np.uint16)
         # The constructor would spend a pass on index dtypes and checks that are not needed here.
         matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
         matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
         matrix.has_canonical_format = True
         empty = int(np.count_nonzero(np.diff(indptr) == 0))
-        return FingerprintBlock(matrix, kept[order], rejects, saturated, empty)
+        return FingerprintBlock(matrix, positions[order], rejects, saturated, empty)
 
     def prepare(self, smiles: Sequence[str]) -> None:
         """Do what is done once in a process, and what is asked once about ring systems, for these SMILES."""

@@ -43,13 +43,13 @@ class RingSystems:
 
     def learn(self, keys: Collection[bytes]) -> None:
         """Ask RDKit about ring systems."""
-        asked = sorted(keys)
-        answers = each("daskrf.molecules.counts.ringsystems:asker", (), [key.hex() for key in asked])
+        unknown = sorted(keys)
+        answers = each("daskrf.molecules.counts.ringsystems:asker", (), [key.hex() for key in unknown])
         values = [_ASK if isinstance(answer, Lost) else answer for answer in answers]
         with self._lock:
-            if len(self._entries) + len(asked) > _MOST:
+            if len(self._entries) + len(unknown) > _MOST:
                 self._entries = {}
-            self._entries.update(zip(asked, values, strict=True))
+            self._entries.update(zip(unknown, values, strict=True))
             self.table = engine().ring_table(self._entries)
 
 
