@@ -62,6 +62,7 @@ def reading() -> dict[str, str]:
         "types": engine().environment_counts(read.molecules, 3, classes=False, size=0),
         "classes": engine().environment_counts(read.molecules, 2, classes=True, size=1000),
         "pairs": engine().pair_counts(read.molecules, 4, size=0),
+        "torsions": engine().torsion_counts(read.molecules, size=0),
         "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
     }
     return {

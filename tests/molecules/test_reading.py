@@ -36,8 +36,11 @@ SPECS = [
     FingerprintSpec("morgan:3", size=100),
     FingerprintSpec("morgan:3:features", counts=False),
     FingerprintSpec("atompair"),
+    FingerprintSpec(["morgan:1", "torsion"]),
+    FingerprintSpec("torsion", size=64, counts=False),
     FingerprintSpec(["atompair:7", "morgan:2:features"], size=37, counts=False),
 ]
+ALL = FingerprintSpec(["morgan:2", "morgan:2:features", "atompair:4", "torsion"])
 FORMS: dict[str, Callable[[Chem.Mol], str]] = {
     "another order": lambda molecule: Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=5)[0],
     "Kekule form": lambda molecule: Chem.MolToSmiles(kekulized(molecule), kekuleSmiles=True),
@@ -111,7 +114,7 @@ def test_counts_are_rdkit_s(spec: FingerprintSpec, read_by: Callable[..., Finger
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_a_molecule_have_rdkit_s_counts(form: str, read_by: Callable[..., FingerprintBlock]) -> None:
     texts = written_as(built_in(), form)
-    assert_same(read_by(texts, FingerprintSpec()), read_by(texts, FingerprintSpec(), rdkit=True))
+    assert_same(read_by(texts, ALL), read_by(texts, ALL, rdkit=True))
     positions, _ = read(texts, FingerprintSpec(), dots=True)
     assert len(positions) > 0.6 * len(texts)
 
@@ -123,7 +126,7 @@ def test_libraries_have_rdkit_s_counts(
 ) -> None:
     texts = random.Random(form).sample(library(name, data_dir), 1500)
     texts = texts if form == "as it is" else written_as(texts, form)
-    assert_same(read_by(texts, FingerprintSpec()), read_by(texts, FingerprintSpec(), rdkit=True))
+    assert_same(read_by(texts, ALL), read_by(texts, ALL, rdkit=True))
     positions, _ = read(texts, FingerprintSpec(), dots=True)
     assert len(positions) >= 0.99 * len(texts)
 
@@ -158,14 +161,17 @@ def test_what_is_too_large_is_left_to_rdkit() -> None:
 
 @pytest.mark.parametrize("fragments", ["keep", "largest", "reject"])
 def test_fragments_are_rdkit_s(fragments: Fragments, read_by: Callable[..., FingerprintBlock]) -> None:
-    texts = ["CCO.Cl", "CCO", "c1ccccc1.c1ccccc1C", "[Na+].[O-]C=O", "C.C", "CC.", ""]
+    texts = ["CCO.Cl", "CCO", "C1CC1CC", "c1ccccc1.c1ccccc1C", "[Na+].[O-]C=O", "C.C", "CC.", ""]
     spec = FingerprintSpec()
     assert_same(read_by(texts, spec, fragments), read_by(texts, spec, fragments, rdkit=True))
 
 
 def test_mutants_and_garbage_are_rdkit_s(data_dir: Path, read_by: Callable[..., FingerprintBlock]) -> None:
     texts = mutants(data_dir)
-    for spec in (FingerprintSpec("morgan:2"), FingerprintSpec(["morgan:1:features", "atompair:4"])):
+    for spec in (
+        FingerprintSpec("morgan:2"),
+        FingerprintSpec(["morgan:1:features", "atompair:4", "torsion"]),
+    ):
         assert_same(read_by(texts, spec), read_by(texts, spec, rdkit=True))
     positions, _ = read(texts, FingerprintSpec("morgan:2"), dots=True)
     assert 0.05 * len(texts) < len(positions) < 0.95 * len(texts)
@@ -275,7 +281,10 @@ def test_atoms_of_any_bonds_have_rdkit_s_counts() -> None:
         *branches, last = draw.choices(around.split(), k=draw.randint(1, 4))
         texts.append(draw.choice(centres.split()) + "".join(f"({branch})" for branch in branches) + last)
     texts.append("Cc1cccc(S(=O)([C@@H]=O)NNC(=O)c2cc3cc(Cl)ccc3[nH]2)c1")
-    for spec in (FingerprintSpec("morgan:2"), FingerprintSpec(["morgan:0:features", "atompair:4"])):
+    for spec in (
+        FingerprintSpec("morgan:2"),
+        FingerprintSpec(["morgan:0:features", "atompair:4", "torsion"]),
+    ):
         positions, kinds = read(texts, spec, dots=True)
         assert len(positions) > 0.2 * len(texts)
         accepted, expected, _ = Fingerprinter(spec)._ask(texts, positions)
@@ -336,6 +345,6 @@ def test_another_rdkit_reads_by_itself(
 
 def test_kinds_that_the_engine_counts() -> None:
     assert all(is_read(spec) for spec in SPECS)
-    for spec in ("torsion", "rdkit", "lingo", "descriptors", "morgan:4", ["morgan", "torsion"]):
+    for spec in ("rdkit", "lingo", "descriptors", "morgan:4", ["morgan", "lingo"]):
         assert not is_read(FingerprintSpec(spec))
     assert not is_read(FingerprintSpec("morgan", chirality=True))

@@ -1,6 +1,6 @@
 """The operations of :class:`daskrf.engine.Engine` on the CPU, compiled by numba."""
 
-from daskrf.engine.cpu.counting import environment_counts, pair_counts
+from daskrf.engine.cpu.counting import environment_counts, pair_counts, torsion_counts
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
@@ -30,4 +30,5 @@ __all__ = [
     "random_products",
     "read_smiles",
     "ring_table",
+    "torsion_counts",
 ]

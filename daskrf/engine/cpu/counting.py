@@ -1,7 +1,8 @@
-"""Features of molecules that were read from SMILES, as RDKit counts them: environments and pairs of atoms.
+"""Features of molecules that were read from SMILES, as RDKit counts them: environments, pairs and torsions.
 
 Sources: Rogers & Hahn 2010 (circular environments), Carhart, Smith & Venkataraghavan 1985 (pairs of atoms),
-and Gobbi & Poppinger 1998 (atom classes); identifiers are those of RDKit's generators.
+Nilakantan et al. 1987 (topological torsions), and Gobbi & Poppinger 1998 (atom classes); identifiers are
+those of RDKit's generators.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MOST_RADIUS = 3
 
 _NUMBER, _HYDROGENS, _CHARGE, _RING, _AROMATIC, _DEGREE = 0, 1, 2, 3, 4, 5
 _SINGLE, _DOUBLE, _AROMATIC_BOND = 1, 2, 12
+_CODE_BITS = 9
+_MOST_BRANCHES = 7  # at an atom, besides the bond of a chain
 _WORDS = 4  # of a set of bonds
 _MOST_ENVIRONMENTS = MOST_ATOMS * (MOST_RADIUS + 1)
 _DONOR, _ACCEPTOR, _AROMATIC_ATOM, _HALOGEN, _BASIC, _ACIDIC = 1, 2, 4, 8, 16, 32
@@ -242,14 +245,14 @@ def _add_counts(identifiers: Array, start: int, columns: Array, values: Array) -
 
 
 @jit
-def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array) -> None:
+def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array, n_words: int) -> None:
     """Write the bonds of an environment of one bond more."""
-    for word in range(_WORDS):
+    for word in range(n_words):
         grown[i, word] = sets[i, word]
     first = molecules.first_links[start + i]
     for e in range(first, first + molecules.atoms[start + i, _DEGREE]):
         j, b = int(molecules.links[e, 0]), int(molecules.links[e, 1])
-        for word in range(_WORDS):
+        for word in range(n_words):
             grown[i, word] |= sets[j, word]
         grown[i, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
 
@@ -280,7 +283,7 @@ def _seen(grown: Array, seen: Array, digests: Array, digest: Any, n_seen: int) -
     for place in range(n_seen):
         if digests[place] == digest:
             equal = True
-            for word in range(_WORDS):
+            for word in range(grown.size):
                 equal = equal and seen[place, word] == grown[word]
             if equal:
                 return place
@@ -290,10 +293,19 @@ def _seen(grown: Array, seen: Array, digests: Array, digest: Any, n_seen: int) -
 @jit
 def _digest(words: Array) -> Any:
     digest = np.uint64(0)
-    for word in range(_WORDS):
+    for word in range(words.size):
         digest = np.uint64((digest ^ words[word]) * np.uint64(0x9E3779B97F4A7C15))
         digest ^= digest >> np.uint64(31)
     return digest
+
+
+@jit
+def _n_words(molecules: Any, start: int, stop: int) -> int:
+    """Return how many words hold one bit for each bond of a molecule."""
+    n_links = 0
+    for i in range(start, stop):
+        n_links += int(molecules.atoms[i, _DEGREE])
+    return (n_links // 2 + 63) >> 6
 
 
 @jit
@@ -316,21 +328,22 @@ def _environments(
         for i in range(n_atoms):
             current[i] = hashes[i] = invariants[start + i]
             dead[i] = molecules.atoms[start + i, _DEGREE] == 0
-            sets[i] = np.uint64(0)
+        n_words = _n_words(molecules, start, start + n_atoms)
+        sets[:n_atoms, :n_words] = np.uint64(0)
         n_hashes, n_seen = n_atoms, 0
         for layer in range(radius):
             n_earlier = n_seen
             for i in range(n_atoms):
                 following[i] = 0
                 if dead[i]:
-                    grown[i] = sets[i]
+                    grown[i, :n_words] = sets[i, :n_words]
                     continue
-                _grow(molecules, start, i, sets, grown)
+                _grow(molecules, start, i, sets, grown, n_words)
                 following[i] = _hash(molecules, start, i, layer, current, pairs)
-                digest = _digest(grown[i])
-                place = _seen(grown[i], seen, digests, digest, n_seen)
+                digest = _digest(grown[i, :n_words])
+                place = _seen(grown[i, :n_words], seen, digests, digest, n_seen)
                 if place < 0:
-                    seen[n_seen] = grown[i]
+                    seen[n_seen, :n_words] = grown[i, :n_words]
                     digests[n_seen], holders[n_seen] = digest, i
                     n_seen += 1
                 elif place < n_earlier or following[holders[place]] <= following[i]:
@@ -342,7 +355,7 @@ def _environments(
                 hashes[n_hashes] = following[holders[place]]
                 n_hashes += 1
             current[:n_atoms] = following[:n_atoms]
-            sets[:n_atoms] = grown[:n_atoms]
+            sets[:n_atoms, :n_words] = grown[:n_atoms, :n_words]
         if size:
             for k in range(n_hashes):
                 hashes[k] %= np.uint32(size)
@@ -395,6 +408,60 @@ def _pair(low: Any, distance: Any, high: Any, size: int) -> Any:
     return np.uint32(seed % np.uint32(size))
 
 
+@jit
+def _mix64(x: Any) -> Any:
+    """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@jit
+def _torsion(path: Array, size: int) -> Any:
+    """Return the identifier of a chain of four atoms, mixed to 32 bits, or its column among `size`."""
+    forward = path[0] < path[3] or (path[0] == path[3] and path[1] <= path[2])
+    identifier, seed = np.uint64(0), np.uint32(0)
+    for k in range(4):
+        code = path[k] if forward else path[3 - k]
+        identifier |= np.uint64(code) << np.uint64(_CODE_BITS * k)
+        seed = _combine(seed, code)
+    return np.uint32(seed % np.uint32(size)) if size else np.uint32(_mix64(identifier) >> np.uint64(32))
+
+
+@jit
+def _chain_code(code: Any) -> Any:
+    """Return the code of an atom at the end of a chain, whose bond it leaves out; it is one less within."""
+    return np.uint32(np.uint32(code - np.uint32(2)) % np.uint32(2**_CODE_BITS - 1) + np.uint32(1))
+
+
+@jit
+def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: Array, values: Array) -> None:
+    """Write the counts of chains of four atoms; molecules with rings of three have been left out."""
+    path = np.zeros(4, np.uint32)
+    identifiers = np.zeros(MOST_BONDS * _MOST_BRANCHES**2, np.uint32)
+    for row in range(molecules.stops.size - 1):
+        start, n_chains = molecules.stops[row], 0
+        for i in range(start, molecules.stops[row + 1]):
+            for e in range(molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]):
+                j = start + molecules.links[e, 0]
+                if j < i:
+                    continue
+                path[1], path[2] = _chain_code(codes[i]) - 1, _chain_code(codes[j]) - 1
+                for f in range(
+                    molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]
+                ):
+                    if start + molecules.links[f, 0] == j:
+                        continue
+                    path[0] = _chain_code(codes[start + molecules.links[f, 0]])
+                    first = molecules.first_links[j]
+                    for g in range(first, first + molecules.atoms[j, _DEGREE]):
+                        if start + molecules.links[g, 0] != i and n_chains < identifiers.size:
+                            path[3] = _chain_code(codes[start + molecules.links[g, 0]])
+                            identifiers[n_chains] = _torsion(path, size)
+                            n_chains += 1
+        pointer[row + 1] = _add_counts(identifiers[:n_chains], pointer[row], columns, values)
+
+
 def environment_counts(molecules: Molecules, radius: int, *, classes: bool, size: int) -> Rows:
     """Count Morgan environments; see `Engine`."""
     n_atoms = int(molecules.stops[-1])
@@ -421,4 +488,17 @@ def pair_counts(molecules: Molecules, distance: int, *, size: int) -> Rows:
     with np.errstate(over="ignore"):
         _pair_codes(molecules, codes)
         _pairs(molecules, codes, distance, size, pointer, columns, values)
+    return Rows(pointer, columns[: pointer[-1]], values[: pointer[-1]])
+
+
+def torsion_counts(molecules: Molecules, *, size: int) -> Rows:
+    """Count chains of four atoms; see `Engine`."""
+    codes = np.empty(int(molecules.stops[-1]), np.uint32)
+    pointer = np.zeros(molecules.stops.size, np.int64)
+    degrees = molecules.atoms[: codes.size, _DEGREE].astype(np.int64)
+    room = int((degrees * np.maximum(degrees - 1, 0)).sum()) * _MOST_BRANCHES
+    columns, values = np.empty(room, np.uint32), np.empty(room, np.int64)
+    with np.errstate(over="ignore"):
+        _pair_codes(molecules, codes)
+        _torsions(molecules, codes, size, pointer, columns, values)
     return Rows(pointer, columns[: pointer[-1]], values[: pointer[-1]])

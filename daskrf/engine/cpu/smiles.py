@@ -31,6 +31,7 @@ Integers = npt.NDArray[np.int64]
 
 MOST_ATOMS = 192
 MOST_BONDS = 208
+_MOST_NEIGHBOURS = 8
 MOST_CLOSURES = 14
 """With more, RDKit's rings are bounded before they are looked for."""
 
@@ -303,8 +304,8 @@ def _parse(text: Array, atoms: Array, bonds: Array, stack: Array, opened: Array,
 
 
 @jit
-def _link(atoms: Array, bonds: Array, links: Array, sizes: Array) -> None:
-    """List the neighbours of each atom, and sum up its bonds."""
+def _link(atoms: Array, bonds: Array, links: Array, sizes: Array) -> bool:
+    """List the neighbours of each atom, and sum up its bonds; return whether none has too many."""
     n_atoms, n_bonds = sizes[_ATOMS], sizes[_BONDS_READ]
     atoms[:n_atoms, _RING : _AROMATIC + 1] = 0
     atoms[:n_atoms, _DEGREE : _MULTIPLE + 1] = 0
@@ -330,6 +331,21 @@ def _link(atoms: Array, bonds: Array, links: Array, sizes: Array) -> None:
             links[atoms[i, _NEXT], 0] = bonds[b, 1 - end]
             links[atoms[i, _NEXT], 1] = b
             atoms[i, _NEXT] += 1
+    return bool(start == 0 or atoms[:n_atoms, _DEGREE].max() <= _MOST_NEIGHBOURS)
+
+
+@jit
+def _has_triangle(atoms: Array, bonds: Array, links: Array, sizes: Array) -> bool:
+    """Return whether there is a ring of three atoms."""
+    for b in range(sizes[_BONDS_READ]):
+        one, other = bonds[b, _FIRST], bonds[b, _SECOND]
+        if not bonds[b, _CYCLIC]:
+            continue
+        for e in range(atoms[one, _LINK], atoms[one, _LINK] + atoms[one, _DEGREE]):
+            for f in range(atoms[other, _LINK], atoms[other, _LINK] + atoms[other, _DEGREE]):
+                if links[e, 0] == links[f, 0]:
+                    return True
+    return False
 
 
 @jit
@@ -663,9 +679,16 @@ def _perceive(
 
 @jit
 def _read_all(
-    text: Array, stops: Array, dots: bool, table: Any, unknown: Any, molecules: Any, status: Array
+    text: Array,
+    stops: Array,
+    wanted: tuple[bool, bool],
+    table: Any,
+    unknown: Any,
+    molecules: Any,
+    status: Array,
 ) -> None:
     """Read each text; write the molecules of those that are done, one after another."""
+    dots, triangles = wanted
     atoms, bonds = (
         np.zeros((MOST_ATOMS, _ATOM_COLUMNS), np.int16),
         np.zeros((MOST_BONDS, _BOND_COLUMNS), np.int16),
@@ -678,8 +701,8 @@ def _read_all(
         status[row] = ASK
         letters = text[stops[row] : stops[row + 1]]
         if _parse(letters, atoms, bonds, stack, opened, sizes) and (dots or sizes[_FRAGMENTS] == 1):
-            _link(atoms, bonds, links, sizes)
-            if _fill(atoms, bonds, sizes):
+            understood = _link(atoms, bonds, links, sizes) and _fill(atoms, bonds, sizes)
+            if understood and (triangles or not _has_triangle(atoms, bonds, links, sizes)):
                 status[row] = DONE
                 if sizes[_CONJUGATED]:
                     work = (stack, members, key)
@@ -710,7 +733,9 @@ def ring_table(entries: Mapping[bytes, bytes]) -> RingTable:
     return RingTable(slots, key_stops, packed, value_stops, np.frombuffer(b"".join(values) + b"\0", np.uint8))
 
 
-def read_smiles(text: Bytes, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
+def read_smiles(
+    text: Bytes, stops: Integers, table: RingTable, *, dots: bool, triangles: bool = True
+) -> Readings:
     """Read SMILES; see `Engine`."""
     size = text.size
     molecules = Molecules(
@@ -722,7 +747,7 @@ def read_smiles(text: Bytes, stops: Integers, table: RingTable, *, dots: bool) -
     keys, key_stops = np.empty(_MOST_KEYS * 128, np.uint8), np.zeros(_MOST_KEYS + 1, np.int64)
     count, status = np.zeros(1, np.int64), np.empty(stops.size - 1, np.uint8)
     with np.errstate(over="ignore"):
-        _read_all(text, stops, dots, table, (keys, key_stops, count), molecules, status)
+        _read_all(text, stops, (dots, triangles), table, (keys, key_stops, count), molecules, status)
     packed, bounds = keys.tobytes(), key_stops[: count[0] + 1].tolist()
     unknown = {packed[start:stop] for start, stop in itertools.pairwise(bounds)}
     return Readings(status=status, molecules=molecules, unknown=unknown)

@@ -10,6 +10,7 @@ import numpy as np
 
 from daskrf.molecules.counts.reading import is_read, read
 from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.counts.unpacking import unpacked
 from daskrf.molecules.isolation import Lost, each
 
 _LEAST_SHARE = 0.5  # of the built-in molecules that the engine must read: drugs, cages, ions are hard ones
@@ -23,7 +24,7 @@ def agrees(spec: FingerprintSpec) -> bool:
 
     Examples
     --------
-    >>> agrees(FingerprintSpec("morgan")), agrees(FingerprintSpec("torsion"))
+    >>> agrees(FingerprintSpec("morgan")), agrees(FingerprintSpec("lingo"))
     (True, False)
     """
     if not is_read(spec):
@@ -35,17 +36,13 @@ def agrees(spec: FingerprintSpec) -> bool:
     positions, kinds = read(texts, spec, dots=True)
     if len(positions) < _LEAST_SHARE * len(texts):
         return False
-    for row, position in enumerate(positions.tolist()):
-        bodies = counted[position]
-        if not isinstance(bodies, list):
+    bodies = [counted[position] for position in positions.tolist()]
+    if not all(isinstance(body, list) for body in bodies):
+        return False
+    for number, (kind, features) in enumerate(zip(spec.kinds, kinds, strict=True)):
+        expected = unpacked(kind, [body[number] for body in bodies])
+        if not all(map(np.array_equal, features, expected)):
             return False
-        for kind, body, (pointer, identifiers, counts) in zip(spec.kinds, bodies, kinds, strict=True):
-            entries = np.frombuffer(body, [("id", f"<u{kind.width}"), ("count", "<i4")])
-            row_counts = counts[pointer[row] : pointer[row + 1]]
-            expected = entries["count"] if kind.counts else np.minimum(entries["count"], 1)
-            same = np.array_equal(entries["id"], identifiers[pointer[row] : pointer[row + 1]])
-            if not (same and np.array_equal(expected, row_counts)):
-                return False
     return True
 
 

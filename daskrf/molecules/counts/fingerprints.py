@@ -12,11 +12,11 @@ from scipy import sparse
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 from daskrf.molecules.counts.agreement import agrees
-from daskrf.molecules.counts.lingo import Features, lingos, sum_equal
+from daskrf.molecules.counts.lingo import Features
 from daskrf.molecules.counts.reading import NOTHING, read
 from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
+from daskrf.molecules.counts.unpacking import unpacked
 from daskrf.molecules.isolation import Lost, each
-from daskrf.seeds import splitmix64
 
 LEAST_READ = 500
 """Fewer SMILES at a time are RDKit's: it has counted them before it could be compared with the engine."""
@@ -131,7 +131,7 @@ class Fingerprinter:
                 bodies.append(result)
             else:
                 rejects.append((position, f"RDKit {result.reason}" if isinstance(result, Lost) else result))
-        features = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
+        features = [unpacked(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
         return np.array(accepted, np.int64), features, rejects
 
 
@@ -149,23 +149,6 @@ def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: 
         entries = slice(X.indptr[row], X.indptr[row + 1])
         numbers[place] = first.setdefault(X.indices[entries].tobytes() + X.data[entries].tobytes(), place)
     return numbers
-
-
-def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
-    """Return the features of one kind from the bytes that the helpers sent."""
-    if spec.kind == "lingo":
-        indptr, ids, counts = lingos(body.decode() for body in bodies)
-    else:
-        entries = np.frombuffer(b"".join(bodies), [("id", f"<u{spec.width}"), ("count", "<i4")])
-        sizes = np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies))
-        indptr = np.concatenate([[0], np.cumsum(sizes // entries.itemsize)])
-        ids, counts = entries["id"].astype(np.uint64), entries["count"].astype(np.int64)
-    if (spec.kind, bool(spec.size)) in (("torsion", False), ("lingo", True)):
-        hashed = splitmix64(ids) >> np.uint64(32)
-        indptr, ids, counts = sum_equal(
-            indptr, hashed % np.uint64(spec.size) if spec.size else hashed, counts
-        )
-    return indptr, ids, counts if spec.counts else np.minimum(counts, 1)
 
 
 def _in_order(order: npt.NDArray[np.int64], one: Features, other: Features) -> Features:

@@ -35,12 +35,14 @@ def is_read(spec: FingerprintSpec) -> bool:
 
     Examples
     --------
-    >>> is_read(FingerprintSpec()), is_read(FingerprintSpec(["morgan:1", "torsion"]))
+    >>> is_read(FingerprintSpec()), is_read(FingerprintSpec(["morgan:1", "lingo"]))
     (True, False)
     """
     return all(
         not kind.chirality
-        and (kind.family == "atompair" or (kind.family == "morgan" and kind.radius <= MOST_RADIUS))
+        and (
+            kind.family in ("atompair", "torsion") or (kind.family == "morgan" and kind.radius <= MOST_RADIUS)
+        )
         for kind in spec.kinds
     )
 
@@ -89,12 +91,14 @@ def _read_some(
     stops = np.concatenate([[0], ends - np.arange(len(ends))])
     text = text[text != _LINE]
     systems = _systems()
-    readings = engine().read_smiles(text, stops, systems.table, dots=dots)
+    # Around a ring of three RDKit's torsions depend on the order of atoms; see `counter.in_order`.
+    triangles = all(kind.family != "torsion" for kind in spec.kinds)
+    readings = engine().read_smiles(text, stops, systems.table, dots=dots, triangles=triangles)
     for _ in range(_ROUNDS):
         if not readings.unknown:
             break
         systems.learn(readings.unknown)
-        readings = engine().read_smiles(text, stops, systems.table, dots=dots)
+        readings = engine().read_smiles(text, stops, systems.table, dots=dots, triangles=triangles)
     done = readings.status == DONE
     return np.flatnonzero(done), [_counted(readings.molecules, kind, done) for kind in spec.kinds]
 
@@ -115,7 +119,9 @@ def _joined(several: Sequence[Features]) -> Features:
 def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:
     """Return the features of one kind of the molecules that were read."""
     rows: Rows
-    if kind.family == "atompair":
+    if kind.family == "torsion":
+        rows = engine().torsion_counts(molecules, size=kind.size)
+    elif kind.family == "atompair":
         rows = engine().pair_counts(molecules, kind.distance, size=kind.size)
     else:
         rows = engine().environment_counts(molecules, kind.radius, classes=kind.features, size=kind.size)
