@@ -216,7 +216,7 @@ def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
     object.__setattr__(moments, "phi_sum", np.zeros(32_767))
     object.__setattr__(moments, "gram", np.broadcast_to(0.0, (32_767, 32_767)))
     with pytest.raises(
-        InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise variance"
+        InputError, match=r"at most 32,766 features, not for 32,767: give a larger noise variance"
     ):
         EigenSolver(moments)
     check_eigen_size(32_766)

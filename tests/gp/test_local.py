@@ -437,7 +437,7 @@ def test_bad_input_is_refused() -> None:
         RandomFeatureGP(fitted, **GIVEN).fit(np.eye(2), [0.0, 1.0])
     with pytest.raises(InputError, match="RandomFeatureGP takes no sums about centroids"):
         RandomFeatureGP(**GIVEN).fit_statistics(stacked)
-    with pytest.raises(InputError, match="blocks of 3, not"):
+    with pytest.raises(InputError, match="blocks of 3, unlike"):
         LocalGaussianGP(fitted, **GIVEN).fit_statistics(StackedStatistics.zero(9, 3), fitted)
     with pytest.raises(InputError, match="cannot be combined"):
         StackedStatistics.zero(8, 4).combine(StackedStatistics.zero(8, 2))

@@ -77,7 +77,7 @@ def test_other_fingerprints(labels: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, joined[name], err_msg=name)
     with pytest.raises(StoreError, match=r"was made from other"):
         fit(labels, output=tmp_path / "alone", spec=FingerprintSpec(radius=2))
-    with pytest.raises(OptionError, match="as they were made; leave out their options"):
+    with pytest.raises(OptionError, match="are already made; leave out their options"):
         fit(tmp_path / "store", labels, tmp_path / "none", spec=spec)
 
 

@@ -408,7 +408,7 @@ def test_a_shortlist_finds_the_same_hits(
     assert found.table["row"].to_pylist() == whole.table["row"].to_pylist()
     assert found.rows == whole.rows == n_rows
     (note,) = (note for note in found.notes if "landmarks" in note)
-    assert "where 99.0% of the best 100 of 600 sampled" in note or "where 100.0% of the best 100" in note
+    assert "include 99.0% of the best 100 of 600 sampled" in note or "include 100.0% of the best 100" in note
     there = screen(tmp_path / "model", store, tmp_path / "there.parquet", k=5, client=client, shortlist=0.4)
     here = screen(tmp_path / "model", store, tmp_path / "here.parquet", k=5, shortlist=0.4)
     assert there.table.equals(here.table)

@@ -115,7 +115,7 @@ def test_what_does_not_add_up_is_refused(tmp_path: Path) -> None:
         store.write_partition(0, random_counts(3), rows_table(0, 2))
     with pytest.raises(StoreError, match="defect of the caller"):
         store.write_partition(0, random_counts(3, n_columns=2048), rows_table(0, 3))
-    with pytest.raises(StoreError, match="rejected is given as 5 and 0 came"):
+    with pytest.raises(StoreError, match="rejected is given as 5, but is 0"):
         store.write_partition(0, random_counts(3), rows_table(0, 3), counts={"rejected": 5})
     with pytest.raises(StoreError, match="lacks the column 'line'"):
         store.write_partition(0, random_counts(3), rows_table(0, 3).drop_columns("line"))

@@ -49,7 +49,7 @@ def test_damaged_or_lost_rejects_are_seen(tmp_path: Path) -> None:
 
 def test_counts_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
     store = PredictionStore.new(tmp_path / "p", **PLAN)
-    with pytest.raises(StoreError, match="do not add up: rejected is given as 1 and 2 came"):
+    with pytest.raises(StoreError, match="do not add up: rejected is given as 1, but is 2"):
         store.write_partition(0, table([0, 2, 4]), rejects_table([1, 3]), {"rejected": 1})
     with pytest.raises(StoreError, match="lacks the column 'reason'"):
         store.write_partition(0, table([0]), rejects_table([1]).drop_columns("reason"))
