@@ -12,8 +12,8 @@ from scipy import sparse
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 from daskrf.molecules.counts.agreement import agrees
-from daskrf.molecules.counts.lingo import Features
-from daskrf.molecules.counts.reading import NOTHING, read
+from daskrf.molecules.counts.features import NOTHING, Features, in_order, joined, side_by_side
+from daskrf.molecules.counts.reading import read
 from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
 from daskrf.molecules.counts.unpacking import unpacked
 from daskrf.molecules.isolation import Lost, each
@@ -92,8 +92,8 @@ class Fingerprinter:
         accepted, counted, rejects = self._ask(smiles, rest)
         positions = np.concatenate([done, accepted])
         order = np.argsort(positions)
-        features = [_in_order(order, *both) for both in zip(read_features, counted, strict=True)]
-        indptr, ids, counts = _side_by_side(features, self.spec.size or 2**32)
+        features = [in_order(order, joined(both)) for both in zip(read_features, counted, strict=True)]
+        indptr, ids, counts = side_by_side(features, self.spec.size or 2**32)
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
         dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
         matrix = sparse.csr_matrix((len(positions), self.spec.n_columns), dtype=np.uint16)
@@ -149,34 +149,6 @@ def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: 
         entries = slice(X.indptr[row], X.indptr[row + 1])
         numbers[place] = first.setdefault(X.indices[entries].tobytes() + X.data[entries].tobytes(), place)
     return numbers
-
-
-def _in_order(order: npt.NDArray[np.int64], one: Features, other: Features) -> Features:
-    """Return the rows of two sets of features, one after the other, in this order."""
-    if len(other[0]) == 1:
-        return one
-    if len(one[0]) == 1:
-        return other
-    starts = np.concatenate([one[0][:-1], other[0][:-1] + one[0][-1]])[order]
-    sizes = np.concatenate([np.diff(one[0]), np.diff(other[0])])[order]
-    pointer = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(pointer[-1]) + np.repeat(starts - pointer[:-1], sizes)
-    return pointer, np.concatenate([one[1], other[1]])[places], np.concatenate([one[2], other[2]])[places]
-
-
-def _side_by_side(kinds: list[Features], width: int) -> Features:
-    """Concatenate the features of several kinds, each `width` columns wide."""
-    if len(kinds) == 1:
-        return kinds[0]
-    pointer = np.sum([indptr for indptr, _, _ in kinds], axis=0)
-    ids, counts = np.empty(pointer[-1], np.uint64), np.empty(pointer[-1], np.int64)
-    free = pointer[:-1].copy()  # where each row's next entry goes
-    for number, (indptr, own_ids, own_counts) in enumerate(kinds):
-        sizes = np.diff(indptr)
-        places = np.arange(own_ids.size) + np.repeat(free - indptr[:-1], sizes)
-        ids[places], counts[places] = own_ids + np.uint64(number * width), own_counts
-        free += sizes
-    return pointer, ids, counts
 
 
 def rdkit_version() -> str:

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
+from daskrf.molecules.counts.features import Features
 
-Features = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 """Sparse rows: pointer (n + 1), identifiers (ascending in a row) and counts."""
 
 WINDOW = 4

@@ -7,13 +7,13 @@ depends on who has read a molecule.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.engine import DONE, Molecules, Rows, engine
-from daskrf.molecules.counts.lingo import Features
+from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, engine
+from daskrf.molecules.counts.features import Features, joined
 from daskrf.molecules.counts.ringsystems import RingSystems
 from daskrf.molecules.counts.spec import FingerprintSpec
 
@@ -22,10 +22,7 @@ MOST_RADIUS = 3
 
 Integers = npt.NDArray[np.int64]
 
-NOTHING: Features = (np.zeros(1, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
-"""The features of no molecules."""
-
-_AT_ONCE = 2_000  # SMILES, for buffers that stay in the cache
+_AT_ONCE = 5_000  # SMILES: few enough that buffers stay in the cache, many enough to ask RDKit seldom
 _ROUNDS = 4  # of reading with a growing table; what is unknown after the last one is left to RDKit
 _LINE = 10
 
@@ -61,7 +58,7 @@ def read(smiles: Sequence[str], spec: FingerprintSpec, *, dots: bool) -> tuple[I
     Returns
     -------
     int64 array and list of Features
-        Positions of the SMILES that were read, and their features of each kind.
+        Positions of the SMILES that were read, in any order, and their features of each kind.
 
     Examples
     --------
@@ -70,50 +67,35 @@ def read(smiles: Sequence[str], spec: FingerprintSpec, *, dots: bool) -> tuple[I
     >>> positions.tolist(), pointer.tolist(), counts.tolist()
     ([0], [0, 6], [1, 1, 1, 1, 1, 1])
     """
-    positions, features = [], []
-    for start in range(0, len(smiles), _AT_ONCE):
-        places, kinds = _read_some(smiles[start : start + _AT_ONCE], spec, dots=dots)
-        positions.append(places + start)
-        features.append(kinds)
-    if not positions:
-        return np.zeros(0, np.int64), [NOTHING] * len(spec.kinds)
-    return np.concatenate(positions), [_joined(several) for several in zip(*features, strict=True)]
+    parts = [
+        (start + positions, kinds)
+        for start in range(0, len(smiles), _AT_ONCE)
+        for positions, kinds in _parts(smiles[start : start + _AT_ONCE], spec, dots, _ROUNDS)
+    ]
+    positions = np.concatenate([np.zeros(0, np.int64), *(positions for positions, _ in parts)])
+    return positions, [joined([kinds[i] for _, kinds in parts]) for i in range(len(spec.kinds))]
 
 
-def _read_some(
-    smiles: Sequence[str], spec: FingerprintSpec, *, dots: bool
-) -> tuple[Integers, list[Features]]:
-    """Count the features of few SMILES; see `read`."""
+def _parts(
+    smiles: Sequence[str], spec: FingerprintSpec, dots: bool, rounds: int
+) -> Iterator[tuple[Integers, list[Features]]]:
+    """Yield positions and features of what is read at once, and of what is read when the table knows more."""
     text = np.frombuffer("\n".join(smiles).encode("ascii", "replace") + b"\n", np.uint8)
     ends = np.flatnonzero(text == _LINE)
     if len(ends) != len(smiles):  # a text of several lines is no SMILES
-        return np.zeros(0, np.int64), [NOTHING] * len(spec.kinds)
-    stops = np.concatenate([[0], ends - np.arange(len(ends))])
-    text = text[text != _LINE]
-    systems = _systems()
+        return
     # Around a ring of three RDKit's torsions depend on the order of atoms; see `counter.in_order`.
     triangles = all(kind.family != "torsion" for kind in spec.kinds)
-    readings = engine().read_smiles(text, stops, systems.table, dots=dots, triangles=triangles)
-    for _ in range(_ROUNDS):
-        if not readings.unknown:
-            break
-        systems.learn(readings.unknown)
-        readings = engine().read_smiles(text, stops, systems.table, dots=dots, triangles=triangles)
+    stops = np.concatenate([[0], ends - np.arange(len(ends))])
+    systems = _systems()
+    readings = engine().read_smiles(text[text != _LINE], stops, systems.table, dots=dots, triangles=triangles)
     done = readings.status == DONE
-    return np.flatnonzero(done), [_counted(readings.molecules, kind, done) for kind in spec.kinds]
-
-
-def _joined(several: Sequence[Features]) -> Features:
-    """Return the features of one batch of molecules after another."""
-    if len(several) == 1:
-        return several[0]
-    sizes = np.concatenate([np.diff(pointer) for pointer, _, _ in several])
-    identifiers = np.concatenate([identifiers for _, identifiers, _ in several])
-    return (
-        np.concatenate([[0], np.cumsum(sizes)]),
-        identifiers,
-        np.concatenate([counts for _, _, counts in several]),
-    )
+    yield np.flatnonzero(done), [_counted(readings.molecules, kind, done) for kind in spec.kinds]
+    if readings.unknown and rounds:
+        systems.learn(readings.unknown)
+        again = np.flatnonzero(readings.status == UNKNOWN)
+        for positions, kinds in _parts([smiles[i] for i in again.tolist()], spec, dots, rounds - 1):
+            yield again[positions], kinds
 
 
 def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:

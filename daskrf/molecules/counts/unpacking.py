@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daskrf.molecules.counts.lingo import Features, lingos, sum_equal
+from daskrf.molecules.counts.features import Features
+from daskrf.molecules.counts.lingo import lingos, sum_equal
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.seeds import splitmix64
 
