@@ -56,7 +56,7 @@ CLI = Command(
 )
 
 _ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one feature
-_MANY = 10_000  # rows of a library, from which on it is worth a note that RDKit reads all of them
+_MANY = 100_000  # rows of a library, from which on it is worth a note that RDKit reads all of them
 _OTHER_RDKIT = (
     "RDKit {} counts some built-in molecules otherwise than daskrf, which therefore leaves all reading to "
     "RDKit: the fingerprints are RDKit's, but take about ten times as long."

@@ -61,6 +61,7 @@ CLI = Command(
 _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _STD_ROWS = 256
+_MANY = 100_000  # rows of a library, for which the engine's start counts for nothing
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,10 @@ def _time_fingerprints(
     batches = sample_rows(library, n_sample, seed)
     smiles = [text for batch in batches for text in batch.smiles]
     sampled = sum(batch.n_read for batch in batches)
-    fingerprinter.prepare(smiles)  # a job does this once
+    if library.n_rows >= _MANY:
+        fingerprinter.prepare(smiles)  # a job does this once in each worker
+    else:
+        fingerprinter(["CCO"])  # RDKit's first call loads its tables
     start = time.perf_counter()
     block = fingerprinter(smiles)
     tables = [rows_table(batch, library, np.arange(len(batch.smiles))) for batch in batches]

@@ -78,7 +78,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FingerprintBlock]:
     def count(
         texts: list[str], spec: FingerprintSpec, fragments: Fragments = "keep", *, rdkit: bool = False
     ) -> FingerprintBlock:
-        monkeypatch.setattr(fingerprints_module, "LEAST_READ", sys.maxsize if rdkit else 1)
+        monkeypatch.setattr(fingerprints_module, "LEAST_READ", sys.maxsize if rdkit else 0)
         return Fingerprinter(spec, fragments)(texts)
 
     return count
@@ -341,6 +341,22 @@ def test_another_rdkit_reads_by_itself(
     agrees.cache_clear()
     monkeypatch.setattr(agreement_module, "read", real)
     assert agrees(spec)
+
+
+def test_the_engine_reads_when_a_process_has_counted_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counting(texts: list[str], *_: object, **__: object) -> object:
+        calls.append(len(texts))
+        return np.zeros(0, np.int64), [(np.zeros(1, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.int64))]
+
+    monkeypatch.setattr(fingerprints_module, "read", counting)
+    monkeypatch.setattr(fingerprints_module, "LEAST_READ", 10)
+    monkeypatch.setattr(fingerprints_module._seen(), "number", 0)
+    fingerprinter = Fingerprinter(FingerprintSpec("morgan"))
+    for n in (4, 5, 1, 2):
+        fingerprinter(["CCO"] * n)
+    assert calls == [1, 2]
 
 
 def test_kinds_that_the_engine_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +19,12 @@ from daskrf.molecules.counts.spec import FRAGMENTS, FingerprintSpec
 from daskrf.molecules.counts.unpacking import unpacked
 from daskrf.molecules.isolation import Lost, each
 
-LEAST_READ = 500
-"""Fewer SMILES at a time are RDKit's: it has counted them before it could be compared with the engine."""
+LEAST_READ = 20_000
+"""Molecules that a process leaves to RDKit before the engine reads.
+
+The engine is loaded, or compiled if that was never done, and compared with RDKit first: for fewer, that would
+take longer than it saves.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +56,7 @@ class FingerprintBlock:
 class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
-    Many SMILES are read by the engine, as far as it counts them as RDKit does
+    After the first 20,000 molecules of a process, the engine reads those that it counts as RDKit does
     (`daskrf.molecules.counts.reading`). RDKit reads the others in a helper process
     (`daskrf.molecules.isolation`), one per thread that calls at the same time: a SMILES that takes too long
     or crashes RDKit is rejected like one that RDKit cannot read.
@@ -105,13 +110,15 @@ class Fingerprinter:
         return FingerprintBlock(matrix, positions[order], rejects, saturated, empty)
 
     def prepare(self, smiles: Sequence[str]) -> None:
-        """Do what is done once in a process, and what is asked once about ring systems, for these SMILES."""
+        """Do at once what is done once in a process, and ask about the ring systems of these SMILES."""
         self(["CCO"])
+        _seen().number += LEAST_READ
         self._read(smiles)
 
     def _read(self, smiles: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[Features]]:
         """Return the positions of the SMILES that the engine reads, and their features of each kind."""
-        if len(smiles) < LEAST_READ or not agrees(self.spec):
+        _seen().number += len(smiles)
+        if _seen().number < LEAST_READ or not agrees(self.spec):
             return np.zeros(0, np.int64), [NOTHING] * len(self.spec.kinds)
         return read(smiles, self.spec, dots=self.fragments == "keep")
 
@@ -133,6 +140,17 @@ class Fingerprinter:
                 rejects.append((position, f"RDKit {result.reason}" if isinstance(result, Lost) else result))
         features = [unpacked(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
         return np.array(accepted, np.int64), features, rejects
+
+
+class _Seen:
+    """How many molecules this process has counted."""
+
+    number = 0
+
+
+@functools.cache
+def _seen() -> _Seen:
+    return _Seen()
 
 
 def equal_fingerprints(smiles: Sequence[str], spec: FingerprintSpec, fragments: str) -> npt.NDArray[np.int64]:
