@@ -17,9 +17,13 @@ import numpy as np
 import pytest
 from rdkit import Chem, rdBase
 
+import daskrf.engine.cpu.counting as counting_module
+import daskrf.engine.cpu.smiles as smiles_module
 import daskrf.molecules.counts.agreement as agreement_module
 import daskrf.molecules.counts.fingerprints as fingerprints_module
 import daskrf.molecules.counts.ringsystems as ringsystems_module
+from daskrf.engine import Molecules, engine
+from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
 from daskrf.molecules.counts.agreement import agrees, built_in
 from daskrf.molecules.counts.reading import is_read, read
@@ -357,6 +361,29 @@ def test_the_engine_reads_when_a_process_has_counted_many(monkeypatch: pytest.Mo
     for n in (4, 5, 1, 2):
         fingerprinter(["CCO"] * n)
     assert calls == [1, 2]
+
+
+def test_molecules_larger_than_the_buffers_are_refused() -> None:
+    def chain(n: int) -> Molecules:
+        atoms = np.zeros((n, 6), np.int8)
+        atoms[:, 0] = 6
+        return Molecules(atoms, np.zeros((0, 3), np.int16), np.zeros(n, np.int64), np.array([0, n]))
+
+    star = chain(12)
+    star.atoms[0, 5] = 9
+    assert len(engine().pair_counts(chain(smiles_module.MOST_ATOMS), 4, size=0).columns) == 0
+    for molecules, radius in (
+        (chain(smiles_module.MOST_ATOMS + 1), 1),
+        (star, 1),
+        (chain(2), 4),
+        (chain(2), -1),
+    ):
+        with pytest.raises(InputError, match="Molecules may have 192 atoms"):
+            engine().environment_counts(molecules, radius, classes=False, size=0)
+    names = ("MOST_ATOMS", "MOST_BONDS")
+    assert [getattr(counting_module, name) for name in names] == [
+        getattr(smiles_module, name) for name in names
+    ]
 
 
 def test_kinds_that_the_engine_counts() -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from daskrf.engine import Molecules, Rows
 from daskrf.engine.cpu.jit import jit
+from daskrf.errors import InputError
 
 Array = npt.NDArray[Any]
 
@@ -462,8 +463,21 @@ def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: 
         pointer[row + 1] = _add_counts(identifiers[:n_chains], pointer[row], columns, values)
 
 
+def _check(molecules: Molecules, radius: int = 0) -> None:
+    """Refuse what the buffers of compiled code do not hold; `read_smiles` makes no such molecules."""
+    degrees = molecules.atoms[: molecules.stops[-1], _DEGREE].astype(np.int64)
+    n_links = np.diff(np.concatenate([[0], np.cumsum(degrees)])[molecules.stops])
+    too_large = (np.diff(molecules.stops) > MOST_ATOMS) | (n_links > 2 * MOST_BONDS)
+    if too_large.any() or degrees.max(initial=0) > _MOST_BRANCHES + 1 or not 0 <= radius <= MOST_RADIUS:
+        raise InputError(
+            f"Molecules may have {MOST_ATOMS} atoms, {MOST_BONDS} bonds and {_MOST_BRANCHES + 1} neighbours "
+            f"of an atom, and environments a radius of {MOST_RADIUS}."
+        )
+
+
 def environment_counts(molecules: Molecules, radius: int, *, classes: bool, size: int) -> Rows:
     """Count Morgan environments; see `Engine`."""
+    _check(molecules, radius)
     n_atoms = int(molecules.stops[-1])
     invariants = np.empty(n_atoms, np.uint32)
     room = n_atoms * (radius + 1)
@@ -480,6 +494,7 @@ def environment_counts(molecules: Molecules, radius: int, *, classes: bool, size
 
 def pair_counts(molecules: Molecules, distance: int, *, size: int) -> Rows:
     """Count pairs of atoms; see `Engine`."""
+    _check(molecules)
     codes = np.empty(int(molecules.stops[-1]), np.uint32)
     pointer = np.zeros(molecules.stops.size, np.int64)
     n_atoms = np.diff(molecules.stops)
@@ -493,6 +508,7 @@ def pair_counts(molecules: Molecules, distance: int, *, size: int) -> Rows:
 
 def torsion_counts(molecules: Molecules, *, size: int) -> Rows:
     """Count chains of four atoms; see `Engine`."""
+    _check(molecules)
     codes = np.empty(int(molecules.stops[-1]), np.uint32)
     pointer = np.zeros(molecules.stops.size, np.int64)
     degrees = molecules.atoms[: codes.size, _DEGREE].astype(np.int64)
