@@ -89,7 +89,7 @@ def compare(name: str, spec: FingerprintSpec, smiles: list[str], rounds: int) ->
         tasks = [(plain, lambda: plain_loop(smiles, generators)), (ours, lambda: fingerprinter(smiles))]
         for times, task in tasks if k % 2 else reversed(tasks):
             end_idle()  # a helper remembers its latest answers
-            fingerprinter.prepare(smiles[:10])
+            fingerprinter(["[Fe]"])  # starts another: the engine leaves metals to RDKit
             times.append(seconds(task, processor_time))
     ratio = statistics.median(a / b for a, b in zip(plain, ours, strict=True))
     rates = [len(smiles) / statistics.median(times) for times in (plain, ours)]
