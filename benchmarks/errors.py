@@ -15,9 +15,9 @@ from scipy.special import gammaincinv, gammaln
 from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.features import TanimotoDotProductFeatures, TanimotoMinMaxFeatures
-from daskrf.features.prefactor import PrefactorFeatures
+from daskrf.features.sketches.prefactor import PrefactorFeatures
+from daskrf.features.sketches.tensorsketch import TensorSketchSeries, fast_length, spectra
 from daskrf.features.tanimotodot import unit_rows
-from daskrf.features.tensorsketch import TensorSketchSeries, fast_length, spectra
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 
 KINDS = ("binary", "count")

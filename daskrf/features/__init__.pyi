@@ -1,5 +1,4 @@
 from daskrf.features import bounds as bounds
-from daskrf.features import prefactor as prefactor
 from daskrf.features.composed import CompositionFeatures as CompositionFeatures
 from daskrf.features.fastfood import FastfoodFeatures as FastfoodFeatures
 from daskrf.features.featuremap import FeatureMap as FeatureMap
@@ -18,5 +17,5 @@ from daskrf.features.minmax import TanimotoMinMaxFeatures as TanimotoMinMaxFeatu
 from daskrf.features.nystrom import NystromFeatures as NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch as PolynomialSketch
 from daskrf.features.scissors import SCISSORS as SCISSORS
+from daskrf.features.sketches.variances import sketch_variance as sketch_variance
 from daskrf.features.tanimotodot import TanimotoDotProductFeatures as TanimotoDotProductFeatures
-from daskrf.features.variances import sketch_variance as sketch_variance

@@ -13,10 +13,10 @@ from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
-from daskrf.features.hashing import TanimotoParities
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
-from daskrf.features.projections import refuse_overflow
+from daskrf.features.sketches.hashing import TanimotoParities
+from daskrf.features.sketches.projections import refuse_overflow
 from daskrf.kernels.composition import Composition
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 

@@ -21,7 +21,7 @@ from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts
-from daskrf.features.projections import Products, ScaledRows
+from daskrf.features.sketches.projections import Products, ScaledRows
 from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
 from daskrf.kernels.metric import known_columns
 from daskrf.quantities import format_bytes

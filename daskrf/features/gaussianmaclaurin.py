@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
-from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
 from daskrf.features.featuremap import MapFacts
-from daskrf.features.prefactor import exp
-from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.features.sketches.allocation import Allocation, SeriesErrors, optimal_allocation
+from daskrf.features.sketches.prefactor import exp
+from daskrf.features.sketches.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.features.sketches.srht import SubsampledHadamard, check_dense
+from daskrf.features.sketches.variances import Moments, on_own_columns, padded_width
 from daskrf.features.sparserows import SampleMap
-from daskrf.features.srht import SubsampledHadamard, check_dense
-from daskrf.features.variances import Moments, on_own_columns, padded_width
 from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale

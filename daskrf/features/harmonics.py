@@ -17,7 +17,7 @@ from daskrf.errors import InputError
 from daskrf.features.fastfood import BLOCKS, LEAST, SCRATCH, check_width
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degrees
-from daskrf.features.projections import refuse_overflow, scale_rows
+from daskrf.features.sketches.projections import refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 _PHASES = 2**16  # few enough to stay in the cache

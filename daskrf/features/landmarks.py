@@ -16,7 +16,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
-from daskrf.features.selection import SELECTIONS, distinct_rows
+from daskrf.features.sketches.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import SampleMap, compact
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared

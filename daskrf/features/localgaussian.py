@@ -12,15 +12,15 @@ import scipy.sparse as sp
 
 from daskrf.arrays import as_csr, check_finite, row_slice
 from daskrf.errors import InputError, renumbered
-from daskrf.features.allocation import Allocation, optimal_allocation
-from daskrf.features.centroids import (
+from daskrf.features.featuremap import MapFacts, is_number
+from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
+from daskrf.features.sketches.allocation import Allocation, optimal_allocation
+from daskrf.features.sketches.centroids import (
     CANDIDATES,
     choose_centroids,
     nearest_centroids,
     squared_distances,
 )
-from daskrf.features.featuremap import MapFacts, is_number
-from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import SampleMap
 from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO

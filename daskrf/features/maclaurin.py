@@ -15,7 +15,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts, is_number
-from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.features.sketches.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial, check_degree
 
 MEASURES = ("geometric", "proportional")

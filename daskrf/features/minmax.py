@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daskrf.arrays import unpack_bits
 from daskrf.features.featuremap import FeatureMap, MapFacts
-from daskrf.features.hashing import Hashing, TanimotoHash, leading_bits
+from daskrf.features.sketches.hashing import Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
 

@@ -16,9 +16,9 @@ from daskrf.arrays import as_rows
 from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.landmarks import LandmarkMap
-from daskrf.features.projections import refuse_overflow
+from daskrf.features.sketches.projections import refuse_overflow
+from daskrf.features.sketches.spectrum import decompose
 from daskrf.features.sparserows import compact, pack, unpack
-from daskrf.features.spectrum import decompose
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared, prepared_blocks
 

@@ -12,10 +12,16 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.features.featuremap import FeatureMap, MapFacts
-from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
-from daskrf.features.srht import SubsampledHadamard, check_dense
-from daskrf.features.tensorsketch import fast_length, spectra
-from daskrf.features.variances import padded_width
+from daskrf.features.sketches.projections import (
+    CONSTANT_COLUMN,
+    Products,
+    ScaledRows,
+    refuse_overflow,
+    scale_rows,
+)
+from daskrf.features.sketches.srht import SubsampledHadamard, check_dense
+from daskrf.features.sketches.tensorsketch import fast_length, spectra
+from daskrf.features.sketches.variances import padded_width
 from daskrf.kernels.powerseries import Polynomial
 
 Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch"]

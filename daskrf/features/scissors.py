@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf.errors import InputError
 from daskrf.features.featuremap import check_count
-from daskrf.features.spectrum import decompose
+from daskrf.features.sketches.spectrum import decompose
 
 _ASYMMETRY = 1e-6  # of the largest number: shape programs search twice for the best overlay of a pair
 _FLOOR = 2.0**-40  # eigenvalues below this fraction of the largest are rounding errors

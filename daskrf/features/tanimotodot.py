@@ -15,7 +15,7 @@ from daskrf.arrays import as_csr, check_finite, row_sums, squared_norms
 from daskrf.engine import Rows
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts, check_count, is_number
-from daskrf.features.tensorsketch import TensorSketchSeries, allocate
+from daskrf.features.sketches.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.engine import Rows, engine
-from daskrf.features.tensorsketch import spectra
+from daskrf.features.sketches.tensorsketch import spectra
 from tests.jit import jit_disabled
 from tests.naive.sketch import count_sketch_entry, real_coordinates
 

@@ -10,7 +10,8 @@ import pytest
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.errors import InputError
-from daskrf.features import CompositionFeatures, TanimotoMinMaxFeatures, from_state, hashing
+from daskrf.features import CompositionFeatures, TanimotoMinMaxFeatures, from_state
+from daskrf.features.sketches import hashing
 from daskrf.kernels import (
     Composition,
     DotProduct,

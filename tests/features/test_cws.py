@@ -15,7 +15,7 @@ from daskrf.engine.cpu import hashes as cpu_hashes
 from daskrf.engine.cpu import tiles
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
-from daskrf.features.hashing import TanimotoHash, normal_levels
+from daskrf.features.sketches.hashing import TanimotoHash, normal_levels
 from daskrf.kernels import TanimotoMinMax
 from tests.jit import jit_disabled
 from tests.naive import cws as naive

@@ -8,8 +8,8 @@ from scipy.linalg.blas import ssyrk
 
 from daskrf.engine import Rows
 from daskrf.features import TanimotoDotProductFeatures
+from daskrf.features.sketches.tensorsketch import TensorSketchSeries
 from daskrf.features.tanimotodot import unit_rows
-from daskrf.features.tensorsketch import TensorSketchSeries
 from daskrf.kernels import TanimotoDotProduct
 from tests.jit import jit_disabled
 

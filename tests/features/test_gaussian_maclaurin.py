@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, from_state
-from daskrf.features.allocation import BestSizes, SeriesErrors, incremental, optimal_allocation
 from daskrf.features.gaussianmaclaurin import _centre, _centred_moments, _monomials
-from daskrf.features.variances import Moments, sketch_variance
+from daskrf.features.sketches.allocation import BestSizes, SeriesErrors, incremental, optimal_allocation
+from daskrf.features.sketches.variances import Moments, sketch_variance
 from daskrf.kernels import TruncatedGaussian
 from tests.features.maps import counts, reals
 from tests.jit import jit_disabled

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, NystromFeatures, from_state
 from daskrf.features.featuremap import map_key
-from daskrf.features.selection import distinct_rows
+from daskrf.features.sketches.selection import distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.gp import SparseGP, SufficientStatistics
 from daskrf.kernels import Composition, DotProduct, Kernel, TanimotoDotProduct, TanimotoMinMax

@@ -16,7 +16,7 @@ from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features import PolynomialSketch, RandomMaclaurinFeatures, from_state
 from daskrf.features.maclaurin import degree_measure, draw_degrees
-from daskrf.features.projections import Products, scale_rows
+from daskrf.features.sketches.projections import Products, scale_rows
 from daskrf.kernels import DotProduct, Exponential, Polynomial, residual_bound
 from tests.features.maps import counts, reals
 from tests.jit import jit_disabled

@@ -13,7 +13,7 @@ from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures, from_state
-from daskrf.features.hashing import normal_levels
+from daskrf.features.sketches.hashing import normal_levels
 from daskrf.kernels import TanimotoMinMax
 from tests.jit import jit_disabled
 from tests.naive import minhash as naive

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, NystromFeatures, from_state
 from daskrf.features.featuremap import map_key
-from daskrf.features.selection import farthest, kmeans, kmedoids
-from daskrf.features.spectrum import FLOOR
+from daskrf.features.sketches.selection import farthest, kmeans, kmedoids
+from daskrf.features.sketches.spectrum import FLOOR
 from daskrf.gp import RandomFeatureGP, SparseGP
 from daskrf.kernels import (
     Composition,

@@ -11,8 +11,8 @@ from scipy.linalg import hadamard
 from daskrf.errors import InputError
 from daskrf.features import PolynomialSketch, sketch_variance
 from daskrf.features.polynomial import Method
-from daskrf.features.srht import SubsampledHadamard, _transform
-from daskrf.features.variances import padded_width, same_block_pairs
+from daskrf.features.sketches.srht import SubsampledHadamard, _transform
+from daskrf.features.sketches.variances import padded_width, same_block_pairs
 from tests.features.maps import counts, reals
 from tests.jit import jit_disabled
 from tests.naive.projections import products, tensor_srht

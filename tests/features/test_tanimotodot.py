@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from daskrf.errors import InputError
-from daskrf.features import TanimotoDotProductFeatures, from_state, prefactor, tensorsketch
-from daskrf.features.prefactor import PrefactorFeatures
-from daskrf.features.tensorsketch import allocate, fast_length
+from daskrf.features import TanimotoDotProductFeatures, from_state
+from daskrf.features.sketches import prefactor, tensorsketch
+from daskrf.features.sketches.prefactor import PrefactorFeatures
+from daskrf.features.sketches.tensorsketch import allocate, fast_length
 from daskrf.kernels import TanimotoDotProduct
 from tests.floats import assert_agree
 from tests.jit import jit_disabled

@@ -12,7 +12,7 @@ import scipy.fft
 
 from daskrf import seeds
 from daskrf.engine import Rows, engine
-from daskrf.features.prefactor import BLOCK, PrefactorFeatures
+from daskrf.features.sketches.prefactor import BLOCK, PrefactorFeatures
 
 CACHE_BYTES = 64 * 2**20
 """Memory for the sketched prefactors of norms that a map has seen."""

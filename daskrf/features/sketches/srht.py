@@ -10,7 +10,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.engine import engine
 from daskrf.errors import InputError
-from daskrf.features.projections import ScaledRows
+from daskrf.features.sketches.projections import ScaledRows
 
 MAX_WIDTH = 1 << 20
 """Most columns of a dense row: 4 MiB."""

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from daskrf import seeds
 from daskrf.arrays import squared_norms
-from daskrf.features.selection import distinct_rows, farthest_points
-from daskrf.features.variances import on_own_columns
+from daskrf.features.sketches.selection import distinct_rows, farthest_points
+from daskrf.features.sketches.variances import on_own_columns
 
 CANDIDATES = 10_000
 """Most random rows that centroids are chosen from."""

@@ -12,7 +12,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import TILE, Factors, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.hashing import normal_levels
+from daskrf.features.sketches.hashing import normal_levels
 
 CONSTANT_COLUMN = 2**64 - 1
 """A column that no fingerprint has, for a constant entry."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.features.variances import Moments, same_block_pairs
+from daskrf.features.sketches.variances import Moments, same_block_pairs
 
 MOST_DEGREES = 64
 """Largest degree that is tried."""
