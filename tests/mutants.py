@@ -100,6 +100,7 @@ TESTS = {
     "engine/cpu/popcount": "popcount ../features/test_composed",
     "engine/cpu/hadamard": "hadamard ../features/test_fourier",
     "engine/cpu/hashes": "minima without_jit ../features/test_cws ../features/test_minmax",
+    "engine/cpu/minima": "minima without_jit",
     "engine/cpu/signs": "without_jit ../features/test_polynomial ../features/test_maclaurin",
     "engine/cpu/reals": "exponentials fourier ../kernels/test_radial ../features/test_fourier",
     "engine/cpu/countsketch": "sketch ../features/test_polynomial",

@@ -39,8 +39,8 @@ STORED = 10  # bytes per non-zero: int64 index and uint16 count
 _DECODING = 15  # bytes per non-zero while a partition is decoded: also uint32 index and uint8 count
 _NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's file buffers
 ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the file buffers
-_BATCH_ENTRIES = 1 << 20  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
-_TABLE_BYTES = 32 * MIB  # for the distinct pairs among these, at most
+_BATCH_ENTRIES = 1 << 22  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
+_TABLE_BYTES = 48 * MIB  # for the distinct pairs among these, at most
 _BLOCK_BYTES = 128 * MIB  # for one block of dense float32 features
 EXPANDED = 64 * MIB  # features unpacked for standard deviations; see daskrf.gp.processes.posterior
 EXACT_BLOCKS = 96 * MIB  # of a block of rows: kernel values, posterior samples, and features for these
@@ -210,7 +210,7 @@ class Making:
         # Positions of entries, the hash table that finds their distinct pairs, and a table of these pairs,
         # assumed to be a quarter as many. Floats made from bits need all bits of the block.
         unpacked = self.block // 4 if not self.one_bit else 0
-        return int(16 * hashed + min(_TABLE_BYTES, 64 * hashed) + unpacked)
+        return int(16 * hashed + min(_TABLE_BYTES, 96 * hashed) + unpacked)
 
     def need(self, need_of: Callable[[Making], MemoryNeed], *ways: str) -> MemoryNeed:
         """Return the need by a formula, tables included, and which of `ways` would reduce it.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from daskrf import seeds
 from daskrf.engine import TILE, Hashes, Rows, engine
-from daskrf.engine.cpu import hashes, signs, tiles
+from daskrf.engine.cpu import hashes, minima, signs, tiles
 from tests.jit import jit_disabled
 from tests.naive import minhash as naive
 
@@ -96,8 +99,14 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
     rows = [{10 * i + j: 1 + j for j in range(5)} for i in range(9)]
     whole = minhash_words(*to_csr(rows), *keys(64))
     sizes = []
-    table = tiles._table
-    monkeypatch.setattr(tiles, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
+    batches = tiles._batches
+
+    def noted(rows: Rows) -> Iterator[tuple]:
+        for batch in batches(rows):
+            sizes.append(batch[2].slot.size)
+            yield batch
+
+    monkeypatch.setattr(tiles, "_batches", noted)
     monkeypatch.setattr(tiles, "BATCH_BYTES", 12 * TILE * 4)
     assert (minhash_words(*to_csr(rows), *keys(64)) == whole).all()
     assert max(sizes) <= 12
@@ -105,6 +114,48 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
     # A row of more pairs than that is done all the same.
     one = to_csr([dict.fromkeys(range(40), 1)])
     assert minhash_words(*one, *keys(64)).shape == (1, 1)
+
+
+@pytest.mark.parametrize("n_values", [3, 1 << 12, 1 << 32])
+@pytest.mark.parametrize(("base", "shift"), [(0, 0), (0, 9), (0, 17), (1 << 31, 0), (1 << 31, 11)])
+def test_words_do_not_depend_on_the_narrow_table(n_values: int, base: int, shift: int) -> None:
+    """Few values make ties that differ in the lowest bit alone, small shifts numbers that do not fit."""
+    rng = np.random.default_rng(shift)
+    n_rows = 40 if jit_disabled() else 400
+    table = (base + rng.integers(0, n_values, (50, TILE)) % ((1 << 32) - base)).astype(np.uint32)
+    lengths = rng.integers(0, 12, n_rows) * (rng.random(n_rows) < 0.9)
+    indptr, slots = np.concatenate([[0], np.cumsum(lengths)]), rng.integers(0, 49, lengths.sum())
+    narrowed = np.empty(table.shape, np.uint16)
+    minima.narrow(table, np.uint32(base), np.uint32(shift), narrowed)
+    order = np.argsort(table[:, 0], kind="stable")
+    assert (np.diff(narrowed[order, 0].astype(int) >> 1) >= 0).all()
+    words = np.empty(n_rows, np.uint64)
+    minima.row_words(indptr, slots.astype(np.int32), table, narrowed, words)
+    for row, word in enumerate(words):
+        entries = slots[indptr[row] : indptr[row + 1]]
+        lowest = (table[entries] if entries.size else table[-1:]).min(axis=0) & 1
+        assert (unpacked(word[None, None])[0] == lowest).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_few_words_need_the_wide_table(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of words of 64 features, 15 bits should leave few undetermined, else the narrow table costs time."""
+    rng = np.random.default_rng(0)
+    X = sp.random(300, 5_000, 0.02, format="csr", rng=rng)
+    values = X.data + 0.5 if weighted else np.ones(X.nnz, np.uint16)
+    element_key, empty, feature_keys = keys(64)
+    low, high = feature_keys.astype(np.uint32), (feature_keys >> np.uint64(32)).astype(np.uint32)
+    hashed = Hashes(weighted, np.uint64(element_key), low, high, empty)
+    rows = Rows(X.indptr.astype(np.int64), X.indices, values)
+    tables = []
+    monkeypatch.setattr(tiles, "narrow", lambda *given: tables.append(given[-1]) or minima.narrow(*given))
+    engine().hash_bits(rows, hashed)
+    [(_, pointer, pairs)] = tiles._batches(tiles._hashed(rows, hashed))
+    undetermined = [
+        minima._narrow_minimum_bits_python(tables[0], pairs.slot_of, start, stop)[1] != 0
+        for start, stop in pairwise(pointer)
+    ]
+    assert np.mean(undetermined) < 0.05
 
 
 def test_the_rows_of_a_table_are_whole_cache_lines() -> None:

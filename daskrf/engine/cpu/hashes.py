@@ -1,4 +1,4 @@
-"""Random numbers for the elements of weighted sets, and their minima over rows: the rows' random hashes.
+"""Random numbers for the elements of weighted sets, whose minima over rows are the rows' random hashes.
 
 Two hashes collide with probability T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k):
 
@@ -29,9 +29,6 @@ Array = npt.NDArray[Any]
 
 TILE = 64
 """Features per tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
-
-_LANES = 16
-"""32-bit lanes of an LLVM vector, which LLVM splits into machine registers."""
 
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
@@ -265,102 +262,6 @@ def draw_levels(
             out[row, first + m] = levels[places[m]]
 
 
-def _tile_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> Any:
-    lowest = table[slots[start:stop]].min(axis=0) & np.uint32(1)
-    return np.packbits(lowest.astype(np.uint8), bitorder="little").view("<u8")[0]
-
-
-@intrinsic
-def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
-    """Return the lowest bits of min(table[slots[start:stop]], axis=0), packed to a uint64.
-
-    `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as LLVM vectors so
-    that the 64 running minima stay in registers, which a loop over an array does not achieve.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table_type, slots_type = signature.args[:2]
-        table_base = context.make_array(table_type)(context, builder, arguments[0]).data
-        slots_base = context.make_array(slots_type)(context, builder, arguments[1]).data
-        minima = _emit_minimum_loop(builder, table_base, slots_base, arguments[2], arguments[3])
-        return _emit_pack(builder, minima)
-
-    return types.uint64(table, slots, types.int64, types.int64), generate
-
-
-def _tile_minimum_python(table: Any, slots: Any, start: int, stop: int, out: Any) -> None:
-    out[:] = table[slots[start:stop]].min(axis=0)
-
-
-@intrinsic
-def _tile_minimum_compiled(
-    typing_context: Any, table: Any, slots: Any, start: Any, stop: Any, out: Any
-) -> Any:
-    """Write min(table[slots[start:stop]], axis=0) to `out`; as above."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table_base, slots_base, out_base = (
-            context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 1, 4)
-        )
-        minima = _emit_minimum_loop(builder, table_base, slots_base, arguments[2], arguments[3])
-        for index, minimum in enumerate(minima):
-            place = builder.gep(out_base, [ir.Constant(ir.IntType(64), index * _LANES)])
-            place = builder.bitcast(place, minimum.type.as_pointer())
-            builder.store(minimum, place, align=4)
-        return context.get_dummy_value()
-
-    return types.void(table, slots, types.int64, types.int64, out), generate
-
-
-def _emit_minimum_loop(builder: Any, table: Any, slots: Any, start: Any, stop: Any) -> list[Any]:
-    """Emit the loop over slots; return the vectors of minima (all ones if the range is empty)."""
-    int64, lane = ir.IntType(64), ir.IntType(32)
-    vector = ir.VectorType(lane, _LANES)
-    ones = ir.Constant(vector, [0xFFFFFFFF] * _LANES)
-    entry = builder.block
-    head = builder.append_basic_block("minimum.head")
-    body = builder.append_basic_block("minimum.body")
-    end = builder.append_basic_block("minimum.end")
-    builder.branch(head)
-    builder.position_at_end(head)
-    position = builder.phi(int64)
-    minima = [builder.phi(vector) for _ in range(TILE // _LANES)]
-    builder.cbranch(builder.icmp_signed("<", position, stop), body, end)
-    builder.position_at_end(body)
-    slot = builder.sext(builder.load(builder.gep(slots, [position])), int64)
-    row = builder.gep(table, [builder.mul(slot, ir.Constant(int64, TILE))])
-    smaller = []
-    for index, minimum in enumerate(minima):
-        place = builder.gep(row, [ir.Constant(int64, index * _LANES)])
-        values = builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
-        smaller.append(builder.select(builder.icmp_unsigned("<", values, minimum), values, minimum))
-    following = builder.add(position, ir.Constant(int64, 1))
-    builder.branch(head)
-    position.add_incoming(start, entry)
-    position.add_incoming(following, body)
-    for minimum, value in zip(minima, smaller, strict=True):
-        minimum.add_incoming(ones, entry)
-        minimum.add_incoming(value, body)
-    builder.position_at_end(end)
-    return minima
-
-
-def _emit_pack(builder: Any, minima: list[Any]) -> Any:
-    """Emit code that packs the lowest bit of every lane into a 64-bit word, lane 0 first."""
-    int64 = ir.IntType(64)
-    word = ir.Constant(int64, 0)
-    for index, minimum in enumerate(minima):
-        lowest = builder.trunc(minimum, ir.VectorType(ir.IntType(1), _LANES))
-        piece = builder.zext(builder.bitcast(lowest, ir.IntType(_LANES)), int64)
-        word = builder.or_(word, builder.shl(piece, ir.Constant(int64, index * _LANES)))
-    return word
-
-
-# Vector code that numba cannot generate from Python; without the JIT the plain Python versions are used.
-tile_minimum: Any = _tile_minimum_python if jit_disabled() else _tile_minimum_compiled
-tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_minimum_bits_compiled
-
-
 @jit
 def find_pairs(
     indices: Array, values: Array, pair_of: Array, pair_column: Array, pair_value: Array, frequency: Array
@@ -395,27 +296,3 @@ def find_pairs(
         pair_of[i] = pair
         frequency[pair] += 1
     return n_pairs
-
-
-@jit
-def row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None:
-    """Write the packed lowest bits of each row's minima; a row without entries uses the last table row."""
-    empty = np.array([table.shape[0] - 1], np.int32)
-    for row in range(words.size):
-        start, stop = indptr[row], indptr[row + 1]
-        if start == stop:
-            words[row] = tile_minimum_bits(table, empty, 0, 1)
-        else:
-            words[row] = tile_minimum_bits(table, slot_of, start, stop)
-
-
-@jit
-def row_minima(indptr: Array, slot_of: Array, table: Array, minima: Array) -> None:
-    """Write each row's minima to `minima`; a row without entries uses the last row of the table."""
-    empty = np.array([table.shape[0] - 1], np.int32)
-    for row in range(minima.shape[0]):
-        start, stop = indptr[row], indptr[row + 1]
-        if start == stop:
-            tile_minimum(table, empty, 0, 1, minima[row])
-        else:
-            tile_minimum(table, slot_of, start, stop, minima[row])
