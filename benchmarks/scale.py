@@ -3,11 +3,10 @@
 Measured (the default): the enumerated library of `daskrf.demo.enumeration` at several sizes goes from
 files of SMILES through the scan, fingerprints, fit and screen, by the drivers that the command line calls, on
 two workers. Scheduler, workers and driver are processes of their own, fresh for each size, and their peak
-memory is that of each. One thing is not the real one: RDKit would take hours for fingerprints, so they are
-composed from those of the building blocks (``synthesis.py``), the same to the last count as RDKit's, which is
-checked on a sample. Files are read, and rows and fingerprints written and committed, as ever. Partitions have
-10,000 rows at every size (100,000 is the driver's own choice for large libraries), so that the largest size
-has many. Then: what a driver spends on a store of 10,000 finished partitions.
+memory is that of each. What a process does once (load, compile, leave its first molecules to RDKit) is done
+before the times. Partitions have 10,000 rows at every size (100,000 is the driver's own choice for large
+libraries), so that the largest size has many. Then: what a driver spends on a store of 10,000 finished
+partitions.
 
     python benchmarks/scale.py [--small | --full] [--components M]
     python benchmarks/scale.py --simulate [--small | --full]
@@ -26,22 +25,17 @@ import itertools
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from common import parser, print_header, run_fresh, table, write_results
 from figures import BLUE, GREEN, GREY, ORANGE, PURPLE, label_axes, new_figure, save
 from processes import folders_first
 from resume import multiply, scan_times
-from scale_stages import Job, measure, write_library
+from scale_stages import Job, fingerprints_of, measure, write_labels, write_library
 from simulation import simulate
-from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
-from daskrf.demo.enumeration import ReactionLibrary
-from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import format_bytes
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 
@@ -51,7 +45,6 @@ ROWS_PER_PARTITION = 10_000
 MOST_LABELS = 100_000
 PLANNED = 100_000  # rows of the library that costs are planned for, in one partition
 RESUMED = {"small": 1_000, "default": 10_000, "full": 10_000}  # partitions of the store that is looked at
-RDKIT_ROWS = 2_000
 LINEAR = {"fingerprint": "fingerprint", "screen": "screen"}  # stage -> its step that grows with the rows
 BYTES_A_ROW = 220  # of files and stores of one size, at most
 
@@ -64,6 +57,7 @@ def arguments() -> argparse.ArgumentParser:
     found.add_argument("--costs", type=int, nargs="+", metavar="M", help="print the costs of 10^8 and 10^9")
     found.add_argument("--sizes", type=int, nargs="+", metavar="N", help="measure these sizes")
     found.add_argument("-M", "--components", type=int, default=0, help="features (4096; 1024 with --small)")
+    found.add_argument("--kind", nargs="+", default=["morgan:1"], help="of fingerprints (%(default)s)")
     found.add_argument("--work", type=Path, help="folder for what is made on the way (a temporary one)")
     return found
 
@@ -77,7 +71,7 @@ def main(argv: list[str] | None = None) -> None:
         if options.simulate:
             simulate(Path(folder), mode, options.seed, options.output)
         elif options.costs:
-            costs(Path(folder), options.costs, options.seed, options.output)
+            costs(Path(folder), options)
         else:
             measured(Path(folder), mode, options)
 
@@ -92,7 +86,7 @@ def measured(folder: Path, mode: str, options: argparse.Namespace) -> None:
         raise SystemExit("Every size must be a multiple of the smallest: they share their files.")
     components = options.components or (1024 if mode == "small" else 4096)
     _check_disk(folder, max(sizes))
-    composing = _prepare(folder, sizes, options.seed)
+    write_library(folder / "library", max(sizes), min(sizes), options.seed)
     runs = []
     for rows in sizes:
         work = folder / f"size-{rows}"
@@ -102,12 +96,14 @@ def measured(folder: Path, mode: str, options: argparse.Namespace) -> None:
             min(rows // 10, MOST_LABELS),
             components,
             ROWS_PER_PARTITION,
+            tuple(options.kind),
             str(folder / "library"),
-            str(folder / "composer.npz"),
             str(work),
             options.seed,
             featurize=rows == min(sizes),
         )
+        work.mkdir()
+        run_fresh(write_labels, job)
         run, _ = run_fresh(measure, job)
         runs.append(run)
         _print_run(run, job)
@@ -118,10 +114,11 @@ def measured(folder: Path, mode: str, options: argparse.Namespace) -> None:
     settings = {
         "sizes": list(sizes),
         "components": components,
+        "kinds": list(options.kind),
         "rows_per_partition": ROWS_PER_PARTITION,
         "workers": 2,
     }
-    results = {"composing": composing, "sizes": runs, "resume": resumed}
+    results = {"sizes": runs, "resume": resumed}
     write_results(options.output, "scale", seed=options.seed, settings=settings, results=results)
     _draw(runs, options.output)
 
@@ -133,32 +130,6 @@ def _check_disk(folder: Path, rows: int) -> None:
             f"{rows:,} molecules take up to {format_bytes(need)} in {folder}, where {format_bytes(free)} "
             "are free; give another folder with --work."
         )
-
-
-def _prepare(folder: Path, sizes: tuple[int, ...], seed: int) -> dict[str, float]:
-    """Write the tables of the pieces and the files of SMILES; return rates, in molecules a second."""
-    rows, library, composer = max(sizes), ReactionLibrary(seed), Composer.build(seed)
-    composer.save(folder / "composer.npz")
-    starts = np.linspace(0, len(library) - 500, 6).astype(np.int64)
-    checked = check(composer, library, starts, 500)
-    smiles = library.smiles(0, RDKIT_ROWS)
-    rdkit = RDKIT_ROWS / _seconds(lambda: Fingerprinter(FingerprintSpec("morgan"))(smiles))
-    composed = 50_000 / _seconds(lambda: composer(0, 50_000))
-    written = write_library(folder / "library", rows, min(sizes), seed)
-    print(
-        f"\nFingerprints are composed from those of the building blocks at {composed:,.0f} molecules/s a "
-        f"core, where RDKit makes {rdkit:,.0f}: {rows / rdkit / 3600:.2f} core-hours for {rows:,}. "
-        f"{checked:,} of them, from all over the library, are equal to RDKit's in every count. "
-        f"SMILES were written at {written:,.0f} molecules/s.",
-        flush=True,
-    )
-    return {"composed": composed, "rdkit": rdkit, "written": written, "checked": checked}
-
-
-def _seconds(call: Any) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 def _print_run(run: dict[str, Any], job: Job) -> None:
@@ -286,14 +257,16 @@ def _draw(runs: list[dict[str, Any]], folder: Path) -> None:
 # Costs -----------------------------------------------------------------------------------------------------
 
 
-def costs(folder: Path, components: list[int], seed: int, output: Path) -> None:
+def costs(folder: Path, options: argparse.Namespace) -> None:
     """Print and write the costs that `daskrf.plan` predicts from timing the library, for each M."""
-    write_library(folder / "library", PLANNED, PLANNED, seed)
+    spec = fingerprints_of(tuple(options.kind))
+    write_library(folder / "library", PLANNED, PLANNED, options.seed)
     files, found, needs = [folder / "library" / "part-0000.smi"], [], []
-    for m in components:
+    for m in options.costs:
         report = plan(
             files,
-            feature_map=TanimotoMinMaxFeatures(m, random_state=seed),
+            spec=spec,
+            feature_map=TanimotoMinMaxFeatures(m, random_state=options.seed),
             rows_per_partition=PLANNED,  # the driver's own choice for large libraries
             labels=PLANNED,
         )
@@ -315,7 +288,8 @@ def costs(folder: Path, components: list[int], seed: int, output: Path) -> None:
     print(f"\nGiB of a process, partitions of {PLANNED:,} rows (solve: of the driver, {PLANNED:,} labels):")
     print(table(needs, {"M": ",d"} | {name: ".2f" for name in needs[0] if name != "M"}))
     results = {"costs": found, "memory_gib": needs}
-    write_results(output, "scale-costs", seed=seed, settings={"components": components}, results=results)
+    settings = {"components": options.costs, "kinds": options.kind}
+    write_results(options.output, "scale-costs", seed=options.seed, settings=settings, results=results)
 
 
 if __name__ == "__main__":

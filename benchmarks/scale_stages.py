@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Callable
@@ -12,39 +11,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from processes import Cluster, Times, start_cluster, tasks_counted
-from synthesis import Composer
 
-from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
-from daskrf.commands.fingerprint import create_store
+from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, screen, seeds
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.files.backend import as_path
-from daskrf.jobs.pieces import Partitions
-from daskrf.molecules import FingerprintSpec
-from daskrf.sources.inputs import scan_inputs
-from daskrf.sources.smiles import rejects_table, rows_table
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.counts.fingerprints import LEAST_READ
 from daskrf.storage.labels import join_labels
-from daskrf.storage.lock import StoreLock
 from daskrf.storage.runlog import log_directory, read_log
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.storage.stores.store import CommitRecord
-from daskrf.tables import Library, read_partition
 from daskrf.tables.measurements import read_labels
 
 __all__ = [
-    "ComposeStage",
     "Job",
-    "compose",
+    "fingerprints_of",
     "library_file",
     "measure",
     "measured_cluster",
     "timed",
+    "warm",
+    "write_labels",
     "write_library",
     "write_smiles",
 ]
 
-_LABEL_ROWS = 100_000  # whose fingerprints are made at once for the labels
+LABELS = "labels.csv"
+_LABEL_ROWS = 25_000  # whose fingerprints are made at once for the labels
 NOISE = 0.3  # standard deviation of the labels' noise; the function's is 1
 
 
@@ -68,43 +61,6 @@ def write_smiles(path: Path, library: ReactionLibrary, start: int, stop: int) ->
     path.write_text("".join(lines))
 
 
-@functools.lru_cache(maxsize=1)
-def _composer(path: str) -> Composer:
-    return Composer.load(path)
-
-
-@functools.lru_cache(maxsize=2)
-def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library]:
-    store = FingerprintStore.open(as_path(path))
-    assert store.spec_hash == spec_hash
-    return store, Library.from_state(store.spec["library"])
-
-
-@dataclass(frozen=True)
-class ComposeStage:
-    """`daskrf.commands.fingerprint.FingerprintStage` with RDKit's call replaced by `Composer`.
-
-    Rows are read from the files, written and committed as there; row number i is product number i.
-    """
-
-    path: str
-    spec_hash: str
-    composer: str
-    name: str = "fingerprint"
-    seconds_per_row: float = 3e-4  # RDKit's, so that tasks are as many as with it
-
-    def make(self, partition: int) -> CommitRecord:
-        """See `daskrf.jobs.pieces.Maker`."""
-        store, library = _opened(self.path, self.spec_hash)
-        batches = list(read_partition(library, partition))
-        tables = [rows_table(batch, library, np.arange(len(batch.row))) for batch in batches]
-        rows = pa.concat_tables(tables)
-        fingerprints = _composer(self.composer)(rows["row"][0].as_py(), rows["row"][-1].as_py() + 1)
-        return store.write_partition(
-            partition, fingerprints, rows, rejects_table([], library), {"empty": 0, "saturated": 0}
-        )
-
-
 @dataclass(frozen=True)
 class Job:
     """What one size is measured with."""
@@ -114,30 +70,41 @@ class Job:
     labels: int
     components: int
     rows_per_partition: int
+    kinds: tuple[str, ...]  # of fingerprints
     files_folder: str  # folder of the files
-    composer: str  # file of the tables
     work: str
     seed: int
     workers: int = 2
     featurize: bool = False
 
 
-def _warm(composer: str, components: int) -> None:
-    """Compile, and load what is loaded once a process, outside of the times."""
-    block = _composer(composer)(0, 64)
-    TanimotoMinMaxFeatures(components).transform_bits(block)
+def fingerprints_of(kinds: tuple[str, ...]) -> FingerprintSpec:
+    """Return the fingerprints of one or of several kinds side by side."""
+    return FingerprintSpec(kinds[0] if len(kinds) == 1 else list(kinds))
+
+
+def warm(spec: FingerprintSpec, components: int, seed: int) -> None:
+    """Do what each process does only once, outside of the times: compile, load, and meet ring systems.
+
+    The first molecules of a process are left to RDKit (`daskrf.molecules.counts.fingerprints.LEAST_READ`), so
+    that many are counted.
+    """
+    block = Fingerprinter(spec)(list(ReactionLibrary(seed).smiles(0, LEAST_READ + 2_000)))
+    TanimotoMinMaxFeatures(components).transform_bits(block.fingerprints[:64])
 
 
 def measure(job: Job) -> dict[str, Any]:
     """Run all stages of one size on a fresh cluster; return seconds, tasks, bytes and memory by stage."""
-    work = Path(job.work)
-    work.mkdir(parents=True)
+    work, spec = Path(job.work), fingerprints_of(job.kinds)
     with measured_cluster(work, job.workers) as cluster:
         # As tasks, so that the scheduler too has loaded what tasks refer to.
         client = cluster.client
-        for address in client.nthreads():
-            client.submit(_warm, job.composer, job.components, workers=[address], pure=False).result()
-        return _stages(job, work, cluster)
+        started = [
+            client.submit(warm, spec, job.components, job.seed, workers=[address], pure=False)
+            for address in client.nthreads()
+        ]
+        client.gather(started)
+        return _stages(job, work, spec, cluster)
 
 
 def measured_cluster(work: Path, workers: int) -> AbstractContextManager[Cluster]:
@@ -147,19 +114,27 @@ def measured_cluster(work: Path, workers: int) -> AbstractContextManager[Cluster
     return start_cluster(work, [worker] * workers, workers)
 
 
-def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
+def _stages(job: Job, work: Path, spec: FingerprintSpec, cluster: Cluster) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": job.rows, "labels": job.labels, "stages": {}}
-    store, model = work / "fingerprints", work / "model"
-    labels = work / "labels.csv"
-    _write_labels(labels, job)
+    store, model, labels = work / "fingerprints", work / "model", work / LABELS
     features = TanimotoMinMaxFeatures(job.components, random_state=job.seed)
 
     def stage(name: str, unit: int, call: Callable[[Times], Any]) -> None:
         found["stages"][name] = timed(cluster, unit, call)
 
     files = [library_file(Path(job.files_folder), i) for i in range(job.files)]
-    per = job.rows_per_partition
-    stage("fingerprint", job.rows, lambda times: compose(files, store, job.composer, per, cluster, times))
+    stage(
+        "fingerprint",
+        job.rows,
+        lambda times: fingerprint(
+            files,
+            store,
+            spec=spec,
+            rows_per_partition=job.rows_per_partition,
+            client=cluster.client,
+            progress=times,
+        ),
+    )
     assert FingerprintStore.open(as_path(store)).counts()["kept"] == job.rows
     if job.featurize:
         stage(
@@ -212,35 +187,21 @@ def timed(cluster: Cluster, unit: int, call: Callable[[Times], Any]) -> dict[str
     }
 
 
-def compose(
-    files: list[Path], path: Path, composer: str, rows_per_partition: int, cluster: Cluster, times: Times
-) -> int:
-    """Do what `daskrf.fingerprint` does, with `ComposeStage` in place of its own stage; return the rows."""
-    library = scan_inputs(files, None, rows_per_partition, None, times, accept_rejects=False)
-    store = create_store(path, library, FingerprintSpec("morgan"), "keep")
-    stage = ComposeStage(str(store.path.resolve()), store.spec_hash, composer)
-    rows = [p.stop - p.start for p in library.partitions]
-    with StoreLock(store.path, "scale.py"):
-        Partitions(stage, store, rows).make(client=cluster.client, progress=times)
-    return int(store.counts()["kept"])
-
-
-def _write_labels(path: Path, job: Job) -> None:
+def write_labels(job: Job) -> None:
     """Write labels of random rows: a linear function of the counts, by random weights, and noise."""
-    rng = seeds.generator(job.seed, "scale/labels", job.rows)
+    rng, library = seeds.generator(job.seed, "scale/labels", job.rows), ReactionLibrary(job.seed)
     rows = np.sort(rng.choice(job.rows, job.labels, replace=False))
-    composer, y = _composer(job.composer), np.empty(job.labels)
-    for start in range(0, job.rows, _LABEL_ROWS):
-        low, high = np.searchsorted(rows, [start, start + _LABEL_ROWS])
-        if low < high:
-            y[low:high] = _function(composer, rows[low:high], min(start + _LABEL_ROWS, job.rows), start)
+    count, y = Fingerprinter(fingerprints_of(job.kinds)), np.empty(job.labels)
+    for start in range(0, job.labels, _LABEL_ROWS):
+        some = rows[start : start + _LABEL_ROWS].tolist()
+        x = count([text for row in some for text in library.smiles(row, row + 1)]).fingerprints
+        y[start : start + _LABEL_ROWS] = _function(x)
     y = (y - y.mean()) / y.std() + NOISE * rng.standard_normal(job.labels)
     lines = (f"M{row:010d},{value:.4f}\n" for row, value in zip(rows.tolist(), y, strict=True))
-    path.write_text("id,score\n" + "".join(lines))
+    (Path(job.work) / LABELS).write_text("id,score\n" + "".join(lines))
 
 
-def _function(composer: Composer, rows: Any, stop: int, start: int) -> Any:
-    x = composer(start, stop)[rows - start]
+def _function(x: Any) -> Any:
     words = seeds.splitmix64(x.indices.astype(np.uint64)) >> np.uint64(11)
     weights = words.astype(np.float64) / 2**52 - 1  # uniform, the same for an identifier everywhere
     return np.add.reduceat(weights * np.minimum(x.data, 3), x.indptr[:-1])

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint
-from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.jobs.pieces import Partitions
 from daskrf.jobs.tree import Root, Tree
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -31,16 +30,6 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in set(sys.modules) - before:
         if (BENCHMARKS / f"{name}.py").exists():
             del sys.modules[name]
-
-
-def test_composed_fingerprints_are_those_of_rdkit(script):
-    synthesis, library = script("synthesis"), ReactionLibrary(3)
-    composer = synthesis.Composer.build(3)
-    starts = np.linspace(0, len(library) - 100, 5).astype(np.int64)
-    assert synthesis.check(composer, library, starts, 100) == 500
-    composer.environments[:] += 1
-    with pytest.raises(AssertionError):
-        synthesis.check(composer, library, starts, 100)
 
 
 def test_the_store_of_many_partitions_is_complete_until_one_is_damaged(script, tmp_path):
