@@ -34,6 +34,7 @@ from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, format_bytes
@@ -42,6 +43,7 @@ from daskrf.sources.inputs import scan_inputs, tables_of
 from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.sources.sources import check_map, map_for
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import Library, TableFormat, sample_rows
 from daskrf.workers.progress import Progress
 
@@ -62,6 +64,7 @@ _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _STD_ROWS = 256
 _MANY = 100_000  # rows of a library, for which the engine's start counts for nothing
+_ROWS, _MORE_ROWS = 2_000, 20_000  # timed if no number is given
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def plan(
     feature_map: FeatureMap | None = None,
     rows_per_partition: int | None = None,
     labels: int | None = None,
-    sample: int = 2_000,
+    sample: int | None = None,
     seed: int = 0,
     accept_rejects: bool = False,
     progress: Progress | None = None,
@@ -156,8 +159,10 @@ def plan(
         As in `featurize`. A map that is not fitted yet is fitted to the sample here.
     labels : int, optional
         Number of labelled rows. Default: all rows.
-    sample : int
-        Number of rows to time; at least twice the number of rows that a map chooses from the library.
+    sample : int, optional
+        Number of rows to time; at least twice the number of rows that a map chooses from the library. By
+        default 2,000, or 20,000 from 100,000 molecules on if daskrf counts their fingerprints itself and
+        features are bits: the rate then depends on how many molecules share their substructures.
     seed : int
         Seed of the sample.
 
@@ -182,9 +187,9 @@ def plan(
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
-    if learns:
-        sample = max(sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
-    _check_memory(feature_map, spec.n_columns, sample, learns)
+    least = 2 * (getattr(feature_map, "n_landmarks", None) or M) if learns else 0
+    more = is_read(spec) and feature_map.one_bit
+    _check_memory(feature_map, spec.n_columns, max(sample or _ROWS, least), learns)
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(
@@ -195,11 +200,13 @@ def plan(
             progress or Progress(),
             accept_rejects=accept_rejects,
         )
+        if sample is None:
+            sample = _MORE_ROWS if more and library.n_rows >= _MANY else _ROWS
         stages, fingerprints, sampled, rejected = _time_fingerprints(
-            library, spec, fragments, min(sample, library.n_rows), seed, scratch
+            library, spec, fragments, min(max(sample, least), library.n_rows), seed, scratch
         )
         n_labels = library.n_rows if labels is None else labels
-        exact = _time_exact(fingerprints, n_labels) if by_itself else []
+        exact = _time_exact(fingerprints[:_ROWS], n_labels) if by_itself else []
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
         stages += learning + _time_features(feature_map, fingerprints, n_labels, seed) + exact
     needs = _needs(unfitted, feature_map, library, fingerprints, n_labels, exact=by_itself)
@@ -278,8 +285,8 @@ def _time_fingerprints(
         fingerprinter.prepare(smiles)  # a job does this once in each worker
     else:
         fingerprinter(["CCO"])  # RDKit's first call loads its tables
+    block, counting = _timed(fingerprinter, smiles)
     start = time.perf_counter()
-    block = fingerprinter(smiles)
     tables = [rows_table(batch, library, np.arange(len(batch.smiles))) for batch in batches]
     rows = pa.concat_tables(tables).combine_chunks().take(pa.array(block.kept))
     if not rows.num_rows:
@@ -288,16 +295,26 @@ def _time_fingerprints(
             f"None of {sampled:,} random rows could be used ({reason}); "
             "most often the SMILES are in another column than the one that was read."
         )
-    store = FingerprintStore.new(
-        scratch / "sample",
-        library={},
-        fingerprint=spec.state(),
-        n_columns=spec.n_columns,
-        partitions=[{"start": 0, "stop": rows.num_rows}],
-        rdkit_version=rdkit_version(),
-    )
-    record = store.write_partition(0, block.fingerprints, rows, rejects_table([], library))
-    seconds = (time.perf_counter() - start) / max(1, sampled)
+    making = time.perf_counter() - start
+
+    def write(number: int, n_rows: int) -> CommitRecord:
+        store = FingerprintStore.new(
+            scratch / f"sample{number}",
+            library={},
+            fingerprint=spec.state(),
+            n_columns=spec.n_columns,
+            partitions=[{"start": 0, "stop": n_rows}],
+            rdkit_version=rdkit_version(),
+        )
+        return store.write_partition(
+            0, block.fingerprints[:n_rows], rows[:n_rows], rejects_table([], library)
+        )
+
+    write(0, 1)  # loads what writes
+    _, fixed = _timed(write, 1, 1)  # of a partition, whatever its rows
+    record, writing = _timed(write, 2, rows.num_rows)
+    of_partitions = fixed * len(library.partitions) / library.n_rows
+    seconds = (counting + making + max(0.0, writing - fixed)) / max(1, sampled) + of_partitions
     cost = StageCost(
         "fingerprint", seconds, record.bytes / rows.num_rows, "library", "SMILES -> fingerprint store"
     )
