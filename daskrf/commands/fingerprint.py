@@ -22,6 +22,7 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.counts.agreement import agrees
+from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.counts.toolkit import Toolkit
@@ -56,7 +57,6 @@ CLI = Command(
 )
 
 _ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one feature
-_MANY = 100_000  # rows of a library, from which on it is worth a note that RDKit reads all of them
 _OTHER_RDKIT = (
     "RDKit {} counts some built-in molecules otherwise than daskrf, which therefore leaves all reading to "
     "RDKit: the fingerprints are RDKit's, but take about ten times as long."
@@ -247,7 +247,7 @@ class _Fingerprint(Job[FingerprintReport]):
             self.accept_rejects,
             unpacked=pending,
         )
-        if pending and self.library.n_rows >= _MANY and is_read(self.spec) and not agrees(self.spec):
+        if pending and self.library.n_rows >= MANY and is_read(self.spec) and not agrees(self.spec):
             run.progress.note(_OTHER_RDKIT.format(rdkit_version()))
 
     def need(self) -> Need:
@@ -332,7 +332,9 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
         )
     with as_damage(path):
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
-        return store, _planned(store), Fingerprinter(spec, store.spec["fragments"])
+        library, fingerprinter = _planned(store), Fingerprinter(spec, store.spec["fragments"])
+        fingerprinter.expect(library.n_rows)
+        return store, library, fingerprinter
 
 
 def _planned(store: FingerprintStore) -> Library:

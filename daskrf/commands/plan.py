@@ -34,6 +34,7 @@ from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command, Option
@@ -63,7 +64,6 @@ CLI = Command(
 _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _STD_ROWS = 256
-_MANY = 100_000  # rows of a library, for which the engine's start counts for nothing
 _ROWS, _MORE_ROWS = 2_000, 20_000  # timed if no number is given
 
 
@@ -201,7 +201,7 @@ def plan(
             accept_rejects=accept_rejects,
         )
         if sample is None:
-            sample = _MORE_ROWS if more and library.n_rows >= _MANY else _ROWS
+            sample = _MORE_ROWS if more and library.n_rows >= MANY else _ROWS
         stages, fingerprints, sampled, rejected = _time_fingerprints(
             library, spec, fragments, min(max(sample, least), library.n_rows), seed, scratch
         )
@@ -281,7 +281,7 @@ def _time_fingerprints(
     batches = sample_rows(library, n_sample, seed)
     smiles = [text for batch in batches for text in batch.smiles]
     sampled = sum(batch.n_read for batch in batches)
-    if library.n_rows >= _MANY:
+    if library.n_rows >= MANY:
         fingerprinter.prepare(smiles)  # a job does this once in each worker
     else:
         fingerprinter(["CCO"])  # RDKit's first call loads its tables

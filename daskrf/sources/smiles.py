@@ -57,7 +57,9 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
         raise InputError(f"{directory} was replaced during the run; run the same command again.")
     with as_damage(path, _ADVICE):
         fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
-        return Library.from_state(plan["library"]), fingerprinter
+        library = Library.from_state(plan["library"])
+        fingerprinter.expect(library.n_rows)
+        return library, fingerprinter
 
 
 def fingerprints_of(

@@ -54,8 +54,23 @@ def test_stores_have_the_same_bytes(
 def test_a_job_says_that_this_rdkit_reads_all(
     agrees: bool, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fingerprint_module, "_MANY", 1)
+    monkeypatch.setattr(fingerprint_module, "MANY", 1)
     monkeypatch.setattr(fingerprint_module, "agrees", lambda spec: agrees)
     notes = Notes()
     fingerprint(library, tmp_path / "store", accept_rejects=True, progress=notes)
     assert any("leaves all reading to RDKit" in line for line in notes.lines) is not agrees
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_large_job_reads_its_first_molecules(
+    many: bool, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, calls = len(library.read_text().splitlines()), []
+    seen, read = fingerprints_module._Seen(), fingerprints_module.read
+    monkeypatch.setattr(fingerprints_module, "_seen", lambda: seen)
+    monkeypatch.setattr(fingerprints_module, "MANY", rows if many else rows + 1)
+    monkeypatch.setattr(
+        fingerprints_module, "read", lambda *given, **named: calls.append(given) or read(*given, **named)
+    )
+    fingerprint(library, tmp_path / "store", accept_rejects=True)
+    assert bool(calls) is many

@@ -26,6 +26,9 @@ The engine is loaded, or compiled if that was never done, and compared with RDKi
 take longer than it saves.
 """
 
+MANY = 100_000
+"""Molecules of a job for which that counts for nothing: the engine reads the first of them, too."""
+
 
 @dataclasses.dataclass(frozen=True)
 class FingerprintBlock:
@@ -56,8 +59,9 @@ class FingerprintBlock:
 class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
-    After the first 20,000 molecules of a process, the engine reads those that it counts as RDKit does
-    (`daskrf.molecules.counts.reading`). RDKit reads the others in a helper process
+    After the first 20,000 molecules of a process, or from the first on if it is told that many follow
+    (`expect`), the engine reads those that it counts as RDKit does (`daskrf.molecules.counts.reading`). RDKit
+    reads the others in a helper process
     (`daskrf.molecules.isolation`), one per thread that calls at the same time: a SMILES that takes too long
     or crashes RDKit is rejected like one that RDKit cannot read.
 
@@ -109,10 +113,15 @@ class Fingerprinter:
         empty = int(np.count_nonzero(np.diff(indptr) == 0))
         return FingerprintBlock(matrix, positions[order], rejects, saturated, empty)
 
+    def expect(self, n_molecules: int) -> None:
+        """Tell how many molecules will follow, here and in other processes: of many, the engine reads all."""
+        if n_molecules >= MANY:
+            _seen().number += LEAST_READ
+
     def prepare(self, smiles: Sequence[str]) -> None:
         """Do at once what is done once in a process, and ask about the ring systems of these SMILES."""
         self(["CCO"])
-        _seen().number += LEAST_READ
+        self.expect(MANY)
         self._read(smiles)
 
     def _read(self, smiles: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[Features]]:
