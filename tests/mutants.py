@@ -101,6 +101,8 @@ TESTS = {
     "engine/cpu/hadamard": "hadamard ../features/test_fourier",
     "engine/cpu/hashes": "minima without_jit ../features/test_cws ../features/test_minmax",
     "engine/cpu/minima": "minima without_jit",
+    "engine/cpu/counting": "counting without_jit ../molecules/test_reading",
+    "engine/cpu/smiles": "without_jit ../molecules/test_reading",
     "engine/cpu/signs": "without_jit ../features/test_polynomial ../features/test_maclaurin",
     "engine/cpu/reals": "exponentials fourier ../kernels/test_radial ../features/test_fourier",
     "engine/cpu/countsketch": "sketch ../features/test_polynomial",

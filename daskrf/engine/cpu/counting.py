@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from daskrf.engine import Molecules, Rows
-from daskrf.engine.cpu.jit import jit
+from daskrf.engine.cpu.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -28,6 +31,11 @@ _CODE_BITS = 9
 _MOST_BRANCHES = 7  # at an atom, besides the bond of a chain
 _WORDS = 4  # of a set of bonds
 _MOST_ENVIRONMENTS = MOST_ATOMS * (MOST_RADIUS + 1)
+_SLOTS = 1 << 11  # for these: a hash table less than half full
+_FEW = 1 << 10
+"""Identifiers of a molecule that are compared with each other; more are sorted."""
+_LANES, _VECTORS = 16, 2  # of identifiers that are compared at once
+_SPARE = _LANES * _VECTORS  # numbers behind the last one that vectors may read or write
 _DONOR, _ACCEPTOR, _AROMATIC_ATOM, _HALOGEN, _BASIC, _ACIDIC = 1, 2, 4, 8, 16, 32
 
 # Of an atom's code in pairs: the number of its element in RDKit's list, and electrons of its valence shell.
@@ -231,18 +239,109 @@ def _sort(values: Array) -> None:
         gap //= 3
 
 
+def _compare_python(numbers: Any, n: int, smaller: Any, equal: Any) -> None:
+    smaller[:n] = (numbers[:n] < numbers[:n, None]).sum(axis=1)
+    equal[:n] = (numbers[:n] == numbers[:n, None]).sum(axis=1)
+
+
+@intrinsic
+def _compare_compiled(typing_context: Any, numbers: Any, n: Any, smaller: Any, equal: Any) -> Any:
+    """Write how many of the first n numbers are smaller than each of them, and how many are equal to it.
+
+    `numbers` are uint32, `smaller` and `equal` int32, all contiguous and `_SPARE` longer than n. Each number
+    is compared with vectors of others that stay in registers: a loop over an array would sum up each vector
+    at its end.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, below, same = (
+            context.make_array(signature.args[place])(context, builder, arguments[place]).data
+            for place in (0, 2, 3)
+        )
+        int64, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), _LANES)
+        stop, entry = arguments[1], builder.block
+        blocks = [builder.append_basic_block(f"compare.{name}") for name in ("head", "body", "each", "next")]
+        head, body, each, following = blocks
+        after, end = builder.append_basic_block("compare.after"), builder.append_basic_block("compare.end")
+
+        def place_of(array: Any, start: Any, index: int) -> Any:
+            place = builder.gep(array, [builder.add(start, ir.Constant(int64, index * _LANES))])
+            return builder.bitcast(place, vector.as_pointer())
+
+        builder.branch(head)
+        builder.position_at_end(head)
+        start = builder.phi(int64)
+        builder.cbranch(builder.icmp_signed("<", start, stop), body, end)
+        builder.position_at_end(body)
+        values = [builder.load(place_of(source, start, index), align=4) for index in range(_VECTORS)]
+        builder.branch(each)
+        builder.position_at_end(each)
+        other = builder.phi(int64)
+        sums = [builder.phi(vector) for _ in range(2 * _VECTORS)]
+        builder.cbranch(builder.icmp_signed("<", other, stop), following, after)
+        builder.position_at_end(following)
+        number = builder.load(builder.gep(source, [other]))
+        nothing = ir.Constant(vector, ir.Undefined)
+        number = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+        number = builder.shuffle_vector(number, nothing, ir.Constant(vector, [0] * _LANES))
+        for index, total in enumerate(sums):
+            sign = "<" if index < _VECTORS else "=="
+            holds = builder.icmp_unsigned(sign, number, values[index % _VECTORS])
+            total.add_incoming(ir.Constant(vector, [0] * _LANES), body)
+            total.add_incoming(builder.sub(total, builder.sext(holds, vector)), following)
+        other.add_incoming(ir.Constant(int64, 0), body)
+        other.add_incoming(builder.add(other, ir.Constant(int64, 1)), following)
+        builder.branch(each)
+        builder.position_at_end(after)
+        for index, total in enumerate(sums):
+            array = below if index < _VECTORS else same
+            builder.store(total, place_of(array, start, index % _VECTORS), align=4)
+        start.add_incoming(ir.Constant(int64, 0), entry)
+        start.add_incoming(builder.add(start, ir.Constant(int64, _SPARE)), after)
+        builder.branch(head)
+        builder.position_at_end(end)
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.int64, smaller, equal), generate
+
+
+# Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
+_compare: Any = _compare_python if jit_disabled() else _compare_compiled
+
+
 @jit
-def _add_counts(identifiers: Array, start: int, columns: Array, values: Array) -> int:
-    """Write the distinct identifiers, ascending, and how often each occurs; return where they end."""
-    _sort(identifiers)
-    place = start - 1
-    for i in range(identifiers.size):
-        if i == 0 or identifiers[i] != identifiers[i - 1]:
-            place += 1
-            columns[place] = identifiers[i]
-            values[place] = 0
-        values[place] += 1
-    return place + 1
+def _add_counts(
+    identifiers: Array, n: int, places: Array, counts: Array, start: int, columns: Array, values: Array
+) -> int:
+    """Write the distinct of n identifiers, ascending, and how often each occurs; return where they end.
+
+    `identifiers` have room for `_SPARE` more; `places` and `counts` are buffers, int32 of shape
+    (2, _FEW + _SPARE).
+    """
+    if n > _FEW:
+        _sort(identifiers[:n])
+        stop = start - 1
+        for i in range(n):
+            if i == 0 or identifiers[i] != identifiers[i - 1]:
+                stop += 1
+                columns[stop] = identifiers[i]
+                values[stop] = 0
+            values[stop] += 1
+        return stop + 1
+    # As many steps whatever the order is: the branches of a sort cannot be foreseen.
+    _compare(identifiers, n, places[0], counts[0])
+    places[1, :n] = -1
+    for i in range(n):
+        places[1, places[0, i]] = i
+        counts[1, places[0, i]] = counts[0, i]
+    stop = start
+    for place in range(n):
+        i = places[1, place]
+        if i >= 0:
+            columns[stop] = identifiers[i]
+            values[stop] = counts[1, place]
+            stop += 1
+    return stop
 
 
 @jit
@@ -279,16 +378,19 @@ def _hash(molecules: Any, start: int, i: int, layer: int, current: Array, pairs:
 
 
 @jit
-def _seen(grown: Array, seen: Array, digests: Array, digest: Any, n_seen: int) -> int:
-    """Return which of the sets of bonds this one equals, or -1."""
-    for place in range(n_seen):
+def _slot_of(grown: Array, seen: Array, digests: Array, digest: Any, slots: Array) -> int:
+    """Return the slot of a hash table in which a set of bonds is, or would be: it is negative then."""
+    slot = np.int64(digest & np.uint64(_SLOTS - 1))
+    while slots[slot] >= 0:
+        place = slots[slot]
         if digests[place] == digest:
             equal = True
             for word in range(grown.size):
                 equal = equal and seen[place, word] == grown[word]
             if equal:
-                return place
-    return -1
+                return int(slot)
+        slot = (slot + 1) & (_SLOTS - 1)
+    return int(slot)
 
 
 @jit
@@ -322,7 +424,10 @@ def _environments(
     dead, pairs = np.zeros(MOST_ATOMS, np.uint8), np.zeros(MOST_ATOMS, np.uint64)
     sets, grown = np.zeros((MOST_ATOMS, _WORDS), np.uint64), np.zeros((MOST_ATOMS, _WORDS), np.uint64)
     seen, digests = np.zeros((_MOST_ENVIRONMENTS, _WORDS), np.uint64), np.zeros(_MOST_ENVIRONMENTS, np.uint64)
-    holders, hashes = np.zeros(_MOST_ENVIRONMENTS, np.int16), np.zeros(_MOST_ENVIRONMENTS, np.uint32)
+    slots, taken = np.full(_SLOTS, -1, np.int16), np.zeros(_MOST_ENVIRONMENTS, np.int16)
+    holders = np.zeros(_MOST_ENVIRONMENTS, np.int16)
+    hashes = np.zeros(_MOST_ENVIRONMENTS + _SPARE, np.uint32)
+    places, counts = np.zeros((2, _FEW + _SPARE), np.int32), np.zeros((2, _FEW + _SPARE), np.int32)
     for row in range(molecules.stops.size - 1):
         start = molecules.stops[row]
         n_atoms = molecules.stops[row + 1] - start
@@ -342,10 +447,12 @@ def _environments(
                 _grow(molecules, start, i, sets, grown, n_words)
                 following[i] = _hash(molecules, start, i, layer, current, pairs)
                 digest = _digest(grown[i, :n_words])
-                place = _seen(grown[i, :n_words], seen, digests, digest, n_seen)
+                slot = _slot_of(grown[i, :n_words], seen, digests, digest, slots)
+                place = slots[slot]
                 if place < 0:
                     seen[n_seen, :n_words] = grown[i, :n_words]
                     digests[n_seen], holders[n_seen] = digest, i
+                    slots[slot], taken[n_seen] = n_seen, slot
                     n_seen += 1
                 elif place < n_earlier or following[holders[place]] <= following[i]:
                     dead[i] = 1
@@ -357,10 +464,12 @@ def _environments(
                 n_hashes += 1
             current[:n_atoms] = following[:n_atoms]
             sets[:n_atoms, :n_words] = grown[:n_atoms, :n_words]
+        for place in range(n_seen):
+            slots[taken[place]] = -1
         if size:
             for k in range(n_hashes):
                 hashes[k] %= np.uint32(size)
-        pointer[row + 1] = _add_counts(hashes[:n_hashes], pointer[row], columns, values)
+        pointer[row + 1] = _add_counts(hashes, n_hashes, places, counts, pointer[row], columns, values)
 
 
 @jit
@@ -369,7 +478,8 @@ def _pairs(
 ) -> None:
     """Write the counts of pairs of atoms up to `distance` bonds apart."""
     queue, far = np.zeros(MOST_ATOMS, np.int16), np.full(MOST_ATOMS, -1, np.int16)
-    identifiers = np.zeros(MOST_ATOMS * (MOST_ATOMS - 1) // 2, np.uint32)
+    identifiers = np.zeros(MOST_ATOMS * (MOST_ATOMS - 1) // 2 + _SPARE, np.uint32)
+    places, counts = np.zeros((2, _FEW + _SPARE), np.int32), np.zeros((2, _FEW + _SPARE), np.int32)
     for row in range(molecules.stops.size - 1):
         start, n_pairs = molecules.stops[row], 0
         for root in range(molecules.stops[row + 1] - start):
@@ -397,7 +507,7 @@ def _pairs(
                         n_pairs += 1
             for k in range(n_queued):
                 far[queue[k]] = -1
-        pointer[row + 1] = _add_counts(identifiers[:n_pairs], pointer[row], columns, values)
+        pointer[row + 1] = _add_counts(identifiers, n_pairs, places, counts, pointer[row], columns, values)
 
 
 @jit
@@ -439,7 +549,9 @@ def _chain_code(code: Any) -> Any:
 def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: Array, values: Array) -> None:
     """Write the counts of chains of four atoms; molecules with rings of three have been left out."""
     path = np.zeros(4, np.uint32)
-    identifiers = np.zeros(MOST_BONDS * _MOST_BRANCHES**2, np.uint32)
+    most = MOST_BONDS * _MOST_BRANCHES**2
+    identifiers = np.zeros(most + _SPARE, np.uint32)
+    places, counts = np.zeros((2, _FEW + _SPARE), np.int32), np.zeros((2, _FEW + _SPARE), np.int32)
     for row in range(molecules.stops.size - 1):
         start, n_chains = molecules.stops[row], 0
         for i in range(start, molecules.stops[row + 1]):
@@ -456,11 +568,11 @@ def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: 
                     path[0] = _chain_code(codes[start + molecules.links[f, 0]])
                     first = molecules.first_links[j]
                     for g in range(first, first + molecules.atoms[j, _DEGREE]):
-                        if start + molecules.links[g, 0] != i and n_chains < identifiers.size:
+                        if start + molecules.links[g, 0] != i and n_chains < most:
                             path[3] = _chain_code(codes[start + molecules.links[g, 0]])
                             identifiers[n_chains] = _torsion(path, size)
                             n_chains += 1
-        pointer[row + 1] = _add_counts(identifiers[:n_chains], pointer[row], columns, values)
+        pointer[row + 1] = _add_counts(identifiers, n_chains, places, counts, pointer[row], columns, values)
 
 
 def _check(molecules: Molecules, radius: int = 0) -> None:
