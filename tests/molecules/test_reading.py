@@ -57,7 +57,7 @@ LEFT = """
     C%(100)CC%(100) CN(=O)=O C[N](C)(C)C FP(F)(F)(F)(F)F O=Cl(=O)(=O)O CI(Cl)Cl C1CC C1CC2 C( C) C(C)) C()C
     C((C))C (C)C C..C .C C. C11 C12CC12 C=1CC#1 =CC CC= C==C c1cccc1 cC C:C c1ccccc1(C)(C) CC(C)(C)(C)C
     C(.C)C C1.C1 [CH5] [C++++] [C+5] C%1CC%1 %11 C(C)1CC1 [nH3] [] [C [C@ [se] n1cccc1 O=[PH](C)C
-    c1ccc2ccccc2c1=O Cé x
+    c1ccc2ccccc2c1=O C%01CC%01 C1CC%01 C%00CC0 n1/oN1 n1/nN1 Cé x
 """
 READ = """
     C CC C=C C#N OCC CCN=O [CH4] [CH2] C[CH]C [OH-] [NH4+] C[N+](C)(C)C [O-]C=O [N-]=[N+]=NC C1CC1
@@ -65,7 +65,7 @@ READ = """
     [O-][n+]1ccccc1 c1ccoc1 c1ccsc1 c1cc[se]c1 CS(=O)(=O)N CP(=O)(O)O C[C@H](N)C(=O)O C[C@@H](F)Cl
     F/C=C/F F\\C=C/F C12CC1C2 C1CC12CC2 O=C1NS(=O)(=O)c2ccccc12 c1ccc(-c2ccccc2)cc1 c1ccc(cc1)c1ccccc1
     c1ccc2c(c1)Cc1ccccc1-2 OB(O)c1ccccc1 C[Si](C)C CCO.CCN C(C)(C)(C)C BrI Cl ClBr N#Cc1ccccc1
-    O=C1C=CC(=O)C=C1 c1cc2ccc3cccc4ccc(c1)c2c34 N1NN1
+    c1/c/c/c/c/c1 O=C1C=CC(=O)C=C1 c1cc2ccc3cccc4ccc(c1)c2c34 N1NN1
 """
 
 

@@ -178,9 +178,7 @@ def _read_charge(text: Array, place: int, stop: int, atom: Array) -> int:
 @jit
 def _order(bond: int, one: bool, other: bool) -> int:
     """Return the order of a bond as written between atoms in lower case or not; 0 if it is left to RDKit."""
-    if bond == _DIRECTED:
-        return _SINGLE
-    if bond == _DEFAULT:
+    if bond in (_DEFAULT, _DIRECTED):
         return _AROMATIC_BOND if one and other else _SINGLE
     return 0 if bond == _AROMATIC_BOND and not (one and other) else bond
 
@@ -233,7 +231,7 @@ def _read_closure(text: Array, place: int, stop: int) -> int:
     """Return the number of a ring closure whose first letter was read; -1 if it is left to RDKit."""
     if text[place - 1] != 37:  # %
         return int(text[place - 1]) - 48
-    if place + 1 >= stop or not (48 <= text[place] <= 57 and 48 <= text[place + 1] <= 57):
+    if place + 1 >= stop or not (49 <= text[place] <= 57 and 48 <= text[place + 1] <= 57):
         return -1
     return 10 * (int(text[place]) - 48) + int(text[place + 1]) - 48
 
