@@ -29,6 +29,7 @@ from daskrf.molecules.counts.agreement import agrees, built_in
 from daskrf.molecules.counts.reading import is_read, read
 from daskrf.molecules.counts.ringsystems import RingSystems, asker, parts_of, smiles_of
 from daskrf.molecules.counts.spec import Fragments
+from tests.molecules.invented import ring_system, sentence
 from tests.molecules.mutants import garbage, mutant
 
 N = int(os.environ.get("DASKRF_FUZZ", "600"))
@@ -45,6 +46,9 @@ SPECS = [
     FingerprintSpec(["atompair:7", "morgan:2:features"], size=37, counts=False),
 ]
 ALL = FingerprintSpec(["morgan:2", "morgan:2:features", "atompair:4", "torsion"])
+ENVIRONMENTS_AND_PAIRS = FingerprintSpec(
+    ["morgan:3", "morgan:3:features", "atompair:9"]
+)  # of small rings, too
 FORMS: dict[str, Callable[[Chem.Mol], str]] = {
     "another order": lambda molecule: Chem.MolToRandomSmilesVect(molecule, 1, randomSeed=5)[0],
     "Kekule form": lambda molecule: Chem.MolToSmiles(kekulized(molecule), kekuleSmiles=True),
@@ -179,6 +183,18 @@ def test_mutants_and_garbage_are_rdkit_s(data_dir: Path, read_by: Callable[..., 
         assert_same(read_by(texts, spec), read_by(texts, spec, rdkit=True))
     positions, _ = read(texts, FingerprintSpec("morgan:2"), dots=True)
     assert 0.05 * len(texts) < len(positions) < 0.95 * len(texts)
+
+
+@pytest.mark.parametrize("invent", [sentence, ring_system])
+def test_invented_molecules_are_rdkit_s(
+    invent: Callable[[random.Random], str], read_by: Callable[..., FingerprintBlock]
+) -> None:
+    draw = random.Random(4)
+    texts = [invent(draw) for _ in range(2 * N)]
+    for spec in (ENVIRONMENTS_AND_PAIRS, FingerprintSpec("torsion")):
+        assert_same(read_by(texts, spec), read_by(texts, spec, rdkit=True))
+    positions, _ = read(texts, FingerprintSpec(), dots=True)
+    assert len(positions) > 0.05 * len(texts)
 
 
 def mutants(folder: Path) -> list[str]:
