@@ -21,6 +21,7 @@ import daskrf.engine.cpu.counting as counting_module
 import daskrf.engine.cpu.smiles as smiles_module
 import daskrf.molecules.counts.agreement as agreement_module
 import daskrf.molecules.counts.fingerprints as fingerprints_module
+import daskrf.molecules.counts.reading as reading_module
 import daskrf.molecules.counts.ringsystems as ringsystems_module
 from daskrf.engine import Molecules, engine
 from daskrf.errors import InputError
@@ -324,12 +325,20 @@ def test_the_table_begins_anew_when_it_is_full(monkeypatch: pytest.MonkeyPatch) 
     assert len(systems) == 1
 
 
-def test_threads_share_a_table(read_by: Callable[..., FingerprintBlock]) -> None:
-    expected = read_by(built_in(), FingerprintSpec("morgan"), rdkit=True)
+@pytest.mark.parametrize("most", [30, 50_000])
+def test_threads_share_a_table(
+    most: int, monkeypatch: pytest.MonkeyPatch, read_by: Callable[..., FingerprintBlock]
+) -> None:
+    """The table is new, and, if it holds few systems, full again and again."""
+    texts = built_in()
+    expected = read_by(texts, FingerprintSpec("morgan"), rdkit=True)
     blocks: list[FingerprintBlock] = []
     read_by(["C"], FingerprintSpec("morgan"))
+    systems = RingSystems()
+    monkeypatch.setattr(reading_module, "_systems", lambda: systems)
+    monkeypatch.setattr(ringsystems_module, "_MOST", most)
     threads = [
-        threading.Thread(target=lambda: blocks.append(Fingerprinter(FingerprintSpec("morgan"))(built_in())))
+        threading.Thread(target=lambda: blocks.append(Fingerprinter(FingerprintSpec("morgan"))(texts)))
         for _ in range(4)
     ]
     for thread in threads:
@@ -339,6 +348,7 @@ def test_threads_share_a_table(read_by: Callable[..., FingerprintBlock]) -> None
     assert len(blocks) == 4
     for block in blocks:
         assert_same(block, expected)
+    assert len(systems) > 0
 
 
 @pytest.mark.parametrize("part", [1, 2])
