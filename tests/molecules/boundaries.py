@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from daskrf.engine import engine
+from tests.molecules.invented import ring_system, sentence
 from tests.molecules.mutants import garbage, mutant
 
 
@@ -17,6 +18,8 @@ def main(folder: str, n: int) -> None:
     real = (Path(folder) / "guacamol_10k.smiles").read_text().split()
     lines = [mutant(draw, real).encode("utf-8", "replace") for _ in range(n)]
     lines += [garbage(draw) for _ in range(n)]
+    lines += [text.encode() for text in real[: n // 4]]
+    lines += [invent(draw).encode() for invent in (sentence, ring_system) for _ in range(n // 20)]
     text = np.frombuffer(b"".join(lines), np.uint8)
     stops = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     entries: dict[bytes, bytes] = {}
@@ -29,7 +32,7 @@ def main(folder: str, n: int) -> None:
         for number, key in enumerate(sorted(readings.unknown)):
             n_atoms = key[0]
             n_bonds = (len(key) - 1 - 4 * n_atoms) // 3
-            entries[key] = bytes([number % 5 == 0, *[128] * n_atoms, *[12] * n_bonds])
+            entries[key] = bytes([number % 5 == 0, *[129] * n_atoms, *[12] * n_bonds])
     print("read", np.bincount(readings.status).tolist(), len(entries))
 
 
