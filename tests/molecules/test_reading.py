@@ -71,6 +71,7 @@ READ = """
     F/C=C/F F\\C=C/F C12CC1C2 C1CC12CC2 O=C1NS(=O)(=O)c2ccccc12 c1ccc(-c2ccccc2)cc1 c1ccc(cc1)c1ccccc1
     c1ccc2c(c1)Cc1ccccc1-2 OB(O)c1ccccc1 C[Si](C)C CCO.CCN C(C)(C)(C)C BrI Cl ClBr N#Cc1ccccc1
     c1/c/c/c/c/c1 O=C1C=CC(=O)C=C1 c1cc2ccc3cccc4ccc(c1)c2c34 N1NN1
+    O=c1/c(=C/c2ccco2)sc2nc3ccccc3n12 Cc1cs/c(=N\\C)n1C
 """
 
 
