@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 
 from threadpoolctl import ThreadpoolController
 
 _ALONE = 2048  # rows
+_MINUTE = 60.0  # seconds over which the first load average fades
 
 
 class _OneBlasThread:
@@ -64,12 +67,39 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Load:
+    """The load of the last minute that is not this program's own: long fits would take it for other work."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._own = 0.0
+        self._seen = self._now()
+
+    def of_others(self) -> float:
+        """Return the mean number of threads of other programs that ran or waited; 0 if that is not known."""
+        if not hasattr(os, "getloadavg"):
+            return 0.0
+        with self._lock:
+            (clock, used), self._seen = self._seen, self._now()
+            passed = max(self._seen[0] - clock, 1e-9)
+            share = math.exp(-passed / _MINUTE)  # the load average fades likewise
+            self._own = share * self._own + (1.0 - share) * (self._seen[1] - used) / passed
+            return os.getloadavg()[0] - self._own
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        return time.monotonic(), time.process_time()
+
+
+_LOAD = _Load()
+
+
 def blas_threads_for(n: int) -> contextlib.AbstractContextManager[None]:
     """Return the context for factorizations of n x n matrices: one BLAS thread, or as many as there are.
 
     BLAS threads wait for each other in busy loops: in small matrices for most of the time, and where other
-    work has the processors, for as long as that runs. Up to 2,048 rows, and where the load of the last minute
-    is more than half of the processors, one thread is faster.
+    work has the processors, for as long as that runs. Up to 2,048 rows, and where other work has had more
+    than half of the processors in the last minute, one thread is faster.
     """
-    busy = hasattr(os, "getloadavg") and os.getloadavg()[0] > processors() / 2
+    busy = n > _ALONE and _LOAD.of_others() > processors() / 2
     return ONE_BLAS_THREAD if n <= _ALONE or busy else contextlib.nullcontext()

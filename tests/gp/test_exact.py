@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKe
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import log_likelihood
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.gp.solve.solvers import KernelSolver
+from daskrf.gp.solve.solvers import KernelSolver, TridiagonalForm
 from daskrf.kernels import TanimotoMinMax
 from daskrf.kernels.kernel import Kernel
 from tests.jit import jit_disabled
@@ -413,3 +413,17 @@ def test_real_docking_scores(data_dir):
     # R2 is 0.763 from 2,000 rows and less from 1,000; the deviations are right to some ten percent.
     assert gp.score(X[800:], y[800:]) > 0.68
     assert 0.85 < np.std((y[800:] - mean) / std) < 1.15
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+@pytest.mark.parametrize("rank", [1, 40])
+def test_a_tridiagonal_form_solves_for_every_ratio(n: int, rank: int) -> None:
+    generator = np.random.default_rng(n + rank)
+    root = generator.normal(size=(n, rank))
+    matrix, vectors = root @ root.T, generator.normal(size=(2, n))
+    form = TridiagonalForm(np.tril(matrix), vectors)
+    np.testing.assert_allclose(form.values, np.linalg.eigvalsh(matrix).clip(0.0), atol=1e-12 * n * rank)
+    for ratio in (1e-5, 1.0, 1e3):
+        solved = form.rotated @ form.solve(ratio, np.ascontiguousarray(form.rotated.T))
+        dense = vectors @ np.linalg.solve(matrix + ratio * np.eye(n), vectors.T)
+        np.testing.assert_allclose(solved, dense, rtol=1e-8, atol=1e-8 * np.abs(dense).max())

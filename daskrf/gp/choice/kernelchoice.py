@@ -20,6 +20,7 @@ from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
 from daskrf import seeds
+from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.choice.choicetime import Meter, Work
 from daskrf.gp.choice.metricchoice import choose_metric
@@ -570,7 +571,10 @@ class _Evidence:
         options = {"maxiter": _STEPS, "ftol": _FLAT}
         bounds = [_SCALES] * len(start)
         try:
-            logarithms = minimize(lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+            with blas_threads_for(n):
+                logarithms = minimize(
+                    lack, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+                ).x
         except np.linalg.LinAlgError:  # a kernel is not positive definite, whatever its weight
             logarithms = start
         scales = np.exp(logarithms[:-1])
@@ -599,7 +603,10 @@ class _OneByOne:
         invert, multiply = lapack.get_lapack_funcs("potri", (matrix,)), blas.get_blas_funcs("symv", (matrix,))
 
         def score(log_ratio: float) -> _Score:
-            ratio = size * math.exp(log_ratio)
+            with blas_threads_for(n):
+                return score_at(size * math.exp(log_ratio))
+
+        def score_at(ratio: float) -> _Score:
             shifted = np.array(matrix, order="F")
             shifted.flat[:: n + 1] += self.dtype(ratio)
             try:

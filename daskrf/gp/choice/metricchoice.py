@@ -19,9 +19,11 @@ import scipy.sparse as sp
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
+from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
+from daskrf.gp.solve.solvers import TridiagonalForm
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
@@ -188,22 +190,13 @@ def choose_metric(
     learner = _Learner.of(rows[order], standard[order])
     if not told_of or learner is None:
         return MetricChoice(MetricGaussian(_usual(learner)), n_rows=len(order))
-    n_out = min(_LEFT_OUT, len(order) // 5)
-    tried = list(learner.without(n_out).rounds(_ROUNDS, report))
-    trials, scores = [], []
-    for rounds, fitted in enumerate(tried):
-        score, r2 = learner.score(fitted, n_out)
-        trials.append(MetricTrial(rounds, float(score.mean()), r2))
-        scores.append(score)
-    taken = first_of_the_best(scores)
-    *_, last = learner.rounds(taken, report)
-    noise = np.empty(0)
-    if taken:
-        variances = learner.noise(tried[taken], n_out)
-        noise = np.full(targets.shape[1], np.nanmean(variances))
-        noise[told_of] = np.where(np.isfinite(variances), variances, np.nanmean(variances))
-    shares = tuple(float(f"{share:.3g}") for share in noise)
-    return MetricChoice(learner.kernel(last), taken, tuple(trials), len(order), n_out, shares)
+    with blas_threads_for(len(order)):
+        choice, variances = learner.choice(report)
+    if not choice.rounds:
+        return choice
+    noise = np.full(targets.shape[1], np.nanmean(variances))
+    noise[told_of] = np.where(np.isfinite(variances), variances, np.nanmean(variances))
+    return replace(choice, noise=tuple(float(f"{share:.3g}") for share in noise))
 
 
 def metric_bytes(n_rows: int) -> int:
@@ -271,6 +264,20 @@ class _Learner:
             return MetricGaussian(length)
         return MetricGaussian(length, Metric(fitted.rest, self.columns, fitted.B.astype(np.float32)).text)
 
+    def choice(self, report: Callable[[str], None]) -> tuple[MetricChoice, Double]:
+        """Return the choice, and the noise variance of each target if a metric was learned."""
+        n, n_out = len(self.X), min(_LEFT_OUT, len(self.X) // 5)
+        tried = list(self.without(n_out).rounds(_ROUNDS, report))
+        trials, scores = [], []
+        for rounds, fitted in enumerate(tried):
+            score, r2 = self.score(fitted, n_out)
+            trials.append(MetricTrial(rounds, float(score.mean()), r2))
+            scores.append(score)
+        taken = first_of_the_best(scores)
+        *_, last = self.rounds(taken, report)
+        variances = self.noise(tried[taken], n_out) if taken else np.empty(0)
+        return MetricChoice(self.kernel(last), taken, tuple(trials), n, n_out), variances
+
     def rounds(self, n: int, report: Callable[[str], None]) -> Iterator[_Fitted]:
         """Yield the process with usual distances, and after each of `n` rounds."""
         rest, B = 1.0, np.empty((self.X.shape[1], 0))
@@ -330,11 +337,13 @@ class _Learner:
                 if not len(some := rows[:_SOME]):
                     continue
                 K = np.exp(squares[np.ix_(some, some)] / (-2.0 * (times * self.size) ** 2))
-                values, vectors = scipy.linalg.eigh(K, overwrite_a=True)
-                u = np.square(vectors.T @ self.y[some, t])
-                d = np.maximum(values, 0.0) + _RATIOS[:, None]
-                signal = np.maximum((u / d).mean(axis=1), 1e-300)
-                total -= 0.5 * (len(some) * np.log(signal) + np.log(d).sum(axis=1))
+                with blas_threads_for(len(some)):
+                    form = TridiagonalForm(K, self.y[None, some, t])
+                (y,) = form.rotated
+                squares_of_y = np.array([y @ form.solve(ratio, y) for ratio in _RATIOS])
+                signal = np.maximum(squares_of_y / len(some), 1e-300)
+                determinants = np.log(form.values + _RATIOS[:, None]).sum(axis=1)
+                total -= 0.5 * (len(some) * np.log(signal) + determinants)
             i = int(total.argmax())
             if total[i] > best:
                 best, chosen = float(total[i]), (times * self.size, float(_RATIOS[i]))

@@ -10,6 +10,7 @@ import scipy.linalg
 
 from daskrf import seeds
 from daskrf.arrays import row_slice
+from daskrf.blas import blas_threads_for
 from daskrf.gp.solve.solvers import NotPositiveError
 from daskrf.kernels.kernel import Kernel
 
@@ -52,17 +53,19 @@ class LandmarkPreconditioner:
         self._prepared = kernel.against(chosen)
         gram = self._prepared(chosen)
         gram.flat[:: len(gram) + 1] += _JITTER * gram.diagonal().mean()
-        # Single precision is enough: a preconditioner only has to be close, symmetric and positive definite.
-        try:
-            self._root = np.linalg.cholesky(gram).astype(np.float32)
-        except np.linalg.LinAlgError:
-            raise NotPositiveError from None
-        self._features = np.empty((n, len(gram)), np.float32)
-        self._products = np.zeros(gram.shape)
-        for start in range(0, n, _ROWS):
-            block = self.features(row_slice(X, start, min(start + _ROWS, n)))
-            self._features[start : start + _ROWS] = block
-            self._products += block.T @ block
+        with blas_threads_for(len(gram)):
+            # Single precision is enough: a preconditioner only has to be close, symmetric and positive
+            # definite.
+            try:
+                self._root = np.linalg.cholesky(gram).astype(np.float32)
+            except np.linalg.LinAlgError:
+                raise NotPositiveError from None
+            self._features = np.empty((n, len(gram)), np.float32)
+            self._products = np.zeros(gram.shape)
+            for start in range(0, n, _ROWS):
+                block = self.features(row_slice(X, start, min(start + _ROWS, n)))
+                self._features[start : start + _ROWS] = block
+                self._products += block.T @ block
 
     def features(self, X: Any) -> Single:
         """Return F for the rows of another X, float32 of shape (n, L)."""
@@ -77,7 +80,8 @@ class LandmarkPreconditioner:
         shifted = self._products.copy()
         shifted.flat[:: len(shifted) + 1] += ratio
         self.ratio = ratio
-        self._factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True).astype(np.float32)
+        with blas_threads_for(len(shifted)):
+            self._factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True).astype(np.float32)
 
     def weights(self, y: npt.NDArray[np.float64]) -> Single:
         """Return landmark weights w, float32 of shape (L,), such that k(x, Z) w approximates the mean for y.
@@ -90,6 +94,8 @@ class LandmarkPreconditioner:
 
     def __call__(self, vectors: Single) -> Single:
         """Return the preconditioner times vectors, float32 of shape (n, any)."""
-        inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ vectors, check_finite=False)
-        preconditioned: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
+        with blas_threads_for(len(self._features)):
+            projected = self._features.T @ vectors
+            inner = scipy.linalg.cho_solve((self._factor, True), projected, check_finite=False)
+            preconditioned: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
         return preconditioned

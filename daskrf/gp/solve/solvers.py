@@ -399,12 +399,69 @@ def _decomposed(gram: Array, right: Array, few: int) -> tuple[Array, Array]:
     return values[positive], (vectors[:, positive].T @ right) / np.sqrt(values[positive])[:, None]
 
 
+class TridiagonalForm:
+    """K = Q T Q^T with T tridiagonal, and vectors in the basis Q: (K + lambda I)^-1 for any lambda at once.
+
+    The eigenvectors, two thirds of the cost of an eigendecomposition, are never needed.
+
+    Parameters
+    ----------
+    matrix : float64 array, shape (n, n), C order
+        K in its lower triangle, which is overwritten, including the diagonal.
+    vectors : float64 array, shape (k, n)
+
+    Attributes
+    ----------
+    diagonal, off_diagonal : float64 arrays, shapes (n,) and (n - 1,)
+        Of T.
+    values : float64 array, shape (n,)
+        The eigenvalues of K; those below 0 are 0.
+    rotated : float64 array, shape (k, n)
+        The vectors times Q.
+
+    Notes
+    -----
+    Source: Golub & Van Loan 2013, section 8.3.1.
+
+    Examples
+    --------
+    >>> form = TridiagonalForm(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0]]))
+    >>> form.values.round(9).tolist()
+    [1.0, 3.0]
+    >>> round(float(form.rotated[0] @ form.solve(1.0, form.rotated[0])), 9)  # v . (K + I)^-1 v
+    0.375
+    """
+
+    def __init__(self, matrix: Array, vectors: Array) -> None:
+        n = len(matrix)
+        self.diagonal, self.off_diagonal, tau = _reduced(matrix)
+        self.rotated = vectors.copy()
+        # Householder vector i is in row i + 1 and ends in an implicit 1; the last one is applied first.
+        for i in range(n - 2, -1, -1):
+            vector, leading = matrix[i + 1, : i + 1], self.rotated[:, : i + 1]
+            vector[i] = 1.0
+            leading -= tau[i] * (leading @ vector)[:, None] * vector
+        values = self.diagonal
+        if n > 1:
+            values = eigvalsh_tridiagonal(self.diagonal, self.off_diagonal, lapack_driver="sterf")
+        self.values = np.maximum(values, 0.0)
+
+    def solve(self, ratio: float, right: Array) -> Array:
+        """Return (T + ratio I)^-1 right, for right of shape (n,) or (n, any)."""
+        diagonal = self.diagonal + ratio
+        if len(diagonal) == 1:
+            return right / diagonal[0]
+        _, _, solved, info = lapack.dptsv(diagonal, self.off_diagonal, right)
+        if info != 0:  # lambda is below the rounding of T
+            solved = lapack.dgtsv(self.off_diagonal, diagonal, self.off_diagonal, right)[3]
+        return solved
+
+
 class KernelSolver:
     """Quadratic forms of an exact kernel matrix K, from its reduction to tridiagonal form.
 
     Given the rotated vectors Q^T 1 and Q^T y, each lambda takes one tridiagonal solve and one sum over the
-    eigenvalues. No digits are lost, since the forms are those of K + lambda I itself. The eigenvectors, two
-    thirds of the cost of an eigendecomposition, are never needed.
+    eigenvalues. No digits are lost, since the forms are those of K + lambda I itself.
 
     Parameters
     ----------
@@ -420,7 +477,7 @@ class KernelSolver:
 
     Notes
     -----
-    Source: Rasmussen & Williams 2006, eqs. 5.8 and 5.9; Golub & Van Loan 2013, section 8.3.1.
+    Source: Rasmussen & Williams 2006, eqs. 5.8 and 5.9.
     """
 
     smallest, resolved = 1e-9, 0.0
@@ -428,19 +485,11 @@ class KernelSolver:
     def __init__(self, kernel_matrix: Array, y: Array) -> None:
         n, shift = len(y), float(y.mean())
         centred, trace = y - shift, float(kernel_matrix.trace())
-        self._diagonal, self._off_diagonal, tau = _reduced(kernel_matrix)
-        rotated = np.stack([np.ones(n), centred])
-        # Householder vector i is in row i + 1 and ends in an implicit 1; the last one is applied first.
-        for i in range(n - 2, -1, -1):
-            vector, leading = kernel_matrix[i + 1, : i + 1], rotated[:, : i + 1]
-            vector[i] = 1.0
-            leading -= tau[i] * (leading @ vector)[:, None] * vector
-        values = self._diagonal
-        if n > 1:
-            values = eigvalsh_tridiagonal(self._diagonal, self._off_diagonal, lapack_driver="sterf")
-        self._values = np.maximum(values, 0.0)
+        self._form = TridiagonalForm(kernel_matrix, np.stack([np.ones(n), centred]))
+        rotated = self._form.rotated
         one = rotated[0]
-        whole = float(self._diagonal @ one**2 + 2 * self._off_diagonal @ (one[:-1] * one[1:]))  # 1^T K 1
+        products = self._form.off_diagonal @ (one[:-1] * one[1:])
+        whole = float(self._form.diagonal @ one**2 + 2 * products)  # 1^T K 1
         self.spread = max(0.0, (trace - whole / n) / n)
         # The root of K is a matrix of n features: these are their sums, except for the root itself.
         self.moments = Moments(
@@ -462,10 +511,10 @@ class KernelSolver:
     def quadratics(self, ratio: float) -> Quadratics:
         """Return the forms at lambda = `ratio`."""
         one, y = self.moments.phi_sum, self.moments.phi_y
-        solved = ratio * self._solve(ratio, np.column_stack([one, y]))
+        solved = ratio * self._form.solve(ratio, np.column_stack([one, y]))
         return Quadratics(
             ratio=ratio,
-            log_det=float(np.log(self._values + ratio).sum()),
+            log_det=float(np.log(self._form.values + ratio).sum()),
             one_one=float(one @ solved[:, 0]),
             one_y=one @ solved[:, 1:],
             y_y=np.einsum("ij,ij->j", y, solved[:, 1:]),
@@ -474,18 +523,8 @@ class KernelSolver:
     def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
         """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
         residual = self.moments.phi_y[:, target] - mean * self.moments.phi_sum
-        alpha = ratio * self._solve(ratio, residual)
-        return float((1.0 / (self._values + ratio)).sum()), float(alpha @ alpha)
-
-    def _solve(self, ratio: float, right: Array) -> Array:
-        """Return (T + lambda I)^-1 right."""
-        diagonal = self._diagonal + ratio
-        if len(diagonal) == 1:
-            return right / diagonal[0]
-        _, _, solved, info = lapack.dptsv(diagonal, self._off_diagonal, right)
-        if info != 0:  # lambda is below the rounding of T, which only a given value can be
-            solved = lapack.dgtsv(self._off_diagonal, diagonal, self._off_diagonal, right)[3]
-        return solved
+        alpha = ratio * self._form.solve(ratio, residual)
+        return float((1.0 / (self._form.values + ratio)).sum()), float(alpha @ alpha)
 
 
 def _reduced(matrix: Array) -> tuple[Array, Array, Array]:
