@@ -64,8 +64,9 @@ class Command:
         Options of a dataclass that make no sense here, such as ``"format__extra"``.
     resumable : bool
         Whether running the same command again resumes an interrupted run.
-    workers_with : str
-        The parameter without which the command starts no workers of its own.
+    workers_for : callable, optional
+        Returns whether the command starts workers if the user does not say where to work, from the function
+        arguments that it takes by name. Default: it does.
     prints : bool
         Whether the output may be left out: the report is all then.
     check : callable, optional
@@ -78,7 +79,7 @@ class Command:
     options: Mapping[str, Option] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     resumable: bool = False
-    workers_with: str = ""
+    workers_for: Callable[..., bool] | None = None
     prints: bool = False
     check: Callable[..., None] | None = None
 

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -30,6 +30,7 @@ from daskrf.sources.given import taking_data
 from daskrf.storage.kinds import kind_of
 from daskrf.workers.clients import client_of
 
+_PLACES = {"workers", "memory_limit", "cluster", "scheduler", "scheduler_file"}
 _AS_IN = re.compile(r"As in `(\w+)`")
 
 
@@ -131,8 +132,7 @@ class FunctionCommand(Command):
         for name, value in values.items():
             if isinstance(value, tuple) and len(value) == 1:
                 values[name] = value[0]
-        if self.cli.check is not None:
-            self.cli.check(*(values.get(name) for name in inspect.signature(self.cli.check).parameters))
+        self._with_values(self.cli.check, values)
         with self._at_work(values) as work:
             report = taking_data(getattr(self.module, self.function))(**values, **work)
         click.echo(report.to_json() if as_json else _text_of(report))
@@ -142,8 +142,7 @@ class FunctionCommand(Command):
     def _at_work(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Remove the options on where to work from `values`, and yield the arguments made from them."""
         if "client" in self.parameters:
-            chosen = any(name in values for name in ("cluster", "scheduler", "scheduler_file"))
-            if self.cli.workers_with and not (self.cli.workers_with in values or chosen):
+            if not _PLACES & values.keys() and self._with_values(self.cli.workers_for, values) is False:
                 values["workers"] = 0
             with at_work(values) as work:
                 yield work
@@ -152,6 +151,13 @@ class FunctionCommand(Command):
                 yield {"progress": progress}
         else:
             yield {}
+
+    @staticmethod
+    def _with_values(function: Callable[..., Any] | None, values: Mapping[str, Any]) -> Any:
+        """Return what a function returns for those of the values that it takes by name; None without one."""
+        if function is None:
+            return None
+        return function(*(values.get(name) for name in inspect.signature(function).parameters))
 
     def _check_files(self, arguments: dict[str, Any]) -> None:
         """Reject options for reading SMILES files if the input is a store, where they have no effect."""

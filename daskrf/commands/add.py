@@ -68,7 +68,7 @@ CLI = Command(
         **{name: FIT.options[name] for name in ("direction", "unit", "drop_outside", "drop_value")},
     },
     resumable=True,
-    workers_with="workers",
+    workers_for=lambda: False,
 )
 
 _CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen again

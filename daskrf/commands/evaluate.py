@@ -99,6 +99,7 @@ CLI = Command(
         "seed": Option(least=0),
     },
     check=FIT.check,
+    workers_for=FIT.workers_for,
     prints=True,
 )
 
@@ -205,7 +206,7 @@ def evaluate(
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
-        As in `fingerprint`. Workers make the fingerprints; the models are always fitted without workers.
+        As in `fit`. Workers make the fingerprints; the models are always fitted without workers.
     **model_options
         As in `fit`.
 

@@ -14,7 +14,7 @@ from distributed import Client
 from daskrf.commands.fingerprint import fingerprint
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.features import FeatureMap
-from daskrf.files.backend import as_path
+from daskrf.files.backend import as_path, is_file, size_of
 from daskrf.fitting.fitjob import FitJob
 from daskrf.fitting.ownmolecules import OwnMolecules
 from daskrf.fitting.training import FitRequest, LibraryMolecules, Training, checkable, is_open
@@ -57,6 +57,9 @@ def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
     return named or texts[0]
 
 
+_SMALL_FILE = 2 * 2**20  # bytes: two workers start in the time in which one reads some 20,000 molecules
+
+
 def _values_to_drop(texts: Sequence[str]) -> list[float] | dict[str, list[float]]:
     """Return values for all targets, or some for each by name, from [NAME=]VALUE."""
     values: dict[str, list[float]] = {}
@@ -84,6 +87,12 @@ def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths, fold: in
     check_map_for(checkable(feature_map), source, fold)
 
 
+def _worth_workers(source: Paths, labels: Paths | None) -> bool:
+    """Return whether workers save time: the molecules of a small file are read before they have started."""
+    file = as_path(source)
+    return labels is not None or (is_file(file) and size_of(file) > _SMALL_FILE)
+
+
 CLI = Command(
     "daskrf fit real.fingerprints docking.csv -o docking.model --target score --direction minimize",
     step=3,
@@ -96,6 +105,7 @@ CLI = Command(
     },
     resumable=True,
     check=_check_map,
+    workers_for=_worth_workers,
 )
 
 
@@ -342,7 +352,8 @@ def fit(
     confirm_direction : bool
         Accept a direction that is otherwise refused because it contradicts what is known of the target.
     client, progress, shard, prepare
-        As in `fingerprint`. The calling process solves the equations in any case.
+        As in `fingerprint`. The calling process solves the equations in any case. For a file of labels of up
+        to 2 MiB without a library the command starts no workers, unless they are requested.
     **model_options
         Options that only some models have: `criterion` of `daskrf.gp.SparseGP`; `rows` and `residual` of
         `daskrf.gp.LocalGaussianGP`; for an exact process, `n_draws` and others of `daskrf.gp.ExactGP`.

@@ -49,7 +49,7 @@ CLI = Command(
     step=4,
     options={"fragments": READING, "accept_rejects": READING},
     resumable=True,
-    workers_with="output",
+    workers_for=lambda output: output is not None,
     prints=True,
 )
 

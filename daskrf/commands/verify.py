@@ -33,7 +33,7 @@ from daskrf.workers.progress import Progress
 
 Paths = str | os.PathLike[str]
 
-CLI = Command("daskrf verify real.fingerprints --repair", step=7, workers_with="repair")
+CLI = Command("daskrf verify real.fingerprints --repair", step=7, workers_for=lambda repair: bool(repair))
 
 
 def _partitions(numbers: tuple[int, ...]) -> str:
