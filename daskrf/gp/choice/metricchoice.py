@@ -304,8 +304,7 @@ class _Learner:
 
     def _next(self, rest: float, B: Double, K: Double, alphas: list[Double]) -> tuple[float, Double]:
         """Return the metric from the gradients of the means at the rows."""
-        c = self.X.shape[1]
-        E = np.zeros((c, c))
+        c, gradients = self.X.shape[1], []
         for alpha in alphas:
             # grad m(x) = A sum_i alpha_i k(x, x_i) (x_i - x) / l^2
             weights = K * alpha
@@ -314,12 +313,8 @@ class _Learner:
             turned = (G @ B) @ B.T
             G *= rest
             G += turned
-            E += G.T @ G / max(float(np.vdot(G, G)), 1e-300)
-        first = max(0, c - _DIRECTIONS)
-        values, vectors = scipy.linalg.eigh(
-            E / max(float(np.trace(E)), 1e-300), subset_by_index=(first, c - 1)
-        )
-        values = np.maximum(values, 0.0)  # ascending
+            gradients.append(G / math.sqrt(max(float(np.vdot(G, G)), 1e-300)))
+        values, vectors = _main_directions(np.concatenate(gradients))
         enough = np.cumsum(values[::-1]) - values[::-1] < _ENOUGH
         values, vectors = values[::-1][enough], vectors[:, ::-1][:, enough]
         B = vectors * np.sqrt((1.0 - _REST) * values)
@@ -391,6 +386,19 @@ class _Learner:
         """Yield each target and the rows that have a value for it."""
         for t in range(self.y.shape[1]):
             yield t, np.flatnonzero(np.isfinite(self.y[:, t]))
+
+
+def _main_directions(G: Double) -> tuple[Double, Double]:
+    """Return the largest eigenvalues of G^T G over its trace, ascending, and their eigenvectors."""
+    few = len(G) < G.shape[1]  # then G G^T is smaller, and has the same eigenvalues above 0
+    E = G @ G.T if few else G.T @ G
+    n = len(E)
+    E /= max(float(np.trace(E)), 1e-300)
+    values, vectors = scipy.linalg.eigh(E, overwrite_a=True, subset_by_index=(max(0, n - _DIRECTIONS), n - 1))
+    if few:
+        vectors = G.T @ vectors
+        vectors /= np.maximum(np.sqrt(np.square(vectors).sum(axis=0)), 1e-300)
+    return np.maximum(values, 0.0), vectors
 
 
 def _rounds(n: int) -> str:
