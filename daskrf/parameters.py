@@ -15,6 +15,12 @@ from typing import Any, Final, Literal, Union
 REQUIRED: Final = object()
 """In place of a default: the user must give a value."""
 
+TABLES: Final = ("inputs", "source", "labels", "exclude", "actives", "hits")
+"""Parameters of commands that are tables: files, or data in their place."""
+
+OUTPUTS: Final = ("output", "picture")
+"""Parameters of commands that are files or folders to write."""
+
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
 _SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
 

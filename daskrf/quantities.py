@@ -8,6 +8,8 @@ from daskrf.errors import printable
 
 DESCRIPTORS = "descriptors"
 """Name of the columns that hold numbers of any size, not counts: a kernel of their own is for them."""
+DTYPES = ("bits", "float32", "float16")
+"""How features are stored."""
 MAX_COUNT = 65_535
 """Largest count in one column: counts are stored as uint16."""
 _LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each

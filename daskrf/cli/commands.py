@@ -1,4 +1,8 @@
-"""Commands built from the functions of `daskrf.commands`: parse, call the function, print its report."""
+"""Commands built from the functions of `daskrf.commands`: parse, call the function, print its report.
+
+What only some commands need is imported where they need it: maps, kernels, workers and readers of files take
+more than a second, and `status` shows a store in less.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,27 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from daskrf.acquisition import Acquisition, parameters_of_rules, rules
-from daskrf.cli.components import MapOptions, map_page
 from daskrf.cli.console import make_progress, shown
 from daskrf.cli.options import Argument, Command, debug_option, option_of, where_option
-from daskrf.cli.session import at_work
 from daskrf.commands import READING, summaries
-from daskrf.commands.maps import MapTable
-from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path
-from daskrf.kernels import Kernel
-from daskrf.parameters import REQUIRED, Option, Parameter, description_of, parameters_of, without_python
-from daskrf.sources.given import taking_data
-from daskrf.storage.kinds import kind_of
-from daskrf.workers.clients import client_of
+from daskrf.parameters import (
+    OUTPUTS,
+    REQUIRED,
+    TABLES,
+    Option,
+    Parameter,
+    description_of,
+    parameters_of,
+    without_python,
+)
+
+if TYPE_CHECKING:
+    from daskrf.cli.components import MapOptions
 
 _PLACES = {"workers", "memory_limit", "cluster", "scheduler", "scheduler_file"}
 _AS_IN = re.compile(r"As in `(\w+)`")
@@ -85,10 +92,31 @@ class FunctionCommand(Command):
         """Yield the argument or the options for a parameter."""
         more, name = self.cli.options.get(parameter.name), parameter.name
         if name == "client":
+            from daskrf.workers.clients import client_of
+
             yield from map(where_option, parameters_of(client_of))
         elif name in ("shard", "prepare"):
             yield where_option(_explained(parameter))
-        elif parameter.class_below(FeatureMap):
+        elif name == "progress":
+            return
+        elif any(getattr(kind, "__module__", "").startswith("daskrf.") for kind in parameter.kinds):
+            yield from self._made_of_class(parameter, more)
+        elif parameter.positional and name != "output":
+            yield Argument(_explained(parameter))
+        else:
+            needs = name == "output" and parameter.positional and not self.cli.prints
+            needed = replace(parameter, default=REQUIRED) if needs else parameter
+            yield option_of(_explained(needed), more)
+
+    def _made_of_class(self, parameter: Parameter, more: Option | None) -> Iterator[click.Parameter]:
+        """Yield the options for a parameter whose value is an object of daskrf."""
+        from daskrf.acquisition import Acquisition, parameters_of_rules, rules
+        from daskrf.cli.components import MapOptions
+        from daskrf.features import FeatureMap
+        from daskrf.kernels import Kernel
+
+        name = parameter.name
+        if parameter.class_below(FeatureMap):
             self.maps = MapOptions(name, fits=self.has_more, flags_of_commands=flags_of_commands)
             yield from self.maps.common()
         elif parameter.class_below(Acquisition):
@@ -103,12 +131,8 @@ class FunctionCommand(Command):
                     options_class.options.get(field.name, Option()), section=options_class.section
                 )
                 yield option_of(field, option, name=f"{name}__{field.name}")
-        elif parameter.positional and name != "output":
-            yield Argument(_explained(parameter))
-        elif name != "progress" and not parameter.class_below(Kernel):
-            needs = name == "output" and parameter.positional and not self.cli.prints
-            needed = replace(parameter, default=REQUIRED) if needs else parameter
-            yield option_of(_explained(needed), more)
+        elif not parameter.class_below(Kernel):
+            raise AssertionError(f"no option is known for {name}: {parameter.kinds}")
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *ctx.meta.get("map options", ())]
@@ -134,9 +158,18 @@ class FunctionCommand(Command):
                 values[name] = value[0]
         self._with_values(self.cli.check, values)
         with self._at_work(values) as work:
-            report = taking_data(getattr(self.module, self.function))(**values, **work)
+            report = self._taking_data()(**values, **work)
         click.echo(report.to_json() if as_json else _text_of(report))
         return getattr(report, "exit_code", 0)
+
+    def _taking_data(self) -> Callable[..., Any]:
+        """Return the function, with data on standard input in place of files if it reads or writes any."""
+        function: Callable[..., Any] = getattr(self.module, self.function)
+        if not self.parameters.keys() & {*TABLES, *OUTPUTS}:
+            return function
+        from daskrf.sources.given import taking_data
+
+        return taking_data(function)
 
     @contextmanager
     def _at_work(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -144,6 +177,8 @@ class FunctionCommand(Command):
         if "client" in self.parameters:
             if not _PLACES & values.keys() and self._with_values(self.cli.workers_for, values) is False:
                 values["workers"] = 0
+            from daskrf.cli.session import at_work
+
             with at_work(values) as work:
                 yield work
         elif "progress" in self.parameters:
@@ -163,6 +198,8 @@ class FunctionCommand(Command):
         """Reject options for reading SMILES files if the input is a store, where they have no effect."""
         if not {"source", "format"} <= self.parameters.keys():
             return
+        from daskrf.storage.kinds import kind_of
+
         reading = (each for each in self.params if getattr(each, "section", "") == READING.section)
         flags = [each.opts[0] for each in reading if arguments[str(each.name)] not in (None, ())]
         for path in arguments["source"]:
@@ -188,7 +225,9 @@ def _help_of(function: Callable[..., Any]) -> str:
 
 def _text_of(report: Any) -> str:
     """Return the text of a report, without the lines on reading files, which were printed at the start."""
-    if isinstance(report, MapTable) and report.named:
+    if getattr(report, "named", False):  # a map
+        from daskrf.cli.components import map_page
+
         (named,) = report.maps
         return map_page(named, flags_of_commands())
     has_inputs = any(field.name == "inputs" for field in dataclasses.fields(report))

@@ -6,7 +6,7 @@ import html
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from daskrf.gp.processes.separate import process_of
 from daskrf.models.directions import target_of
 from daskrf.models.labelled import labelled_smiles
 from daskrf.models.toolkits import check_toolkit
-from daskrf.models.views import Predictor, load
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.counts.environments import drawn_with_weights, without_atoms
 from daskrf.molecules.counts.similarity import nearest
@@ -29,6 +28,9 @@ from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded, refuse_others
+
+if TYPE_CHECKING:
+    from daskrf.models.views import Predictor
 
 Paths = str | os.PathLike[str]
 Array = npt.NDArray[np.float64]
@@ -169,6 +171,8 @@ def explain(
     path = None if output is None else as_path(output)
     if path is not None:
         _check_output(path, overwrite=overwrite)
+    from daskrf.models.views import load  # with dask.array, which takes half a second
+
     fitted = load(model)
     check_toolkit(fitted)
     number = target_of(fitted, target)

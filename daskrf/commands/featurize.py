@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-import dask.array as da
+import dask
 import numpy as np
 import pyarrow as pa
 from distributed import Client
@@ -18,7 +18,6 @@ from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.files.backend import absolute, as_path
-from daskrf.fitting.lazy import featurize_array
 from daskrf.fitting.learner import prepared
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
@@ -150,13 +149,15 @@ def featurize(
     check_feature_map(feature_map)
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
     feature_map.check_dtype(dtype)
-    if isinstance(source, da.Array):
+    if dask.is_dask_collection(source) and hasattr(source, "rechunk"):  # an array
         if output is not None:
             raise InputError(
                 "A dask array is featurized lazily and has no output path; store the result yourself."
             )
         if fold is not None:
             raise InputError("A dask array has no kinds to fold; take a FoldedFeatures as the map.")
+        from daskrf.fitting.lazy import featurize_array  # with dask.array, which takes half a second
+
         return featurize_array(source, feature_map, dtype=dtype)
     if not isinstance(source, (str, os.PathLike)):
         raise InputError(

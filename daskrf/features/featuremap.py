@@ -22,9 +22,7 @@ from daskrf.errors import InputError
 from daskrf.exports import declared
 from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
-
-DTYPES = ("bits", "float32", "float16")
-"""How features are stored."""
+from daskrf.quantities import DTYPES
 
 _CACHES = ("_cached", "_prepared", "_made")
 _T = TypeVar("_T")

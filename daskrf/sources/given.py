@@ -35,7 +35,7 @@ from daskrf.files.backend import (
 )
 from daskrf.files.disk import file_errors, private_folder
 from daskrf.molecules.isolation import each
-from daskrf.parameters import parameters_of
+from daskrf.parameters import OUTPUTS, TABLES, parameters_of
 from daskrf.storage.hits import rejects_of
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables import given_words, lay_out, read_partition, scan_files
@@ -54,9 +54,7 @@ Data = str | os.PathLike[str] | Any
 STDIN = "-"
 """Stands for standard input in place of a file."""
 
-_DATA = ("inputs", "source", "labels", "exclude", "actives", "hits")  # parameters of commands that are tables
-_TABLES = ("labels", "hits")  # those that have other columns besides structures
-_OUTPUTS = ("output", "picture")  # parameters of commands that are written
+_LABELS = ("labels", "hits")  # tables that have other columns besides structures
 _LOOKED_AT = 100  # words of a longer list that are looked at as paths
 _SHOWN = 60  # characters of a word in a message
 _LIKE_A_NAME = re.compile(r"[^\W\d_][\w' -]*")
@@ -77,7 +75,7 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
         A command. Its parameters inputs, source, labels, exclude, actives and hits take data.
     """
     paths = [each for each in parameters_of(function) if each.is_path]
-    taking = [each for each in paths if each.name in _DATA]
+    taking = [each for each in paths if each.name in TABLES]
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -275,7 +273,7 @@ def is_given(paths: Sequence[PurePath]) -> bool:
 def _check_outputs(arguments: dict[str, Any]) -> None:
     """Refuse an output that is one of the inputs."""
     outputs = [
-        as_path(arguments[name]) for name in _OUTPUTS if isinstance(arguments.get(name), (str, os.PathLike))
+        as_path(arguments[name]) for name in OUTPUTS if isinstance(arguments.get(name), (str, os.PathLike))
     ]
     for output in outputs:
         for written in (output, rejects_of(output)):
@@ -284,7 +282,7 @@ def _check_outputs(arguments: dict[str, Any]) -> None:
             if not there:
                 continue
             for name, value in arguments.items():
-                if name not in _OUTPUTS and any(_names(each, written) for each in _listed(value)):
+                if name not in OUTPUTS and any(_names(each, written) for each in _listed(value)):
                     raise InputError(
                         f"{written} is an input ({name}), and would be replaced; give another output path."
                     )
@@ -318,7 +316,7 @@ def _is_path(data: Any, what: str) -> bool:
     if data is None or isinstance(data, os.PathLike):
         return True
     if isinstance(data, str):
-        named = what not in _TABLES and _LIKE_A_NAME.fullmatch(data.strip())
+        named = what not in _LABELS and _LIKE_A_NAME.fullmatch(data.strip())
         return data != STDIN and (_is_there(data) or not (named or _are_smiles([data])[0]))
     return isinstance(data, (list, tuple)) and all(map(_is_there, data))
 

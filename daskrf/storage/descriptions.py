@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from daskrf.errors import InputError
-from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
-from daskrf.kernels.kernel import from_state as kernel_from_state
-from daskrf.kernels.kernel import short
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.storage.integrity import DAMAGE
@@ -133,8 +130,10 @@ def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _kernel_words(state: dict[str, Any]) -> str:
+    from daskrf.kernels.kernel import from_state, short  # slow, and not needed for stores
+
     try:
-        return kernel_from_state(state).words()
+        return from_state(state).words()
     except (InputError, *DAMAGE):
         return f"an unknown kernel ({short(state)})"
 
@@ -162,6 +161,9 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     >>> map_words(state, "bits").split(", ")[-1]
     '8 bytes a molecule'
     """
+    from daskrf.features.featuremap import feature_bytes, from_state, parameter_words  # slow
+    from daskrf.kernels.kernel import short
+
     try:
         try:
             words = from_state(state).words()

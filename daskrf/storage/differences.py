@@ -11,8 +11,6 @@ from typing import Any
 
 from daskrf.errors import InputError, OtherPlanError, StoreError, printable
 from daskrf.exports import declared
-from daskrf.features.featuremap import known_maps
-from daskrf.kernels.kernel import Kernel
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.storage.integrity import DAMAGE
 
@@ -138,6 +136,9 @@ def _value(value: Any) -> str:
     """Return a value as on the command line, shortened: landmarks, for instance, may take a megabyte."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
+    from daskrf.features.featuremap import known_maps  # slow, and rarely needed
+    from daskrf.kernels.kernel import Kernel
+
     names = {cls.__name__: cls.facts.name for cls in known_maps()}
     names |= {cls.__name__: cls.name for cls in declared("daskrf.kernels", Kernel).values() if cls.name}
     text = names.get(value, value) if isinstance(value, str) else json.dumps(value)

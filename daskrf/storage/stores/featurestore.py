@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.features.featuremap import DTYPES
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import file_errors
+from daskrf.quantities import DTYPES
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore, write_rows
