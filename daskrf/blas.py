@@ -98,8 +98,11 @@ def blas_threads_for(n: int) -> contextlib.AbstractContextManager[None]:
     """Return the context for factorizations of n x n matrices: one BLAS thread, or as many as there are.
 
     BLAS threads wait for each other in busy loops: in small matrices for most of the time, and where other
-    work has the processors, for as long as that runs. Up to 2,048 rows, and where other work has had more
-    than half of the processors in the last minute, one thread is faster.
+    work has the processors, for as long as that runs. On two idle processors, two threads invert 500 rows in
+    the same time as one, and 2,000 rows in 0.08 s in place of 0.16. Beside twice as much work as processors,
+    a fit to 582 rows took 4.2 s in place of 0.4, and one to 2,500 rows took 29 s in place of 7.5. So up to
+    2,048 rows, where little can be gained, and where other work has had more than half of the processors in
+    the last minute, one thread computes.
     """
     busy = n > _ALONE and _LOAD.of_others() > processors() / 2
     return ONE_BLAS_THREAD if n <= _ALONE or busy else contextlib.nullcontext()

@@ -552,19 +552,23 @@ class _Evidence:
 
         def lack(logarithms: Double) -> tuple[float, Double]:
             scales = np.exp(logarithms)
-            covariance = np.zeros((n, n), order="F")
+            covariance = np.zeros((n, n))
             for scale, matrix in zip(scales, matrices, strict=False):
                 covariance += scale * matrix
             covariance.flat[:: n + 1] += scales[-1]
-            root = scipy.linalg.cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+            root = scipy.linalg.cholesky(covariance.T, lower=True, overwrite_a=True, check_finite=False)
             determinant = 2.0 * float(np.log(root.diagonal()).sum())
-            inverse = np.tril(lapack.dpotri(root, lower=1, overwrite_c=1)[0])
-            inverse += np.tril(inverse, -1).T
-            one = inverse @ ones
-            alpha = inverse @ (y - one @ y / one.sum())
+            lower = lapack.dpotri(root, lower=1, overwrite_c=1)[0]  # of the inverse; the rest is 0
+            one = blas.dsymv(1.0, lower, ones, lower=1)
+            alpha = blas.dsymv(1.0, lower, y - one @ y / one.sum(), lower=1)
             variance = float(alpha @ y) / n
-            slopes = [alpha @ (matrix @ alpha) / variance - np.vdot(inverse, matrix) for matrix in matrices]
-            slopes.append(alpha @ alpha / variance - inverse.trace())
+            diagonal = lower.diagonal()
+            slopes = []
+            for matrix in matrices:
+                # The trace of the product with the inverse, from half of the inverse.
+                trace = 2.0 * np.vdot(lower.T, matrix) - diagonal @ matrix.diagonal()
+                slopes.append(alpha @ (matrix @ alpha) / variance - trace)
+            slopes.append(alpha @ alpha / variance - diagonal.sum())
             return 0.5 * (math.log(variance) + determinant / n), -0.5 * scales * np.array(slopes) / n
 
         start = np.log([*np.full(len(kernels), 1.0 / len(kernels)), _RATIO])
@@ -600,24 +604,26 @@ class _OneByOne:
         n, y, judged = len(self.y), self.y, slice(self.n_judged)
         size, ones = float(matrix.diagonal().mean()), np.ones(n).astype(self.dtype)
         failed = _Score(np.full(len(y[judged]), -math.inf), (y - y.mean())[judged])
-        invert, multiply = lapack.get_lapack_funcs("potri", (matrix,)), blas.get_blas_funcs("symv", (matrix,))
+        invert = lapack.get_lapack_funcs("trtri", (matrix,))
 
         def score(log_ratio: float) -> _Score:
             with blas_threads_for(n):
                 return score_at(size * math.exp(log_ratio))
 
         def score_at(ratio: float) -> _Score:
-            shifted = np.array(matrix, order="F")
+            shifted = matrix.copy()
             shifted.flat[:: n + 1] += self.dtype(ratio)
             try:
-                root = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+                # Its transpose is in the order of LAPACK.
+                root = scipy.linalg.cholesky(shifted.T, lower=True, overwrite_a=True, check_finite=False)
             except np.linalg.LinAlgError:  # not positive definite
                 return failed
-            inverse, _ = invert(root, lower=1, overwrite_c=1)
-            one = multiply(1.0, inverse, ones, lower=1).astype(np.float64)
+            # The diagonal of L^-T L^-1 takes two thirds of the time of the whole inverse.
+            half, _ = invert(root, lower=1, overwrite_c=1)
+            one = (half.T @ (half @ ones)).astype(np.float64)
             mean = float(one @ y / one.sum())
-            alpha = multiply(1.0, inverse, (y - mean).astype(self.dtype), lower=1).astype(np.float64)[judged]
-            precision = inverse.diagonal().astype(np.float64)[judged]
+            alpha = (half.T @ (half @ (y - mean).astype(self.dtype))).astype(np.float64)[judged]
+            precision = np.einsum("ij,ij->j", half, half).astype(np.float64)[judged]
             errors = alpha / precision
             signal = float(np.mean(alpha * errors))
             return _Score(_log_density(errors, signal / precision), errors, (signal, signal * ratio))
