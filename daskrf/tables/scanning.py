@@ -12,6 +12,7 @@ from pathlib import PurePath
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.blas import processors
 from daskrf.errors import InputError, check_type
 from daskrf.files.backend import as_list, as_path, matching, size_of
 from daskrf.molecules.extensions import clean_smiles
@@ -35,6 +36,7 @@ from daskrf.tables.streams import text_blocks
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _SAMPLE_PLACES = 100
+_MOST_THREADS = 8  # with which bzip2 is unpacked as fast as the lines are counted
 
 
 def scan(
@@ -156,7 +158,7 @@ def survey(
         size += len(block)
         on_bytes(len(block))
 
-    blocks = text_blocks(path, table.compression, watch)
+    blocks = text_blocks(path, table.compression, watch, min(processors(), _MOST_THREADS))
     with SpoolWriter(as_path(spool)) if spool and table.compression else nullcontext() as writer:
         rows, index = reader_of(table).scan(path, table, blocks, writer)
         if writer is not None:

@@ -16,6 +16,8 @@ import zstandard
 
 from daskrf.errors import InputError
 from daskrf.files.backend import backend
+from daskrf.tables.bzip2blocks import Contents as Bzip2Contents
+from daskrf.tables.bzip2blocks import IrregularError
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
@@ -129,6 +131,24 @@ def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> I
         raise InputError(f"{path} ends in the middle of its {compression} data; fetch the file again.")
 
 
+def _in_parallel(path: PurePath, blocks: Iterator[bytes], threads: int) -> Iterator[bytes]:
+    """Yield the content of a bzip2 file as `decompressed` does, unpacked in several threads."""
+    contents = Bzip2Contents(blocks, threads)
+    try:
+        yield from contents
+        return
+    except IrregularError:
+        pass
+    again = decompressed(path, raw_blocks(path, _COMPRESSED_BLOCK, contents.start), "bzip2")
+    skip = contents.done
+    for piece in again:
+        if rest := piece[skip:]:
+            yield rest
+        skip = max(0, skip - len(piece))
+    for _ in blocks:  # whoever watches them sees the whole file
+        pass
+
+
 def encoding_of(head: bytes) -> str:
     """Return the encoding of text that begins with `head`: one of `ENCODINGS`, or "" for UTF-8 or none.
 
@@ -177,11 +197,15 @@ def _recoded(path: PurePath, blocks: Iterator[bytes], encoding: str) -> Iterator
 
 
 def text_blocks(
-    path: PurePath, compression: str, watch: Callable[[bytes], object] = lambda block: None
+    path: PurePath,
+    compression: str,
+    watch: Callable[[bytes], object] = lambda block: None,
+    threads: int = 1,
 ) -> Iterator[bytes]:
     """Return the content of `path` in blocks, uncompressed and in UTF-8.
 
     `compression` may be followed by the name of an encoding. `watch` is called with each block on disk.
+    Blocks of bzip2 are unpacked in so many threads.
     """
 
     def watched() -> Iterator[bytes]:
@@ -191,7 +215,12 @@ def text_blocks(
 
     blocks = watched()
     for layer in compression.split():
-        blocks = _recoded(path, blocks, layer) if layer in ENCODINGS else decompressed(path, blocks, layer)
+        if layer in ENCODINGS:
+            blocks = _recoded(path, blocks, layer)
+        elif layer == "bzip2" and threads > 1:
+            blocks = _in_parallel(path, blocks, threads)
+        else:
+            blocks = decompressed(path, blocks, layer)
     return blocks
 
 
