@@ -35,7 +35,7 @@ from daskrf.files.disk import (
     private_folder,
     remove,
     sync_directory,
-    sync_folders,
+    sync_files,
     temporary_name,
 )
 from daskrf.files.disk import remove_stale as remove_stale_files
@@ -300,7 +300,7 @@ def publish(root: PurePath, staged: dict[PurePath, Path]) -> None:
         make_folders(Path(root), Path(final.parent))
     backend(root).move(staged)
     if finals:
-        sync_folders(Path(root), finals)
+        sync_files(Path(root), finals)
 
 
 def sync(folder: PurePath) -> None:

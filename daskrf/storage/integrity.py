@@ -249,16 +249,10 @@ class StoredObject(NamedTuple):
 
 
 def staged_objects(root: PurePath, staged: dict[PurePath, Path]) -> tuple[StoredObject, ...]:
-    """Return every file among staged files and directories (final name below `root` -> staged), sorted.
-
-    For a local `root` they are flushed to disk.
-    """
-    start, sync = len(str(root)) + 1, backend(root).is_local
-    return tuple(
-        sorted(
-            StoredObject(str(final)[start:], *digests_of_file(file, sync)) for file, final in pairs(staged)
-        )
-    )
+    """Return every file among staged files and directories (final name below `root` -> staged), sorted."""
+    start = len(str(root)) + 1
+    objects = (StoredObject(str(final)[start:], *digests_of_file(file)) for file, final in pairs(staged))
+    return tuple(sorted(objects))
 
 
 def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:

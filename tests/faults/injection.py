@@ -30,7 +30,7 @@ FIT = "daskrf.fitting.totals:Sums.from_chunk"
 SCREEN = "daskrf.screens.searches:Search.from_chunk"
 WORK = (FINGERPRINT, FEATURIZE, FIT, PREDICT, SCREEN)  # the bodies of all tasks, in the order of the job
 PUBLISH = "daskrf.storage.stores.store:Store.publish"  # a partition is staged, under no final name
-COMMIT = "daskrf.files.backend:sync_folders"  # its files have their names, nothing is forced to the disk
+COMMIT = "daskrf.files.backend:sync_files"  # its files have their names, nothing is forced to the disk
 RECORD = "daskrf.storage.stores.store:atomic_write"  # all is on the disk but the record
 CHECKPOINT = "daskrf.jobs.tree:write_checkpoint"
 

@@ -70,7 +70,7 @@ def _failed(injector: Injector) -> list[tuple[str, str]]:
 def test_a_call_that_always_fails_ends_in_one_sentence(
     inputs: tuple[Path, Path], client: Client, tmp_path: Path
 ) -> None:
-    fault = Fault("daskrf.files.backend:sync_folders", errno.EIO, times=10**6)
+    fault = Fault("daskrf.files.backend:sync_files", errno.EIO, times=10**6)
     with (
         on_workers(client, tmp_path / "marks", fault) as injector,
         pytest.raises(StoreError, match=r"cannot write .*fp.*: Input/output error; check the disk") as error,

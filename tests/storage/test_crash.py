@@ -17,7 +17,9 @@ import pytest
 from daskrf.errors import StoreError
 from daskrf.files import backend as backend_module
 from daskrf.files import disk
+from daskrf.files.backend import atomic_write
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.stores import store as store_module
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import PLAN_FILE
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
@@ -160,6 +162,25 @@ def test_a_full_disk_while_data_are_written(tmp_path: Path, monkeypatch: pytest.
     assert list((store.path / "_staging").iterdir()) == []
 
 
+def test_everything_is_flushed_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store(tmp_path / "s", 1, 20)
+    flushed: set[Path] = set()
+    before: set[Path] = set()
+
+    def recording(*arguments: Any, **options: Any) -> None:
+        before.update(flushed)
+        atomic_write(*arguments, **options)
+
+    monkeypatch.setattr(os, "fsync", lambda file: flushed.add(Path(f"/proc/self/fd/{file}").resolve()))
+    monkeypatch.setattr(store_module, "atomic_write", recording)
+    fill(store, 0)
+    files = [store.path / item.path for item in store.record(0).objects]
+    folders = {folder for file in files for folder in file.parents if folder.is_relative_to(store.path)}
+    assert len(files) > 6
+    assert {*files, *folders} <= before
+    assert store.record_path(0).parent in flushed - before
+
+
 def test_a_plan_is_whole_or_absent(tmp_path: Path) -> None:
     for step in range(1, 8):
         path = tmp_path / f"s{step}"
@@ -214,14 +235,14 @@ def test_what_another_writer_takes_away_is_an_error_in_words(
     store = full_store(tmp_path / "s", n_partitions=1, rows=20)
     expected = store.records()
     store.discard(0)
-    original = backend_module.sync_folders
+    original = backend_module.sync_files
 
     def taken_away(root: Path, paths: Iterable[Path]) -> Any:
         store.discard(0)
         return original(root, paths)
 
     with monkeypatch.context() as patch:
-        patch.setattr(backend_module, "sync_folders", taken_away)
+        patch.setattr(backend_module, "sync_files", taken_away)
         message = error_of(fill, store, 0)
     assert message is not None
     assert str(store.path) in message
