@@ -26,13 +26,13 @@ from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.counts.toolkit import Toolkit
-from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT, has_groups
+from daskrf.molecules.extensions import GROUPS, GROUPS_COUNT
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.notebook import Shown
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import library_of, tables_of
-from daskrf.sources.smiles import fingerprints_of, rejects_table
+from daskrf.sources.smiles import count_marked, fingerprints_of, rejects_table
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import check_output, kind_of
@@ -370,7 +370,7 @@ class FingerprintStage:
             rejects.extend(rejected)
             counts["empty"] += block.empty
             counts["saturated"] += block.saturated
-            if marked := sum(map(has_groups, table["smiles"].to_pylist())):
+            if marked := count_marked(table):
                 counts["marked"] = counts.get("marked", 0) + marked
             del block, table
         return store.write_partition(

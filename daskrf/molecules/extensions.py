@@ -8,6 +8,8 @@ _EXTENSION = re.compile(r"[ \t]+\|(.*)", re.DOTALL)
 _TEXTS = re.compile(r"\$[^$]*\$|\([^()]*\)|\{[^{}]*\}")  # labels and coordinates in an extension
 _GROUP = re.compile(r"(?:^|(?<=,))[&o]\d*:\d+(?:,\d+)*(?=,|$)")
 GROUPS = "with enhanced stereo groups (racemates, or enantiomers of unknown configuration)"
+GROUPS_MARK = " |"
+"""What stands before the groups in a text of `clean_smiles`, and nowhere else."""
 GROUPS_COUNT = "kept in their SMILES; fingerprints treat the marked centres as unspecified"
 
 
@@ -39,4 +41,4 @@ def has_groups(smiles: str) -> bool:
     >>> has_groups("C[C@H](F)Cl |&1:1|"), has_groups("C[C@H](F)Cl")
     (True, False)
     """
-    return " |" in smiles
+    return GROUPS_MARK in smiles

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from daskrf.errors import InputError, StoreError
@@ -19,7 +20,7 @@ from daskrf.features import FeatureMap
 from daskrf.files.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.jobs.shards import PLAN, Share, agree
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
-from daskrf.molecules.extensions import has_groups
+from daskrf.molecules.extensions import GROUPS_MARK
 from daskrf.sources.mapreference import MapReference
 from daskrf.sources.sources import FINGERPRINT_SECONDS, Block, EveryRow, Source, feature_blocks
 from daskrf.storage.integrity import as_damage, read_sealed, write_sealed
@@ -90,17 +91,27 @@ def _fingerprint_batch(
 
 
 def rows_table(batch: RowBatch, library: Library, indices: Any) -> pa.Table:
-    """Return row, id, smiles, source, line and extra columns of the rows at positions `indices`."""
+    """Return row, id, smiles, source, line and extra columns of the rows at ascending positions `indices`."""
+
+    def texts(values: Sequence[str | None]) -> pa.Array:
+        column = pa.array(values, pa.string())
+        return column if len(indices) == len(column) else column.take(pa.array(indices, pa.int64()))
+
     columns: dict[str, Any] = {
         "row": pa.array(batch.row[indices], pa.int64()),
-        "id": pa.array([batch.id[i] for i in indices], pa.string()),
-        "smiles": pa.array([batch.smiles[i] for i in indices], pa.string()),
+        "id": texts(batch.id),
+        "smiles": texts(batch.smiles),
         "source": _source_column(batch.source[indices], library),
         "line": pa.array(batch.line[indices], pa.int64()),
     }
     for name in library.extra:
-        columns[name] = pa.array([batch.extra[name][i] for i in indices], pa.string())
+        columns[name] = texts(batch.extra[name])
     return pa.table(columns)
+
+
+def count_marked(rows: pa.Table) -> int:
+    """Return how many rows of a `rows_table` have groups of stereocentres."""
+    return pc.sum(pc.match_substring(rows["smiles"], GROUPS_MARK)).as_py() or 0
 
 
 def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
@@ -192,7 +203,7 @@ class SmilesSource(Source):
         marked = 0
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool, rows):
             rejects.extend(rejected)
-            marked += sum(map(has_groups, table["smiles"].to_pylist()))
+            marked += count_marked(table)
             kept_rows = table["row"].to_numpy()
             yield from feature_blocks(
                 None if self.raw else self.feature_map,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,14 +41,19 @@ REJECT_SCHEMA = pa.schema(
 )
 
 
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table as Zstandard Parquet with page checksums; the bytes do not depend on time or host."""
-    pq.write_table(table, path, compression="zstd", compression_level=LEVEL, write_page_checksum=True)
+def write_parquet(table: pa.Table, path: Path, *, distinct: Sequence[str] = ()) -> None:
+    """Write a table as Zstandard Parquet with page checksums; the bytes do not depend on time or host.
+
+    Columns whose values are mostly `distinct` get no dictionary, which would take time and space in vain.
+    """
+    repeated = [name for name in table.column_names if name not in distinct]
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": LEVEL, "write_page_checksum": True}
+    pq.write_table(table, path, use_dictionary=repeated if distinct else True, **options)
 
 
 def write_rows(rows: pa.Table, path: Path) -> None:
     """Write the rows of a partition: the columns of `ROW_SCHEMA`, then the others."""
-    write_parquet(typed(rows, ROW_SCHEMA), path)
+    write_parquet(typed(rows, ROW_SCHEMA), path, distinct=("row", "id", "smiles", "line"))
 
 
 def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:

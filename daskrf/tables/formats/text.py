@@ -26,6 +26,8 @@ _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"
 _HEAD_BYTES = 1 << 20
 _OPEN = "unbalanced quote, or a line break within quotes"
 _WITHIN = "within the quotes of a row above"
+_LINE_END = ord("\n")
+_WHITE = [b"\t", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\x1f"]
 _MOST_LINES = 100  # of a row of a library, where quotes may be part of names
 _SEPARATOR = re.compile(r"\"?sep=(.)\"?", re.IGNORECASE)  # a first line that Excel understands
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # which is no decimal comma
@@ -300,6 +302,8 @@ def _regular(buffer: bytes, view: View) -> list[Fields] | None:
     table, columns, purpose = view.table, view.columns, view.purpose
     if not buffer.isascii() or b"\0" in buffer:
         return None
+    if (values := _rectangular(buffer, view)) is not None:
+        return values
     text = buffer.decode("ascii")
     lines = text.split("\n")
     lines.pop()
@@ -329,3 +333,31 @@ def _regular(buffer: bytes, view: View) -> list[Fields] | None:
     if any(least <= at < most for at in columns) or columns[0] >= most:
         return None
     return [[row[at] for row in rows] if at < least else [None] * len(rows) for at in columns]
+
+
+def _rectangular(buffer: bytes, view: View) -> list[Fields] | None:
+    """Return the requested columns if every line has the same number of plain fields, else None.
+
+    Fields are cut all at once, without a list for each line: `_regular` would return the same.
+    """
+    table, columns, purpose = view.table, view.columns, view.purpose
+    buffer, mark = buffer.replace(b"\r\n", b"\n"), table.delimiter
+    special = [b"\r", b'"'] if table.exact else [b"\r"]
+    if mark == " ":  # white space, here a single blank
+        special += [*_WHITE, *([b"|"] if purpose.extensions else [])]
+    if not mark.isascii() or any(each in buffer for each in special):
+        return None
+    text = np.frombuffer(buffer, np.uint8)
+    ends = np.flatnonzero((text == ord(mark)) | (text == _LINE_END))  # of fields
+    n_lines, n_columns = buffer.count(b"\n"), buffer.count(mark.encode(), 0, buffer.find(b"\n")) + 1
+    stops = ends[n_columns - 1 :: n_columns]
+    if len(ends) != n_columns * n_lines or (text[stops] != _LINE_END).any():
+        return None
+    if columns[0] >= n_columns or (table.exact and n_columns != table.n_columns):
+        return None
+    if np.diff(stops, prepend=-1).max(initial=0) > purpose.longest + 1:
+        return None
+    cells = buffer.decode("ascii").replace("\n", mark).split(mark)[:-1]
+    if not all(map(str.strip, cells[columns[0] :: n_columns])) or (mark == " " and "" in cells):
+        return None
+    return [[*cells[at::n_columns]] if at < n_columns else [None] * n_lines for at in columns]
