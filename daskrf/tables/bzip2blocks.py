@@ -25,7 +25,7 @@ END = 0x177245385090
 _MARK_BITS, _CRC_BITS = 48, 32
 _TRAILER_BITS = _MARK_BITS + _CRC_BITS
 _HEADER = b"BZh"  # and a digit: the size of blocks
-_READ = 1 << 20  # bytes in which marks are searched at once
+_READ = 1 << 18  # bytes in which marks are searched at once
 _LONGEST = 4 << 20  # bytes between marks: a block takes about 1 MB if it cannot be compressed
 _PIECE = 1 << 20  # bytes of content: a block may expand a thousand times
 
@@ -196,7 +196,7 @@ class Contents:
         with ThreadPoolExecutor(self._threads) as pool:
             for block in blocks(self._raw):
                 waiting.append((block.start, pool.submit(_begun, block.packed)))
-                if len(waiting) > 2 * self._threads:
+                if len(waiting) > self._threads:
                     yield from self._next(*waiting.popleft())
             while waiting:
                 yield from self._next(*waiting.popleft())
