@@ -113,7 +113,7 @@ def library_of(
         Returns the library found by another process, or None. Its digests are trusted if names, sizes and
         layouts of the files are the same.
     unpacked : bool
-        Scan anyway if data deep inside compressed files is missing from the spool. If False there is no
+        Scan anyway if rows of long compressed files are missing from the spool. If False there is no
         spool, as for a complete store, which may be on a read-only disk.
     accept_rejects : bool
         Scan files even if their first lines are mostly not molecules.

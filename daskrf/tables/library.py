@@ -151,7 +151,7 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_spooled(spool: PurePath, source: Source) -> bool:
-    """Return whether all deep rows of `source` are in the folder, or it has none."""
+    """Return whether the rows of `source` are in the folder, or can be read without."""
     return not source.layout.compression or Spool(spool, source.sha256).holds(source.rows)
 
 

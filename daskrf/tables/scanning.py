@@ -56,7 +56,7 @@ def scan(
     rows_per_partition : int, optional
         By default 1/64 of the rows, but at least 2,000 and at most 100,000.
     spool : Path, optional
-        Directory for a copy of the rows deep in compressed files: zstd files of 50,000 rows each. With it
+        Directory for a copy of the rows of long compressed files: zstd files of 20,000 rows each. With it
         any partition is read directly; without it a partition of a compressed file is read from the start
         of the file. It is only a cache and may be deleted.
     on_bytes : callable, optional
@@ -147,7 +147,7 @@ def survey(
 ) -> tuple[int, str, int, list[int]]:
     """Read a file once; return its size in bytes, SHA-256, number of rows, and stream index.
 
-    The index has the offset of every 10,000th row. Rows deep in a compressed file are copied to `spool`.
+    The index has the offset of every 10,000th row. The rows of a long compressed file are copied to `spool`.
     """
     digest = hashlib.sha256()
     size = 0

@@ -1,4 +1,4 @@
-"""A cache of rows deep in a compressed file, in which one cannot seek."""
+"""A cache of the rows of a long compressed file, in which one cannot seek."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from daskrf.errors import InputError
 from daskrf.files.backend import as_path, backend, exists, is_file, staging
 from daskrf.tables.streams import text_blocks
 
-CHUNK_ROWS = 50_000
+CHUNK_ROWS = 20_000  # a task unpacks the whole of each chunk in which it has rows
 
 
 class SpoolWriter(contextlib.ExitStack):
-    """Copies rows into zstd files of 50,000, except the first chunk, which is near the start anyway.
+    """Copies rows into zstd files of 20,000; a file that has no more is read from its start.
 
     The files appear under their final name, the digest of the source, only when all of them are written;
     those bound for object storage wait in a local temporary directory until then.
@@ -32,13 +32,13 @@ class SpoolWriter(contextlib.ExitStack):
         self._folder = folder
         backend(folder).make(folder)
         self._partial = self.enter_context(staging(folder, "spool"))
-        self._chunk = 0
+        self._chunk = -1
         self._writer = self.enter_context(contextlib.ExitStack())  # of the current chunk
 
     def add(self, row: int, piece: bytes) -> None:
         """Copy rows of one chunk starting at row `row`; calls must come in order."""
         chunk = row // CHUNK_ROWS
-        if not chunk or not piece:
+        if not piece:
             return
         if chunk != self._chunk:
             self._writer.close()
@@ -49,10 +49,10 @@ class SpoolWriter(contextlib.ExitStack):
         self._file.write(piece)
 
     def publish(self, sha256: str) -> None:
-        """Rename the files to their final name, unless nothing was written or another worker has done it."""
+        """Rename the files to their final name, unless one chunk is all or another worker has done it."""
         self._writer.close()
         final = Spool(self._folder, sha256).folder
-        if any(self._partial.iterdir()):
+        if self._chunk > 0:
             try:  # the last file comes last: it tells a reader that the others exist
                 backend(final).move({final: self._partial})
             except OSError:
@@ -72,10 +72,10 @@ class Spool:
     """
 
     def __init__(self, folder: PurePath, sha256: str) -> None:
-        self.folder = as_path(folder) / sha256[:32]
+        self.folder = as_path(folder) / f"{sha256[:32]}-{CHUNK_ROWS}"
 
     def blocks(self, first: int, last: int) -> Iterator[bytes] | None:
-        """Return the text of chunks `first` to `last` (counted from 1), or None if any is missing.
+        """Return the text of chunks `first` to `last` (counted from 0), or None if any is missing.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Spool:
         return itertools.chain.from_iterable(map(_content, paths))
 
     def holds(self, n_rows: int) -> bool:
-        """Return whether all deep rows of a file of `n_rows` are here, or it has none."""
+        """Return whether the rows of a file of `n_rows` are here, or are so few that they need not be."""
         last = (n_rows - 1) // CHUNK_ROWS  # written last
         return n_rows <= CHUNK_ROWS or self.blocks(last, last) is not None
 

@@ -52,11 +52,13 @@ def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path)
     path = write(tmp_path / f"a.smi{ending}", numbered(120_000), parts=2)
     spool = tmp_path / "spool" if spooled else None
     library = scan(path, rows_per_partition=45_000, spool=spool)
+    if spool and ending:
+        path.write_bytes(bytes(path.stat().st_size))  # all rows are in the spool
     for p in (2, 0, 1):
         ids = [name for batch in read_partition(library, p, spool) for name in batch.id]
         partition = library.partitions[p]
         assert ids == [f"ID{k:07d}" for k in range(partition.start, partition.stop)]
-    assert spool is None or len(list(spool.rglob("*.zst"))) == (2 if ending else 0)
+    assert spool is None or len(list(spool.rglob("*.zst"))) == (6 if ending else 0)
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -108,10 +110,10 @@ def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
 def test_a_damaged_spool_is_not_read_and_is_zstandard_otherwise(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=1_000, spool=spool)
-    chunk = min(spool.rglob("*.zst"))
+    chunk = sorted(spool.rglob("*.zst"))[3]
     data = chunk.read_bytes()
     text = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
-    assert text.splitlines() == numbered(120_000).splitlines()[50_000:100_000]
+    assert text.splitlines() == numbered(120_000).splitlines()[60_000:80_000]
     (batch,) = read_partition(library, 70, spool)
     for position in [*range(len(data) - 16, len(data)), *range(0, len(data), len(data) // 50)]:
         for bit in (1, 64):
@@ -135,7 +137,11 @@ def test_state_goes_through_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daskrf.tables.scanning.processors", lambda: 2)  # each holds a block of bzip2
+
     def peak(rows: int) -> int:
         random = np.random.default_rng(0).integers(2**63, size=rows).tolist()
         lines = b"".join(b"%s %d\n" % (SMILES.encode(), number) for number in random)

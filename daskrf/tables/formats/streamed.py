@@ -134,7 +134,7 @@ class Streamed(Reader):
             return lines, segment.first_row - segment.skip
         first = segment.first_row // spools.CHUNK_ROWS
         last = (segment.first_row + segment.n_rows - 1) // spools.CHUNK_ROWS
-        chunks = spool.blocks(first, last) if spool and first else None  # which has all chunks but the first
+        chunks = spool.blocks(first, last) if spool else None
         if chunks is not None:
             return self.rows_in(chunks, view.purpose), first * spools.CHUNK_ROWS
         lines = self.rows_in(text_blocks(view.path, view.table.compression), view.purpose)
