@@ -12,10 +12,14 @@ file, bytes after the last stream, or a mark that stands within a block by chanc
 from __future__ import annotations
 
 import bz2
+import functools
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 BLOCK = 0x314159265359
 """What a block begins with."""
@@ -23,6 +27,7 @@ END = 0x177245385090
 """What follows the last block of a stream."""
 
 _MARK_BITS, _CRC_BITS = 48, 32
+_MARK_BYTES = 7  # that a mark is in, at most
 _TRAILER_BITS = _MARK_BITS + _CRC_BITS
 _HEADER = b"BZh"  # and a digit: the size of blocks
 _READ = 1 << 18  # bytes in which marks are searched at once
@@ -41,25 +46,40 @@ class Block(NamedTuple):
     packed: bytes
 
 
-def marks(data: bytes) -> list[tuple[int, bool]]:
-    """Return the positions in bits of the marks in some bytes, ascending, and whether each is `END`.
+def marks(data: bytes, first: int = 0) -> list[tuple[int, bool]]:
+    """Return the positions in bits of the marks from byte `first` on, ascending, and whether each is `END`.
 
     Examples
     --------
     >>> marks(bz2.compress(b"CCO"))
     [(32, False), (263, True)]
     """
-    places = []
+    pairs, places = _pairs(), []
+    text = np.frombuffer(data, np.uint8)[first:].astype(np.uint16)
+    candidates = np.flatnonzero(_is_pair()[(text[2:-1] << 8) | text[3:]])
+    for byte in (candidates + first).tolist():
+        for mark, shift in pairs[data[byte + 2 : byte + 4]]:
+            if _bits(data, 8 * byte + shift, _MARK_BITS) == mark:
+                places.append((8 * byte + shift, mark == END))
+    return sorted(places)
+
+
+@functools.cache
+def _pairs() -> dict[bytes, list[tuple[int, int]]]:
+    """Return marks, each with where it begins in a byte, by the third and fourth byte that hold it."""
+    pairs: dict[bytes, list[tuple[int, int]]] = {}
     for mark in (BLOCK, END):
         for shift in range(8):
-            pattern = (mark << (8 - shift)).to_bytes(7, "big")
-            inner = pattern[1:6]  # the bytes that the mark fills
-            at = data.find(inner, 1)
-            while at >= 0:
-                if _bits(data, 8 * (at - 1) + shift, _MARK_BITS) == mark:
-                    places.append((8 * (at - 1) + shift, mark == END))
-                at = data.find(inner, at + 1)
-    return sorted(places)
+            pairs.setdefault((mark << (8 - shift)).to_bytes(7, "big")[2:4], []).append((mark, shift))
+    return pairs
+
+
+@functools.cache
+def _is_pair() -> npt.NDArray[np.bool_]:
+    """Return for each number of two bytes whether it is one of `_pairs`."""
+    table = np.zeros(1 << 16, bool)
+    table[[int.from_bytes(pair, "big") for pair in _pairs()]] = True
+    return table
 
 
 def _bits(data: bytes, start: int, count: int) -> int:
@@ -105,6 +125,7 @@ class _Cutter:
     def __init__(self) -> None:
         self._data = b""
         self._base = 0  # offset of the data in the file
+        self._searched = 0  # bytes of the data in which marks have been searched
         self._start = 0  # offset of the current stream in the file
         self._at = 0  # position in bits of the current block in the data; of a stream, between streams
         self._level = b""  # of the current stream; empty between streams
@@ -112,16 +133,19 @@ class _Cutter:
 
     def cut(self, more: bytes) -> Iterator[Block]:
         """Yield the blocks that end in more bytes of the file."""
-        data = self._data = self._data[self._at // 8 :] + more
-        self._base += self._at // 8
+        first = self._at // 8
+        data = self._data = self._data[first:] + more
+        self._base += first
         self._at %= 8
-        for at, is_end in marks(data):
+        begin, self._searched = max(0, self._searched - first - _MARK_BYTES), len(data)
+        for at, is_end in marks(data, begin):
             if at < self._at:
                 continue
             if not self._level:
                 self._begin(at)
             if is_end and at + _TRAILER_BITS > 8 * len(data):
-                return  # it is seen again with what follows
+                self._searched = at // 8  # it is seen again with what follows
+                return
             if at > self._at:
                 yield self._block(at)
             self._at = at

@@ -87,7 +87,9 @@ def test_a_mark_within_a_block_does_no_harm(tmp_path, monkeypatch):
     for is_end in (False, True):
         with monkeypatch.context() as patch:
             mark = (900_003, is_end)
-            patch.setattr(bzip2blocks, "marks", lambda data, mark=mark: sorted([*true_marks(data), mark]))
+            patch.setattr(
+                bzip2blocks, "marks", lambda data, first, mark=mark: sorted([*true_marks(data, first), mark])
+            )
             with pytest.raises(IrregularError):
                 list(Contents(iter([path.read_bytes()]), 2))
             assert content_of(path, 2) == (content[:9] + content, path.read_bytes())
