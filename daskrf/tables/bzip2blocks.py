@@ -220,7 +220,7 @@ class Contents:
         with ThreadPoolExecutor(self._threads) as pool:
             for block in blocks(self._raw):
                 waiting.append((block.start, pool.submit(_begun, block.packed)))
-                if len(waiting) > self._threads:
+                if len(waiting) > self._threads + 1:
                     yield from self._next(*waiting.popleft())
             while waiting:
                 yield from self._next(*waiting.popleft())

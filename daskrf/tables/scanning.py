@@ -36,7 +36,7 @@ from daskrf.tables.streams import text_blocks
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _SAMPLE_PLACES = 100
-_MOST_THREADS = 8  # with which bzip2 is unpacked as fast as the lines are counted
+_MOST_THREADS = 9  # with which bzip2 is unpacked as fast as the lines are counted
 
 
 def scan(
@@ -158,7 +158,9 @@ def survey(
         size += len(block)
         on_bytes(len(block))
 
-    blocks = text_blocks(path, table.compression, watch, min(processors(), _MOST_THREADS))
+    # One more than processors: this thread counts lines, and some thread often waits for another.
+    threads = min(processors() + 1, _MOST_THREADS) if processors() > 1 else 1
+    blocks = text_blocks(path, table.compression, watch, threads)
     with SpoolWriter(as_path(spool)) if spool and table.compression else nullcontext() as writer:
         rows, index = reader_of(table).scan(path, table, blocks, writer)
         if writer is not None:
