@@ -108,6 +108,22 @@ def test_what_is_suspected_does_not_depend_on_the_unit(seed: int, scale: float) 
     assert scaled == seen
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_members_are_places_in_any_order(wide: bool) -> None:
+    """All labels of a suspected value are members, and no other; zeros between others are a group alone."""
+    rng = np.random.default_rng(0)
+    y = np.r_[10 ** rng.normal(2, 1, 400), np.zeros(30), np.full(40, 5.0), -np.arange(1.0, 9), 1e30, 1e31]
+    groups = [(each.kind, sorted(y[each.members]), each.certain) for each in suspicions(y, wide=wide)]
+    assert len(groups) > 1 + wide
+    order = rng.permutation(len(y))
+    shuffled = suspicions(y[order], wide=wide)
+    assert [(e.kind, sorted(y[order][e.members]), e.certain) for e in shuffled] == groups
+    for each in shuffled:
+        assert (np.diff(each.members) > 0).all()
+        values = set(y[order][each.members])
+        assert set(np.flatnonzero(np.isin(y[order], list(values)))) == set(each.members)
+
+
 def test_negative_concentrations_are_found() -> None:
     values = np.r_[10 ** np.random.default_rng(0).normal(2, 1.2, 500), -1, -1]
     assert groups_of(values, wide=True) == [("sign", [-1.0], False)]

@@ -80,23 +80,22 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
     >>> suspicions(scores[:98])
     []
     """
-    order = np.argsort(y, kind="stable")
-    if len(np.unique(y)) < _VALUES or len(y) < _FEWEST:
+    values = np.sort(y, kind="stable")
+    if len(y) < _FEWEST or 1 + np.count_nonzero(values[1:] != values[:-1]) < _VALUES:
         return [Suspicion("far", np.flatnonzero(y == 0))] if wide and (y == 0).any() else []
-    values = y[order]
     start, stop = 0, len(y)
     groups: list[Suspicion] = []
     for certain in (True, False):
         if n := _apart(values[start:stop], wide=wide, certain=certain):
-            groups.append(Suspicion("far", order[stop - n : stop], certain))
+            groups.append(Suspicion("far", np.flatnonzero(_within(y, values[stop - n : stop])), certain))
             stop -= n
         if n := _apart(-values[start:stop][::-1], wide=wide, certain=certain, turned=True):
-            groups.append(Suspicion("far", order[start : start + n], certain))
+            groups.append(Suspicion("far", np.flatnonzero(_within(y, values[start : start + n])), certain))
             start += n
-    inner, positions = values[start:stop], order[start:stop]
+    inner, zero = values[start:stop], np.zeros(0, bool)
     if wide and (zero := inner == 0).any():
-        groups.append(Suspicion("far", positions[zero]))
-        inner, positions = inner[~zero], positions[~zero]
+        groups.append(Suspicion("far", np.flatnonzero(y == 0)))
+        inner = inner[~zero]
     taken = np.zeros(len(inner), bool)
     for kind, members in (
         *_ties(inner),
@@ -104,9 +103,29 @@ def suspicions(y: Floats, *, wide: bool = False) -> list[Suspicion]:
         ("beyond", _beyond(inner, wide=wide)),
     ):
         if (members & ~taken).any():
-            groups.append(Suspicion(kind, np.sort(positions[members & ~taken])))
+            chosen = np.zeros(len(y), bool)
+            for first, last in _runs(members & ~taken):
+                chosen |= _within(y, inner[first:last])
+            if zero.any():
+                chosen &= y != 0
+            groups.append(Suspicion(kind, np.flatnonzero(chosen)))
             taken |= members
-    return [Suspicion(each.kind, np.sort(each.members), each.certain) for each in groups]
+    return groups
+
+
+def _within(y: Floats, values: Floats) -> npt.NDArray[np.bool_]:
+    """Return which labels are among consecutive ascending values: equal ones are all there, or none is."""
+    within = y >= values[0]
+    within &= y <= values[-1]
+    return within
+
+
+def _runs(mask: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return where each run of true values begins and ends."""
+    edges: list[list[int]] = (
+        np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2).tolist()
+    )
+    return edges
 
 
 def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -> int:
@@ -123,10 +142,9 @@ def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -
     if first < _VALUES - 1:
         return 0
     base = values[n // _SHARE]
-    for i in range(first, n - 1):
+    insides, gaps = values[first:-1] - base, np.diff(values[first:])
+    for i in (first + np.flatnonzero((insides > 0) & (gaps >= least * insides))).tolist():
         inside, gap = values[i] - base, values[i + 1] - values[i]
-        if inside <= 0 or gap < least * inside:
-            continue
         ratio = gap / inside
         labels = -values[: i + 1] if turned else values[: i + 1]
         end, out = labels[-1], -values[i + 1] if turned else values[i + 1]
@@ -145,9 +163,14 @@ def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -
 def _thinned(values: Floats) -> Floats:
     """Return ascending values with one of each that more than a twentieth, but less than half, share."""
     n = len(values)
-    distinct, counts = np.unique(values, return_counts=True)
-    many = (counts > max(2, n // _SHARED)) & (2 * counts < n)
-    return np.repeat(distinct, np.where(many, 1, counts))
+    most = max(2, n // _SHARED)
+    first, pieces = 0, []
+    for v in np.unique(values[most:][values[most:] == values[:-most]]).tolist():
+        low, high = np.searchsorted(values, v), np.searchsorted(values, v, side="right")
+        if 2 * (high - low) < n:
+            pieces.append(values[first : low + 1])
+            first = high
+    return np.concatenate([*pieces, values[first:]]) if pieces else values
 
 
 def _log_ratio(inner: float, end: float, out: float) -> float:
@@ -164,11 +187,12 @@ def _long_tailed(values: Floats) -> bool:
     low, high = np.quantile(values, [0.02, 0.98])
     if low > 0 and high / low > _DECADES:
         return True
-    centred, logs = values - values.mean(), np.log(values)
+    centred = values - values.mean()
     spread = centred.std()
-    if spread == 0:
+    if spread == 0 or not (centred**3).mean() > 1.5 * spread**3:
         return False
-    return bool((centred**3).mean() > 1.5 * spread**3 and abs(_skewness(logs)) < _skewness(values))
+    del centred
+    return abs(_skewness(np.log(values))) < _skewness(values)
 
 
 def _skewness(values: Floats) -> float:
@@ -187,7 +211,9 @@ def _sides(values: Floats) -> tuple[float, float, float]:
 
 def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
     """Return masks of ascending values that are tied much more often than their neighbours."""
-    distinct, counts = np.unique(values, return_counts=True)
+    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
+    distinct, counts = values[starts], np.diff(starts, append=len(values))
+    del starts
     if len(distinct) < _DISCRETE:
         return []
     middle, below, above = _sides(values)
@@ -228,16 +254,17 @@ def _other_sign(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:
         return np.zeros(len(values), bool)
     if middle < 0:
         return other & (values > middle + _SIGN * above)
-    physical = wide or _long_tailed(values[values > 0])
+    physical = wide or _long_tailed(values[np.searchsorted(values, 0, side="right") :])
     return other if physical else other & (values < middle - _SIGN * below)
 
 
 def _beyond(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:
     """Return a mask of the few values beyond robust limits."""
     seen, there = values, np.ones(len(values), bool)
-    if (positive := values > 0).mean() > 1 - _OTHERS and (wide or _long_tailed(values[positive])):
-        seen, there = np.log(values[positive]), positive
-    elif values[0] >= 0 and _long_tailed(values[positive]):
+    above_zero = values[np.searchsorted(values, 0, side="right") :]
+    if (positive := values > 0).mean() > 1 - _OTHERS and (wide or _long_tailed(above_zero)):
+        seen, there = np.log(above_zero), positive
+    elif values[0] >= 0 and _long_tailed(above_zero):
         return ~there
     middle, below, above = _sides(seen)
     members = np.zeros(len(values), bool)
