@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -112,35 +113,25 @@ def notes_on_repeats(
     >>> line.partition(",")[0]
     "18 labels of 'vina' are repeats of 6 molecules"
     """
-    order = np.argsort(groups, kind="stable")
     notes = []
     for t, name in enumerate(names):
-        labelled = order[np.isfinite(y[order, t])]
-        starts = _starts(groups[labelled])
-        counts = np.diff(np.append(starts, len(labelled)))
-        several = np.flatnonzero(counts > 1)
-        if not len(several) or len(starts) < 2:
+        spread = _Spread.of(groups, y[:, t])
+        if spread is None:
             continue
-        values = y[labelled, t]
-        means = np.add.reduceat(values, starts) / counts
-        squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, starts)
-        within = squares[several] / (counts[several] - 1)
-        between = float(means.std())
+        within, between, n = spread.within, spread.between, spread.n_labels
         typical, pooled = float(np.sqrt(np.median(within))), float(np.sqrt(within.mean()))
-        n = int(counts[several].sum())
-        worst = int(several[np.argmax(within)])
-        members = labelled[starts[worst] : starts[worst] + counts[worst]]
+        members = np.flatnonzero((groups == spread.widest) & np.isfinite(y[:, t]))
         example = f"such as {_values(y[members, t])} of {printable(words_of(int(members[0])), 60)}"
         shown = printable(name, 60)
-        if len(several) >= _FEWEST and typical > _WIDE * between > 0:
+        if len(within) >= _FEWEST and typical > _WIDE * between > 0:
             notes.append(
-                f"{n:,} labels of '{shown}' are repeats of {amount(len(several), 'molecules')}, and differ "
+                f"{n:,} labels of '{shown}' are repeats of {amount(len(within), 'molecules')}, and differ "
                 f"within a molecule by {pooled:.2g} (standard deviation; that of all molecules is "
                 f"{between:.2g}), {example}: if these are poses or protomers, not replicates, their "
                 f"differences are mistaken for noise; {_OPTION}"
             )
             continue
-        noise = typical / np.sqrt(_MEDIAN) if len(several) >= _FEWEST else 0.0
+        noise = typical / np.sqrt(_MEDIAN) if len(within) >= _FEWEST else 0.0
         far = np.sqrt(within) > max(_TIMES * noise, _ALONE * between)
         if far.any():
             notes.append(
@@ -175,6 +166,44 @@ def notes_on_suffixes(names: Sequence[str]) -> tuple[str, ...]:
         f"{printable(a, 40)} and {printable(b, 40)}: if these are poses or protomers of one molecule, join "
         "them with --key parent or --key tautomer, and keep one label per molecule with --repeats best",
     )
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How far labels differ: the variance within each molecule with several, and the deviation of means."""
+
+    within: Floats
+    between: float
+    n_labels: int  # of molecules with several
+    widest: int  # group of the molecule whose labels differ most
+
+    @classmethod
+    def of(cls, groups: npt.NDArray[np.int64], values: Floats) -> _Spread | None:
+        """Return it for the labels that are there; None if no molecule has several, or all are of one."""
+        there = np.isfinite(values)
+        if not there.all():
+            groups, values = groups[there], values[there]
+        if (groups[1:] < groups[:-1]).any():
+            order = np.argsort(groups, kind="stable")
+            groups, values = groups[order], values[order]
+        starts = _starts(groups)
+        if len(starts) in (1, len(values)):
+            return None
+        # There may be 10^8 molecules, so little is computed of those with one label.
+        counts: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(values) < 2**31 else np.int64)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
+        counts[-1] = len(values) - starts[-1]
+        several = counts > 1
+        firsts = groups[starts[several]]
+        means = np.add.reduceat(values, starts)
+        means /= counts
+        del starts
+        between = float(means.std())
+        repeats = values[np.repeat(several, counts)]
+        means, times = means[several], counts[several].astype(np.int64)
+        deviations = repeats - np.repeat(means, times)
+        within = np.add.reduceat(deviations**2, np.cumsum(times) - times) / (times - 1)
+        return cls(within, between, len(repeats), int(firsts[np.argmax(within)]))
 
 
 def _values(values: Any) -> str:
