@@ -448,6 +448,44 @@ class Engine(Protocol):
         Identifiers have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64.
         """
 
+    def hash_texts(self, text: Bits, stops: Integers) -> Words:
+        """Return a key of 128 bits for each text: uint64 array, shape (n, 2).
+
+        Among 10^9 texts, two different ones have the same key with a probability of 10^-21.
+
+        Parameters
+        ----------
+        text : uint8 array
+            The texts, one after another.
+        stops : int64 array, shape (n + 1,)
+            Where each one begins, and where the last one ends.
+        """
+
+    def number_keys(self, keys: Words, slots: Array, numbers: Array) -> int:
+        """Number the distinct keys by first appearance; return how many there are.
+
+        Parameters
+        ----------
+        keys : uint64 array, shape (n, 2)
+            The distinct keys are moved to its beginning.
+        slots : signed integer array, longer than n
+            All -1. It becomes the hash table for `find_keys`: the number of a key, or -1.
+        numbers : signed integer array, shape (n,)
+            Overwritten with the number of each key.
+
+        Examples
+        --------
+        >>> keys = engine().hash_texts(np.frombuffer(b"ABA", np.uint8), np.arange(4))
+        >>> slots, numbers = np.full(6, -1), np.empty(3, np.int64)
+        >>> engine().number_keys(keys, slots, numbers), numbers.tolist()
+        (2, [0, 1, 0])
+        >>> engine().find_keys(keys[:2], slots, keys[1:2]).tolist()
+        [1]
+        """
+
+    def find_keys(self, keys: Words, slots: Array, wanted: Words) -> Integers:
+        """Return the numbers of the `wanted` keys in a table made by `number_keys`; -1 for keys not there."""
+
 
 Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]
 """Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.

@@ -85,8 +85,14 @@ def values() -> dict[str, str]:
     engine().bit_gram(bits, 70, gram)
     real = rng.normal(size=(3, 128)).astype(np.float32)
     engine().hadamard_transform(real)
+    keys = engine().hash_texts(np.arange(200, dtype=np.uint8), np.array([0, 0, 1, 9, 42, 50, 200]))
+    slots, numbers = np.full(7, -1, np.int32), np.empty(6, np.int32)
+    engine().number_keys(keys[::-1].copy(), slots, numbers)
     return {
         **reading(),
+        "hashes of texts": digest(keys),
+        "table of keys": digest(slots),
+        "found in a table of keys": digest(engine().find_keys(keys[::-1].copy(), slots, keys)),
         "minhash bits": digest(TanimotoMinMaxFeatures(70, random_state=3).transform_bits(X)),
         "minhash normals": digest(
             TanimotoMinMaxFeatures(70, distribution="gaussian", random_state=3).transform(X)

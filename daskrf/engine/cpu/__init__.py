@@ -3,6 +3,7 @@
 from daskrf.engine.cpu.counting import environment_counts, pair_counts, torsion_counts
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
+from daskrf.engine.cpu.keys import find_keys, hash_texts, number_keys
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
 from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
@@ -17,10 +18,13 @@ __all__ = [
     "bit_sums",
     "cosines",
     "environment_counts",
+    "find_keys",
     "first_term",
     "hadamard_transform",
     "hash_bits",
     "hash_levels",
+    "hash_texts",
+    "number_keys",
     "overlaps",
     "pair_counts",
     "product_term",
