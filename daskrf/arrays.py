@@ -613,3 +613,47 @@ def unpack_bits(
     signs *= -2
     signs += 1
     return signs
+
+
+class GrowingArray:
+    """An array of some rows more at a time, which is never copied as a whole.
+
+    Attributes
+    ----------
+    values : array
+        The rows so far; it must not be kept while more are added.
+
+    Examples
+    --------
+    >>> rows = GrowingArray(np.int64)
+    >>> rows.append(np.arange(3))
+    >>> rows.append(np.arange(2))
+    >>> rows.values.tolist()
+    [0, 1, 2, 0, 1]
+    """
+
+    def __init__(self, dtype: npt.DTypeLike, *shape: int) -> None:
+        self._rows: npt.NDArray[Any] = np.empty((0, *shape), dtype)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        return self._rows[: self._n]
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Add some rows."""
+        stop = self._n + len(rows)
+        if stop > len(self._rows):
+            # Large memory is grown by moving pages, not by copying them.
+            self._rows.resize((stop + stop // 8, *self._rows.shape[1:]), refcheck=False)
+        self._rows[self._n : stop] = rows
+        self._n = stop
+
+    def finish(self) -> npt.NDArray[Any]:
+        """Return all rows, without room for more."""
+        self._rows.resize((self._n, *self._rows.shape[1:]), refcheck=False)
+        rows, self._rows, self._n = self._rows, self._rows[:0].copy(), 0
+        return rows

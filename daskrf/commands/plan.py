@@ -22,7 +22,7 @@ from daskrf.commands.fingerprint import need_of_rows
 from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
-from daskrf.fitting.costs import need_of_solve, need_of_sums
+from daskrf.fitting.costs import need_of_labels, need_of_solve, need_of_sums
 from daskrf.fitting.exactsolve import need_of_solution
 from daskrf.fitting.learner import need_of_learning
 from daskrf.gp import ExactGP, choose_exponent, gp_for
@@ -63,6 +63,7 @@ CLI = Command(
 
 _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
+_ID_BYTES = 16  # of a label
 _STD_ROWS = 256
 _ROWS, _MORE_ROWS = 2_000, 20_000  # timed if no number is given
 
@@ -262,6 +263,7 @@ def _needs(
         need_of_rows(largest, nonzeros),
         *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
         making.need(need_of_features),
+        need_of_labels(n_labels, _ID_BYTES),
         making.need(lambda making: need_of_sums(making, n_labels, precision=precision)),
         need_of_solve(making, n_labels),
         making.need(lambda making: need_of_scores(making, 1000, std=False)),

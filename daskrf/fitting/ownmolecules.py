@@ -53,7 +53,7 @@ class OwnMolecules(Molecules):
         smiles = smiles_column(path, head, position)
         reading = replace(request.reading, key_column=smiles)
         id_column = find_id(names, head.values, (smiles,), head.title) if names else None
-        run.check(Need(here=need_of_labels(survey(path, head.table)[2])))
+        run.check(Need(here=need_of_labels(survey(path, head.table)[2], key=reading.key)))
         keys = read_labels(path, reading).keys
         table, folder = run.work / "molecules.parquet", run.work / "molecules"
         backend(run.work).make(run.work)

@@ -284,7 +284,7 @@ class Training:
         """Join the labels to rows of the library, by the first key that matches any of them."""
 
         def check(n_labels: int, key_bytes: float) -> None:
-            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
+            run.check(Need(here=need_of_labels(n_labels, key_bytes, self.reading.key)))
 
         path, store, column_of_key = self.labels, self.features.store, self.reading.key_column
         one = ((self.reading.key, column_of_key),)

@@ -18,7 +18,7 @@ from daskrf.models.directions import directions_of, largest_best
 from daskrf.models.labelled import labelled_tables
 from daskrf.molecules.structures import others
 from daskrf.storage.integrity import DAMAGE, as_damage, load_array, read_sealed, save_array, write_sealed
-from daskrf.storage.labels import JoinedLabels, join_labels
+from daskrf.storage.labels import JoinedLabels, join_labels, match_labels
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.measurements import Reading, keys_of, label_table, read_column, read_labels
@@ -100,8 +100,10 @@ def labels_of(
         return LabelFiles(stored, folder, there=True)
     check(n_rows, 0.0)
     labels = read_labels(path, reading)
-    check(len(labels), 0.0 if reading.key == "row" else labels.keys.nbytes / len(labels.keys) - 8)
-    joined = join_labels(labels, store)
+    check(len(labels), labels.table.bytes_per_key)
+    matches = match_labels(labels, store, range(store.n_partitions))
+    labels = labels.closed()
+    joined = join_labels(labels, store, matches)
     if reading.repeats != "all":
         # Notes on repeats would be about labels that are now merged.
         joined = dataclasses.replace(joined, notes=labels.notes)

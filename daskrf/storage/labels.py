@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
 from daskrf.files.disk import canonical_json
@@ -21,11 +20,10 @@ from daskrf.tables.measurements import BY_SMILES, Labels
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import AS_VALUES, Limits, Scale
 
-JOIN_ROWS = 1_000_000
-
 # Labels compared at other levels if none is joined, or if only some are: a tautomer takes 20 ms.
 _LABELS_COMPARED, _SOME_COMPARED = 200, 50
 _ROWS_COMPARED = 200_000
+_COMPARED_AT_ONCE = 1 << 20  # labels whose values are compared with those of the same row
 _WITHOUT = {
     "structure": "however they are written",
     "parent": "without salts and charges",
@@ -228,7 +226,7 @@ class JoinedLabels:
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
-    """Look up label keys in some partitions of a library; keys are compared exactly, or as structures.
+    """Look up label keys in some partitions of a library; keys are compared by hashes, or as structures.
 
     Parameters
     ----------
@@ -244,51 +242,33 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
     Matches
         Matches of several calls can be combined into those of all partitions.
     """
-    matches = Matches(np.full(len(labels.keys), -1, dtype=np.int64), 0)
-    # Each call of index_in rebuilds the hash table of the labels, so blocks may be as long as the labels.
+    nowhere = np.iinfo(np.int64).max
+    first, n_hits = np.full(labels.table.n_keys, nowhere), 0
     for rows, keys in _key_blocks(labels, store, partitions):
-        index = pc.index_in(keys, value_set=labels.keys)
-        hit = index.is_valid().to_numpy(zero_copy_only=False)
-        label = index.drop_null().to_numpy()
-        first = np.full(len(labels.keys), np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(first, label, rows[hit])
-        first[first == np.iinfo(np.int64).max] = -1
-        matches = matches.combine(Matches(first, len(label)))
-    return matches
+        number = labels.table.find(keys)
+        hit = np.flatnonzero(number >= 0)
+        np.minimum.at(first, number[hit], rows[hit])
+        n_hits += len(hit)
+    first[first == nowhere] = -1
+    return Matches(first, n_hits)
 
 
 def _key_blocks(
     labels: Labels, store: RowStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Yield row numbers and keys of consecutive partitions, in blocks of a bounded number of rows."""
-    most = max(JOIN_ROWS, len(labels.keys))
+    """Yield the row numbers and keys of each partition."""
     column = "smiles" if labels.key in BY_SMILES else labels.key
     columns = ["row"] if column == "row" else ["row", column]
     level = next((level for level in LEVELS if level == labels.key), None)
     structures = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
-    tables: list[pa.Table] = []
-    n_rows = 0
-
-    def block() -> tuple[np.ndarray, pa.Array]:
-        table = pa.concat_tables(tables)
-        keys = table[columns[-1]].cast(labels.keys.type).combine_chunks()
-        if structures is not None:
-            keys = pa.array(structures.same_as(keys.to_pylist()), labels.keys.type)
-        elif labels.key == "inchikey":
-            keys = pa.array(inchikeys(keys.to_pylist()), labels.keys.type)
-        return table["row"].to_numpy(), keys
-
     for p in partitions:
-        whole = store.read_rows(p, columns)
-        for start in range(0, whole.num_rows, most):
-            piece = whole.slice(start, most)
-            if tables and n_rows + piece.num_rows > most:
-                yield block()
-                tables, n_rows = [], 0
-            tables.append(piece)
-            n_rows += piece.num_rows
-    if tables:
-        yield block()
+        table = store.read_rows(p, columns)
+        keys = table[columns[-1]].cast(labels.table.kind).combine_chunks()
+        if structures is not None:
+            keys = pa.array(structures.same_as(keys.to_pylist()), labels.table.kind)
+        elif labels.key == "inchikey":
+            keys = pa.array(inchikeys(keys.to_pylist()), labels.table.kind)
+        yield table["row"].to_numpy(), keys
 
 
 def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None) -> JoinedLabels:
@@ -314,30 +294,34 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     """
     if matches is None:
         matches = match_labels(labels, store, range(store.n_partitions))
-    there = matches.first_row >= 0
-    absent = labels.keys.take(pa.array(np.flatnonzero(~there)))
-    missing = absent[:5].to_pylist()
-    elsewhere = _other_level(absent, labels.key, store, _SOME_COMPARED if there.any() else _LABELS_COMPARED)
-    if not there.any():
+    first_row, absent = matches.first_row, np.flatnonzero(matches.first_row < 0)
+    n_found = len(first_row) - len(absent)
+    some = labels.table.keys_of(absent[: _SOME_COMPARED if n_found else _LABELS_COMPARED])
+    missing = some[:5]
+    elsewhere = _other_level(some, len(absent), labels.key, store)
+    if not n_found:
         way_out = elsewhere or "choose the key and its column, or another library"
         raise NoMatchError(
             f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
             f"{labels.key} {missing[0]!r} in it; {way_out}"
         )
-    row = matches.first_row[labels.index]
+    del absent
+    row = first_row if len(first_row) == len(labels) else first_row[labels.index]
     order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
-    row, y, n_found = row[order], labels.y[order], int(np.count_nonzero(there))
-    notes = labels.notes
-    if not labels.means:
-        notes += notes_on_repeats(
-            row, y, labels.names, lambda at: str(labels.keys[int(labels.index[order[at]])])
-        )
+    row = row[order]
+    y = labels.y[order]
     means: Any = slice(None)
     n_further, log_times = 0, 0.0
     if labels.times is not None:
         times = labels.times[order]
         means = times > 0
         n_further, log_times = len(times) - int(means.sum()), float(np.log(times[means]).sum())
+    del order
+    notes = labels.notes
+    if not labels.means and len(row) > n_found:
+        notes += notes_on_repeats(
+            row, y, labels.names, lambda at: str(*labels.table.keys_of(np.flatnonzero(first_row == row[at])))
+        )
     return JoinedLabels(
         row=row,
         y=y,
@@ -359,14 +343,15 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     )
 
 
-def _other_level(absent: pa.Array, key: str, store: RowStore, n_compared: int) -> str:
+def _other_level(keys: list[str], n_absent: int, key: str, store: RowStore) -> str:
     """Return a sentence on the level at which some labels absent from a library would match it, or nothing.
 
-    Files without coordinates, or with stereochemistry that was made up, are joined by skeletons alone.
+    `keys` are the first of these labels. Files without coordinates, or with stereochemistry that was made up,
+    are joined by skeletons alone.
     """
-    if key not in ("smiles", *LEVELS) or not len(absent):
+    if key not in ("smiles", *LEVELS) or not keys:
         return ""
-    keys, best, most = absent[:n_compared].to_pylist(), "", 0
+    best, most = "", 0
     wider = LEVELS[LEVELS.index(key) + 1 :] if key in LEVELS else LEVELS
     for level in wider:
         names, library_names, p = same_names(keys, level), set[str | None](), 0
@@ -378,14 +363,23 @@ def _other_level(absent: pa.Array, key: str, store: RowStore, n_compared: int) -
             best, most = level, n
     if not best:
         return ""
-    there = f"{len(keys):,}" if len(keys) == len(absent) else f"first {len(keys):,}"
+    there = f"{len(keys):,}" if len(keys) == n_absent else f"first {len(keys):,}"
     return (
         f"{most:,} of the {there} would match {_WITHOUT[best]}: join by that with --key {best} (key={best!r})"
     )
 
 
 def _n_equal(row: np.ndarray, y: np.ndarray) -> int:
-    """Return how many labels equal an earlier one of the same row, gaps included."""
-    columns = np.column_stack([row, (y + 0.0).view(np.int64)])  # bits, so that NaN equals itself
-    ordered = columns[np.lexsort(columns.T)]
-    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
+    """Return how many labels equal an earlier one of the same row, gaps included; rows are ascending."""
+    same = row[1:] == row[:-1]
+    n, start = 0, 0
+    while start < len(row):
+        # Some rows at a time, all labels of each: as many as stay small.
+        stop = int(np.searchsorted(row, row[min(start + _COMPARED_AT_ONCE, len(row)) - 1], side="right"))
+        repeated = np.concatenate([[False], same[start : stop - 1]])
+        repeated[:-1] |= repeated[1:].copy()
+        bits = (y[start:stop][repeated] + 0.0).view(np.int64)  # so that NaN equals itself
+        columns = np.column_stack([row[start:stop][repeated], bits])
+        ordered = columns[np.lexsort(columns.T)]
+        n, start = n + int((ordered[1:] == ordered[:-1]).all(axis=1).sum()), stop
+    return n

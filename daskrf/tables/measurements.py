@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daskrf.arrays import GrowingArray
 from daskrf.errors import InputError, printable
 from daskrf.files.backend import as_path
 from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
@@ -42,6 +43,7 @@ from daskrf.tables.formats import (
     whole,
 )
 from daskrf.tables.formats import EMPTY as EMPTY_LINE
+from daskrf.tables.keytable import TEXT, KeyColumn, KeyTable, table_of
 from daskrf.tables.library import file_words
 from daskrf.tables.values.docking import known_score
 from daskrf.tables.values.names import column_words, find_id, normalised, position_of
@@ -90,8 +92,6 @@ _INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystand
 _UNREAD = "that cannot be read"
 CENSORED_AS = ("drop", "value")
 LONGEST = 1 << 22  # bytes per line
-# large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
-TEXT = pa.large_string()
 _BESIDE_WORDS = {
     "relations": "marks censored values",
     "replicates": "gives the number of measurements that each is the mean of",
@@ -108,10 +108,10 @@ class Labels:
 
     Attributes
     ----------
-    keys : pyarrow.Array of large_string, or of int64 for rows
-        Distinct.
-    index : int64 array, shape (n,)
-        Position in `keys` of each label's key.
+    table : KeyTable
+        The distinct keys: text, or int64 for rows.
+    index : int32 or int64 array, shape (n,)
+        Number of each label's key.
     y : float64 array, shape (n, n_targets)
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
@@ -141,7 +141,7 @@ class Labels:
         The line of each label in the file, if that was asked for.
     """
 
-    keys: pa.Array
+    table: KeyTable
     index: np.ndarray
     y: np.ndarray
     names: tuple[str, ...]
@@ -159,6 +159,15 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def keys(self) -> pa.Array:
+        """The distinct keys, by number, all in memory."""
+        return self.table.keys()
+
+    def closed(self) -> Labels:
+        """Return labels whose keys need not be found any more; they take less memory."""
+        return replace(self, table=self.table.closed())
 
     @property
     def unread(self) -> tuple[int, str]:
@@ -299,36 +308,35 @@ def read_labels(
     """
     source = _open(path, reading or Reading(**options))
     suspects = _Suspects(source)
-    places: list[np.ndarray] | None = [] if lines else None
-    parts, n_read, unusual, times = _read_parts(source, suspects, places)
-    notes = (*suspects.notes(existing), *_notes_on_names(source))
-    keys = pa.concat_arrays([block_keys for block_keys, _, _ in parts]) if parts else pa.nulls(0)
+    columns = _read_columns(source, suspects, lines=lines)
+    y = columns.y.finish()
+    notes = (*suspects.notes(y, existing), *_notes_on_names(source))
     names = tuple(scale.name for scale in source.scales)
-    dropped = n_read - sum(n_rows for _, _, n_rows in parts)
-    if not len(keys):
+    dropped = columns.n_read - columns.n_rows
+    if not len(y):
         raise InputError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
-    y = np.concatenate([values for _, values, _ in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
             raise InputError(f"{path} has no labels of {name} left: none of its values is a finite number")
-    distinct, index = _encoded(keys, source.reading.key)
-    notes += _notes_on_keys(distinct, source.reading.key)
+    table, index = _encoded(columns.keys.finish(), source.reading.key)
+    notes += _notes_on_keys(table, source.reading.key)
+    has_spread = {"deviations", "errors"} & set(source.more)
     return Labels(
-        keys=distinct,
+        table=table,
         index=index,
         y=y,
         names=names,
         key=source.reading.key,
-        read=n_read,
+        read=columns.n_read,
         dropped=dropped,
         path=str(path),
         scales=source.scales,
-        unusual=unusual,
+        unusual=columns.unusual,
         limits=source.limits,
         notes=notes,
-        times=times,
+        times=None if has_spread or columns.times is None else columns.times.finish(),
         means="replicates" in source.more,
-        lines=np.concatenate(places) if places else None,
+        lines=None if columns.lines is None else columns.lines.finish(),
     )
 
 
@@ -412,16 +420,15 @@ def read_column(
     """
     source = _open(path, reading or Reading(**options))
     key, position = source.reading.key, position_of(source.path, column, source.names, len(source.names))
-    keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
-    texts: list[str] = []
+    keys, texts = _key_column(key), list[str]()
     lines: list[int] = []
     for block in _blocks(replace(source, targets=[position], more={}), _Unusual(source).reject):
         keys.append(_keys(source, block.lines, block.keys))
         texts += block.columns[0]
         lines += block.lines
-    distinct, index = _encoded(pa.concat_arrays(keys), key)
+    table, index = _encoded(keys.finish(), key)
     return Labels(
-        keys=distinct,
+        table=table,
         index=index,
         y=np.empty((len(texts), 0)),
         names=(),
@@ -672,15 +679,28 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
-def _read_parts(
-    source: _Source, suspects: _Suspects, places: list[np.ndarray] | None
-) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]], np.ndarray | None]:
-    """Return keys, values and number of rows with a value, by block; counts of rows; the unusual; `times`.
+@dataclass
+class _Columns:
+    """What is read of all labels: their keys, values, lines if asked for, and numbers of measurements."""
 
-    The lines of the values are put into `places`, if there is such a list.
-    """
-    times: list[np.ndarray] = []
-    parts, n_read, unusual = [], 0, _Unusual(source)
+    keys: KeyColumn
+    y: GrowingArray
+    lines: GrowingArray | None
+    times: GrowingArray | None
+    n_read: int = 0
+    n_rows: int = 0  # with a value
+    unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+
+def _read_columns(source: _Source, suspects: _Suspects, *, lines: bool) -> _Columns:
+    """Read all labels, block by block."""
+    columns = _Columns(
+        keys=_key_column(source.reading.key),
+        y=GrowingArray(np.float64, len(source.targets)),
+        lines=GrowingArray(np.int64) if lines else None,
+        times=GrowingArray(np.int64) if "replicates" in source.more else None,
+    )
+    unusual = _Unusual(source)
     for block in _blocks(source, unusual.reject):
         _check_flags(source, block)
         shape = len(block.lines), len(block.columns)
@@ -696,25 +716,25 @@ def _read_parts(
             kinds[source.limits[t].drops(huge, values), t] = DROPPED
             suspects.see(t, block.lines, values, np.where(kinds[:, t] == NUMBER, y[:, t], np.nan))
         left = unusual.count(block, kinds)
-        n_read += len(block.lines)
+        columns.n_read += len(block.lines)
         y[left] = np.nan
         some = ~left.all(axis=1)
         keys, y = _keys(source, block.lines, block.keys).filter(pa.array(some)), y[some]
-        n_rows = len(keys)
-        index = np.arange(n_rows)
-        if "replicates" in source.more:
+        index = np.arange(len(keys))
+        columns.n_rows += len(keys)
+        if columns.times is not None:
             index, values = _measured(source, block, y[:, 0], np.flatnonzero(some))
             keys, y = keys.take(pa.array(index)), values[:, None]
             counts = np.bincount(index)
-            first = np.cumsum(counts) - counts
-            times.append(np.zeros(len(index), np.int64))
-            times[-1][first] = counts
-        if places is not None:
-            places.append(np.asarray(block.lines, np.int64)[some][index])
-        parts.append((keys, y, n_rows))
-    has_spread = {"deviations", "errors"} & set(source.more)
-    counts_of_means = np.concatenate(times) if times and not has_spread else None
-    return parts, n_read + unusual.n_rejects, unusual.counts, counts_of_means
+            times = np.zeros(len(index), np.int64)
+            times[np.cumsum(counts) - counts] = counts
+            columns.times.append(times)
+        if columns.lines is not None:
+            columns.lines.append(np.asarray(block.lines, np.int64)[some][index])
+        columns.keys.append(keys)
+        columns.y.append(y)
+    columns.n_read, columns.unusual = columns.n_read + unusual.n_rejects, unusual.counts
+    return columns
 
 
 def _measured(
@@ -743,30 +763,57 @@ def _measured(
     return as_measured(means, times.astype(np.int64), std)
 
 
+class _Lines:
+    """Ascending line numbers, kept as runs of consecutive ones."""
+
+    def __init__(self) -> None:
+        self._n, self._runs = 0, GrowingArray(np.int64, 2)  # position and line of the first of each run
+
+    def append(self, lines: npt.NDArray[np.int64]) -> None:
+        """Add some lines."""
+        first = np.flatnonzero(np.diff(lines, prepend=-2) != 1)
+        self._runs.append(np.column_stack([self._n + first, lines[first]]))
+        self._n += len(lines)
+
+    def at(self, position: int) -> int:
+        """Return the line at a position."""
+        runs = self._runs.values
+        place, line = runs[int(np.searchsorted(runs[:, 0], position, side="right")) - 1].tolist()
+        return int(line + position - place)
+
+
 class _Suspects:
     """The labels of each target as they stand in the file, to find those that are probably wrong."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
-        self._seen: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in source.targets]
+        self._lines = [_Lines() for _ in source.targets]
+        # Values are kept where they differ from the labels: before a transform, and of means; and labels
+        # that are not suspected are not seen.
+        self._values = [GrowingArray(np.float64) if scale.transform else None for scale in source.scales]
+        differ = "replicates" in source.more or source.reading.censored == "value"
+        self._y = [GrowingArray(np.float64) if differ else None for _ in source.targets]
 
     def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
         """Add the labels of a block, as read and on their scale; NaN stands for none."""
         there = np.isfinite(y)
-        self._seen[t].append((np.asarray(lines, np.int64)[there], values[there], y[there]))
+        self._lines[t].append(np.asarray(lines, np.int64)[there])
+        for column, seen in ((self._values[t], values), (self._y[t], y)):
+            if column is not None:
+                column.append(seen[there])
 
-    def notes(self, existing: np.ndarray | None) -> tuple[str, ...]:
+    def notes(self, labels: np.ndarray, existing: np.ndarray | None) -> tuple[str, ...]:
         """Return a line on each group of labels that are probably wrong; refuse impossible ones."""
         doubtful: list[tuple[str, str]] = []
         wrong: list[tuple[str, str]] = []
         for t, scale in enumerate(self._source.scales):
-            if not self._seen[t]:
+            y = _finite(labels[:, t]) if (seen := self._y[t]) is None else seen.finish()
+            if not len(y):
                 continue
-            lines, values, y = map(np.concatenate, zip(*self._seen[t], strict=True))
-            self._seen[t] = []
+            values = y if (column := self._values[t]) is None else column.finish()
             others = np.empty(0) if existing is None else existing[np.isfinite(existing[:, t]), t]
             wide = not scale.transform and is_concentration(scale.column, scale.unit)
-            groups = suspicions(np.concatenate([y, others]), wide=wide)
+            groups = suspicions(np.concatenate([y, others]) if len(others) else y, wide=wide)
             clean = np.ones(len(y), bool)
             for each in groups:
                 clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
@@ -775,7 +822,8 @@ class _Suspects:
             for each in groups:
                 members = each.members[each.members < len(y)]
                 if len(members):
-                    line = f"{self._source.place_in(int(lines[members[0]]))}: {values[members[0]]:g}"
+                    place = self._source.place_in(self._lines[t].at(int(members[0])))
+                    line = f"{place}: {values[members[0]]:g}"
                     words = _suspicion_words(each.kind, values[members], values[clean], line)
                     option = _leaving_out(values[members], values[clean], prefix)
                     usual = self._source.usual[t]
@@ -789,6 +837,12 @@ class _Suspects:
                 "--accept-outliers (accept_outliers=True)"
             )
         return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
+
+
+def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the finite values, without a copy if all are."""
+    there = np.isfinite(values)
+    return values if there.all() else values[there]
 
 
 def _suspicion_words(kind: str, values: np.ndarray, clean: np.ndarray, example: str) -> str:
@@ -961,26 +1015,31 @@ def _is_bare(text: str) -> bool:
     return is_value(text) and not text.strip().startswith(RELATIONS)
 
 
-def _encoded(keys: pa.Array, kind: str) -> tuple[pa.Array, np.ndarray]:
-    """Return the distinct keys, and the position of each key among them; tautomers are one key if asked."""
-    encoded = keys.dictionary_encode()
-    distinct, index = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+def _encoded(table: KeyTable, kind: str) -> tuple[KeyTable, np.ndarray]:
+    """Return the distinct keys, and the number of each label's key; tautomers are one key if asked."""
     level = next((level for level in LEVELS[2:] if level == kind), None)
     if level is None:
-        return distinct, index
-    merged = pa.array(same_names(distinct.to_pylist(), level), TEXT).dictionary_encode()
-    return merged.dictionary, merged.indices.to_numpy().astype(np.int64)[index]
+        return table, table.number
+    merged = table_of(pa.array(same_names(table.keys().to_pylist(), level), TEXT))
+    return merged, merged.number[table.number]
 
 
-def _notes_on_keys(keys: pa.Array, kind: str) -> tuple[str, ...]:
+def _notes_on_keys(table: KeyTable, kind: str) -> tuple[str, ...]:
     """Return a line on molecules with enhanced stereo groups among the keys, and one on radicals."""
     if kind not in BY_SMILES or kind == "inchikey":
         return ()
-    texts = keys.to_pylist()
-    marked = 0 if kind == "skeleton" else sum(map(has_groups, texts))
+
+    def texts() -> Iterator[str]:
+        return (text for keys in table.distinct() for text in keys.to_pylist())
+
+    marked = 0 if kind == "skeleton" else sum(map(has_groups, texts()))
     groups = f"{amount(marked, 'molecules')} {GROUPS} among the labels, each distinct from either enantiomer"
-    radicals = note_on_radicals(texts, f"of {len(texts):,} with labels")
+    radicals = note_on_radicals(texts(), f"of {table.n_keys:,} with labels")
     return (*([groups] if marked else []), *([radicals] if radicals else []))
+
+
+def _key_column(kind: str) -> KeyColumn:
+    return KeyColumn(pa.int64() if kind == "row" else TEXT)
 
 
 def _keys(source: _Source, lines: list[int], keys: list[str]) -> pa.Array:

@@ -95,6 +95,6 @@ def test_labels_that_do_not_fit_are_refused_before_they_are_read(
     labels = tmp_path / "labels.csv"
     labels.write_text("id,y\n" + "m0,1\n" * 1_000 + "no number,at all\n" * 4_000_000)
     monkeypatch.setattr(memory, "_resident", lambda: 2**28)  # whatever the tests before have loaded
-    monkeypatch.setattr("daskrf.jobs.job.worker_memory", lambda client: 3 * 2**28)
+    monkeypatch.setattr("daskrf.jobs.job.worker_memory", lambda client: 2**29)
     with pytest.raises(MemoryLimitError, match=r"^labels: .*read and joined .*; .* labels would fit"):
         fit(store, labels, tmp_path / "model", feature_map=FEATURES)

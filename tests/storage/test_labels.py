@@ -7,6 +7,8 @@ import dataclasses
 import gzip
 import itertools
 import tempfile
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from daskrf.storage.labels import JoinedLabels, join_labels, match_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables.measurements import Labels, label_words, read_labels
 from tests.naive.stores import naive_join
-from tests.storage.strategies import new_store, random_counts, rejects_table, rows_table
+from tests.storage.strategies import UNFOLDED, csr_of, new_store, random_counts, rejects_table, rows_table
 
 
 def write(folder: Path, text: str, name: str = "labels.csv") -> Path:
@@ -264,11 +266,9 @@ def test_nothing_in_common_is_an_error(tmp_path: Path) -> None:
 @given(
     keys=st.lists(st.sampled_from("ABCDEFé"), min_size=1, max_size=12),
     ids=st.lists(st.lists(st.sampled_from("ABCDXé"), max_size=5), min_size=1, max_size=4),
-    block_rows=st.sampled_from([1, 4, 1000]),
 )
-def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels_module, "JOIN_ROWS", block_rows)
+def test_join_like_the_oracle(keys: list[str], ids: list[list[str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
         store = library(Path(folder) / "s", ids)
         starts = [entry["start"] for entry in store.partitions]
         rows = [(a + i, key) for a, part in zip(starts, ids, strict=True) for i, key in enumerate(part)]
@@ -291,23 +291,47 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows:
     assert again.library_duplicates == joined.library_duplicates
 
 
-@pytest.mark.parametrize(
-    ("labelled", "expected"),
-    [("AFK", ["ABC", "DEF", "GHI", "JK"]), ("AFKXYZ", ["ABC", "DEFGHI", "JK"])],
-)
-def test_blocks_of_the_join_are_bounded(
-    labelled: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a number of rows, or by that of the labels, whose hash table is made once a block."""
-    ids = [["A"], ["B", "C"], [], ["D", "E", "F", "G", "H", "I", "J"], ["K"]]
-    store = library(tmp_path / "s", ids)
-    text = "id,score\n" + "".join(f"{key},{i}\n" for i, key in enumerate(labelled))
-    labels = read_labels(write(tmp_path, text))
-    monkeypatch.setattr(labels_module, "JOIN_ROWS", 3)
-    blocks = list(labels_module._key_blocks(labels, store, range(5)))
-    assert ["".join(keys.to_pylist()) for _, keys in blocks] == expected
-    assert all(len(rows) == len(keys) for rows, keys in blocks)
-    assert join_labels(labels, store).matched == 3
+def test_equal_repeats_are_counted_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels_module, "_COMPARED_AT_ONCE", 7)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 6, 7, 8, 60):
+        for _ in range(20):
+            row = np.sort(rng.integers(0, rng.integers(1, n + 2), n))
+            y = rng.choice([1.0, 2.0, 0.0, -0.0, np.nan], (n, 2))
+            seen = {(r, *(repr(v + 0.0) for v in values)) for r, values in zip(row, y.tolist(), strict=True)}
+            assert labels_module._n_equal(row, y) == n - len(seen)
+
+
+@pytest.mark.parametrize("name", ["M{:012d}", "CC(=O)Nc1ccc(cc1)S(=O)(=O)N{:012d}CC"])
+def test_a_label_takes_sixty_bytes_however_long_its_key(tmp_path: Path, name: str) -> None:
+    """At any time; half of the labels are in the library, and some are repeats."""
+    n, fixed = 100_000, 10 << 20  # a block of rows as text, and buffers
+    number = np.random.default_rng(0).permutation(n)
+    number[:500] = number[500:1000]
+    lines = (f"{name.format(k)},{k % 97 / 8}\n" for k in number.tolist())
+    path = write(tmp_path, "id,score\n" + "".join(lines))
+    ids = [name.format(k) for k in range(0, n, 2)]
+    store = new_store(tmp_path / "s", partitions=[{"start": 0, "stop": len(ids)}])
+    store.write_partition(0, csr_of([{}] * len(ids), UNFOLDED), rows_table(0, len(ids), ids))
+    labels = read_labels(write(tmp_path, "id,score\nA,1\n", "small.csv"))  # loads and compiles
+    match_labels(labels, store, [0])
+
+    def check_peak(make: Callable[[], Any]) -> Any:
+        tracemalloc.reset_peak()
+        made = make()
+        assert tracemalloc.get_traced_memory()[1] < 60 * n + fixed
+        return made
+
+    tracemalloc.start()
+    try:
+        labels = check_peak(lambda: read_labels(path))
+        matches = check_peak(lambda: match_labels(labels, store, [0]))
+        labels = labels.closed()
+        joined = check_peak(lambda: join_labels(labels, store, matches))
+    finally:
+        tracemalloc.stop()
+    assert joined.matched + joined.unmatched == n
+    assert joined.repeats > 100
 
 
 @pytest.mark.parametrize("key", ["id", "smiles"])
