@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import InputError
 from daskrf.tables.measurements import Reading
+from daskrf.tables.values import repeats
 from daskrf.tables.values.repeats import notes_on_repeats, notes_on_suffixes, one_of_each
 
 
+@settings(derandomize=True, deadline=None)
 @given(
     hnp.arrays(
         np.float64,
@@ -23,6 +25,14 @@ from daskrf.tables.values.repeats import notes_on_repeats, notes_on_suffixes, on
 )
 def test_one_of_each_is_what_a_loop_finds(y: np.ndarray, data: st.DataObject) -> None:
     groups = np.array(data.draw(st.lists(st.integers(0, 6), min_size=len(y), max_size=len(y))), np.int64)
+    if data.draw(st.booleans()):
+        groups.sort()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "_AT_ONCE", data.draw(st.sampled_from([1, 2, 1000])))
+        _compare_all(groups, y, data)
+
+
+def _compare_all(groups: np.ndarray, y: np.ndarray, data: st.DataObject) -> None:
     for how, function in {"mean": np.mean, "median": np.median}.items():
         _compare(groups, y, how, [function] * y.shape[1], ())
     largest = data.draw(st.lists(st.booleans(), min_size=y.shape[1], max_size=y.shape[1]))

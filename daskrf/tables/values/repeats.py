@@ -21,6 +21,7 @@ _OPTION = "keep one label per molecule with --repeats best, mean or median"
 _WIDE: Final = 0.35  # of the spread of all molecules; replicates of an assay have some .2 or less
 _FEWEST: Final = 3  # molecules whose repeats are compared with the spread of all molecules
 _TIMES, _ALONE = 6.0, 0.75  # how far the repeats of one molecule differ: of others' noise, of all molecules
+_AT_ONCE: Final = 1 << 20  # molecules whose labels are merged at a time
 _MEDIAN: Final = 0.455  # median of a variance of two values, as a part of the variance
 # Suffixes of poses, conformers, protomers and tautomers of one compound, behind a name with a digit.
 _SUFFIX = re.compile(
@@ -64,24 +65,37 @@ def one_of_each(
     >>> first.tolist(), best.ravel().tolist()
     ([0, 3], [-9.0, -5.0])
     """
-    order = np.argsort(groups, kind="stable")
-    starts = _starts(groups[order])
-    first = order[starts]
-    labels = np.full((len(starts), y.shape[1]), np.nan)
-    for t in range(y.shape[1]):
-        values = y[order, t]
+    order = None
+    if (groups[1:] < groups[:-1]).any():
+        order = np.argsort(groups, kind="stable")
+        groups, y = groups[order], y[order]
+    starts = _starts(groups)
+    labels = np.empty((len(starts), y.shape[1]))
+    for first in range(0, len(starts), _AT_ONCE):
+        some = starts[first : first + _AT_ONCE]
+        stop = starts[first + _AT_ONCE] if first + _AT_ONCE < len(starts) else len(y)
+        for t in range(y.shape[1]):
+            toward = largest[t] if repeats == "best" else False
+            values = y[some[0] : stop, t]
+            labels[first : first + len(some), t] = _merged(values, some - some[0], repeats, largest=toward)
+    if order is None:
+        return starts, labels
+    by_place = np.argsort(order[starts], kind="stable")
+    return order[starts][by_place], labels[by_place]
+
+
+def _merged(values: Floats, starts: npt.NDArray[np.int64], repeats: str, *, largest: bool) -> Floats:
+    """Return one label for the values from each start on."""
+    if repeats == "median":
+        return _medians(values, starts)
+    if repeats == "mean":
         there = np.isfinite(values)
-        if repeats == "median":
-            labels[:, t] = _medians(values, starts)
-        elif repeats == "mean":
-            counts = np.add.reduceat(there.astype(np.int64), starts)
-            sums = np.add.reduceat(np.where(there, values, 0.0), starts)
-            np.divide(sums, counts, out=labels[:, t], where=counts > 0)
-        else:
-            function = np.fmax if largest[t] else np.fmin  # which pass over NaN
-            labels[:, t] = function.reduceat(values, starts)
-    by_place = np.argsort(first, kind="stable")
-    return first[by_place], labels[by_place]
+        counts = np.add.reduceat(there.astype(np.int64), starts)
+        sums = np.add.reduceat(np.where(there, values, 0.0), starts)
+        return np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)
+    function = np.fmax if largest else np.fmin  # which pass over NaN
+    best: Floats = function.reduceat(values, starts)
+    return best
 
 
 def notes_on_repeats(
