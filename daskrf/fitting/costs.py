@@ -18,6 +18,8 @@ _KEY_BYTES = 0.3
 # Joined by structure, labels are known as objects of Python besides: 218 bytes for SMILES of 46 characters,
 # and 589 where the graphs of parents are compared.
 _STRUCTURE_BYTES, _GRAPH_BYTES = 180, 560
+# Bytes per label when the model is saved: its row, its value, and its SMILES, of 46 characters.
+_SAVED_BYTES = 80
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
 _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
 
@@ -96,7 +98,8 @@ def need_of_solve(
     separate sums, they are solved one after the other, but the statistics of all stay in memory.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
-    share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
+    share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
+    labels = _SAVED_BYTES * (n_labels or 0)
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
         {MODEL: share * making.square, "pieces": PIECES, "labels": labels},

@@ -21,7 +21,7 @@ from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
-from daskrf.models.labelled import SMILES, smiles_array, smiles_of_rows
+from daskrf.models.labelled import SMILES, smiles_array_of_rows
 from daskrf.models.models import Model, read_model
 from daskrf.models.rounds import identity_after, redirected, rounds_of
 from daskrf.models.toolkits import toolkit_of
@@ -132,8 +132,8 @@ class FitJob(Job[Any]):
         ]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
         arrays = {**gp.arrays(), "labelled_rows": training.joined.row, "labels": training.joined.y}
-        if (smiles := smiles_of_rows(training.features.store, training.joined.row)) is not None:
-            arrays[SMILES] = smiles_array(smiles)
+        if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
+            arrays[SMILES] = smiles
         save_model(
             self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": directions}
         )

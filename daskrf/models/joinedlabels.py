@@ -103,15 +103,15 @@ def labels_of(
     check(len(labels), labels.table.bytes_per_key)
     matches = match_labels(labels, store, range(store.n_partitions))
     labels = labels.closed()
-    joined = join_labels(labels, store, matches)
+    joined, notes = join_labels(labels, store, matches), labels.notes
+    del labels, matches
     if reading.repeats != "all":
         # Notes on repeats would be about labels that are now merged.
-        joined = dataclasses.replace(joined, notes=labels.notes)
+        joined = dataclasses.replace(joined, notes=notes)
         largest: tuple[bool, ...] = ()
         if reading.repeats == "best":
             largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
         joined = joined.one_of_each(reading.repeats, largest)
-    del labels
     pa.default_memory_pool().release_unused()  # Arrow would keep up to three times what is still in use
     return LabelFiles(joined, folder, there=False, damaged=there)
 

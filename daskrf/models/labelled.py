@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from daskrf.arrays import GrowingArray
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import as_path
 from daskrf.models.models import Model
@@ -20,6 +22,7 @@ from daskrf.storage.stores.rowstore import RowStore
 SMILES = "labelled_smiles"
 """Name of the array in a model that holds the SMILES of its labels, as bytes separated by line breaks."""
 
+_LINE_BREAK = ord("\n")
 _MOST_ROWS = 100_000_000  # rows read at most, in partitions with labelled molecules: one or two minutes
 
 
@@ -42,6 +45,28 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
         return None
     smiles = [text for batch in batches for text in batch]
     return [smiles[i] for i in index.tolist()]
+
+
+def smiles_array_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
+    """Return `smiles_array` of the SMILES of the ascending `rows` of a store, or None as `smiles_of_rows`.
+
+    Memory is that of the array, and of the rows of one partition.
+    """
+    first = np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)]
+    labelled = rows if first.all() else rows[first]
+    n_rows, tables = labelled_tables(store, labelled, ("smiles",))
+    if n_rows > _MOST_ROWS:
+        return None
+    text = GrowingArray(np.uint8)
+    for number, table in enumerate(tables):
+        present = table["row"].to_numpy()
+        times = np.searchsorted(rows, present, side="right") - np.searchsorted(rows, present)
+        repeated = table["smiles"].take(pa.array(np.repeat(np.arange(len(present)), times))).combine_chunks()
+        # Objects of Python would take more memory than the array.
+        lines = pc.binary_join(pa.ListArray.from_arrays([0, len(repeated)], repeated), "\n")
+        text.append(np.full(min(number, 1), _LINE_BREAK, np.uint8))
+        text.append(np.frombuffer(lines[0].as_buffer(), np.uint8))
+    return text.finish()
 
 
 def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[str], str]:
