@@ -76,8 +76,19 @@ class Acquisition(ABC):
         gain : float64 array, shape (n,)
             Posterior mean (or sample) of f if large y is good, else its negative.
         std : float64 array, shape (n,), or None
-            Posterior standard deviation of f; not None if the rule needs it.
+            Posterior standard deviation of f; not None if the rule needs it. With the same gain, the score
+            must only rise or only fall with it (see `bound`).
         """
+
+    def bound(self, mean: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> Array:
+        """Return the largest score of each row whose standard deviation is between `low` and `high`.
+
+        Examples
+        --------
+        >>> acquisition_for("ucb").bound([-9.0, -8.0], [0.0, 0.5], [0.1, 1.0]).tolist()
+        [9.1, 9.0]
+        """
+        return np.maximum(self(mean, low), self(mean, high))
 
     def __call__(self, mean: npt.ArrayLike, std: npt.ArrayLike | None = None) -> Array:
         """Return the score of each row.

@@ -95,6 +95,21 @@ def test_better_mean_scores_higher(rule):
     assert score[0] > score[1] > score[2]
 
 
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("rule", [name for name, rule in rules().items() if rule.needs_std])
+def test_no_score_exceeds_its_bound(rule, maximize):
+    """A score only rises or only falls with the standard deviation, so it is largest at one end."""
+    rng = np.random.default_rng(1)
+    mean = np.concatenate([rng.standard_normal(200) * 10.0 ** rng.uniform(-3, 2, 200), np.zeros(100)])
+    low, high = np.sort(10.0 ** rng.uniform(-4, 3, (2, 300)), axis=0)
+    low[::7] = 0.0
+    scored = with_its_own(rule, maximize=maximize, best=0.3, kappa=1.5, margin=0.1)
+    bound = scored.bound(mean, low, high)
+    for share in np.linspace(0, 1, 23):
+        scores = scored(mean, low + share * (high - low))
+        assert (scores <= bound + 1e-12 * np.abs(np.where(np.isfinite(bound), bound, 0.0))).all()
+
+
 def test_rules_by_definition():
     mean, std = np.array([-9.0, -8.0]), np.array([0.1, 1.0])
     np.testing.assert_allclose(acquisition_for("greedy")(mean), [9.0, 8.0])

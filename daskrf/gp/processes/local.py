@@ -87,6 +87,7 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     method: Literal["auto", "eigh", "cholesky"] = "eigh"
     _options = ("rows", "residual")
+    samples_variances = False  # each centroid has a posterior of its own
 
     def __init__(
         self,

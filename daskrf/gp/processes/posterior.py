@@ -57,6 +57,8 @@ class PosteriorFactor:
     root : float32 or float64 array, shape (M, M), Fortran order, upper triangle
     jitter : float
         Jitter that the Cholesky factorization needed.
+    single : bool
+        Whether variances keep four digits if R is rounded to float32.
     """
 
     def __init__(self, statistics: SufficientStatistics | Moments, ratio: float) -> None:
@@ -69,8 +71,14 @@ class PosteriorFactor:
         # the longest column of R.
         longest = max(float(np.linalg.norm(root[: j + 1, j])) for j in range(len(root)))
         bound = float(np.finfo(np.float32).eps) * longest * math.sqrt(top + ratio)
-        single = len(root) > DOUBLE_LIMIT and bound < _SINGLE_ERROR
+        self.single = bound < _SINGLE_ERROR
+        single = len(root) > DOUBLE_LIMIT and self.single
         self.root: npt.NDArray[Any] = root.astype(np.float32, order="F") if single else root
+
+    @property
+    def n_components(self) -> int:
+        """M."""
+        return len(self.root)
 
     def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
         """Return Z = Phi R, shape (n, M): Z Z^T is Phi A^-1 Phi^T. Holds one expanded copy of the rows."""
@@ -110,6 +118,13 @@ class LowRankFactor:
         low_rank = LowRankGram(moments.gram, moments.n)
         self._vectors, self._ratio = low_rank.vectors, ratio
         self._shrunk = 1.0 - np.sqrt(ratio / (low_rank.values + ratio))
+        condition = (float(low_rank.values.max(initial=0.0)) + ratio) / ratio
+        self.single = float(np.finfo(np.float32).eps) * math.sqrt(condition) < _SINGLE_ERROR
+
+    @property
+    def n_components(self) -> int:
+        """M."""
+        return len(self._vectors)
 
     @property
     def root(self) -> npt.NDArray[np.float64]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ from daskrf.gp.processes.posterior import (
 )
 from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.processes.residual import Residual, ResidualDraws
+from daskrf.gp.processes.sampledvariances import SampledVariances
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver, few_rows, with_deficit
 from daskrf.gp.sums.chunks import (
@@ -59,6 +61,7 @@ PER_TARGET = (
 """Attributes of a fitted model with one entry per target."""
 _SMALLEST_LEFT = 1e-6  # relative to k(x, x): if features leave out less, it is their rounding
 _FEW_LEFT = 0.05  # of the signal variance: with less, labels contradict the prior of what features leave out
+_ROUNDING = 1e-3  # relative error of a standard deviation by rounding, at most
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -84,6 +87,9 @@ class FeatureSpaceGP(Regressor):
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
+    samples_variances: ClassVar[bool] = True
+    """Whether it has `sampled_variances`."""
+
     kernel: Kernel | None = None
     """The exact kernel of an `ExactGP`; models on features have that of their map."""
 
@@ -99,6 +105,7 @@ class FeatureSpaceGP(Regressor):
     _projects: Literal["unit", "rows"] | None = None
     _residual: Residual | None = None  # what features leave out, if they are of a map
     _residual_draws: ResidualDraws | None = None  # of this sample
+    _sampled: Mapping[int, SampledVariances] | None = None  # by target, in place of exact variances
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
@@ -292,6 +299,71 @@ class FeatureSpaceGP(Regressor):
             raise InputError(f"n must not be negative, but is {n}.")
         draws = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
+
+    def sampled_variances(self, n_samples: int, seed: int = 0, target: int = 0) -> SampledVariances:
+        """Return estimates and bounds of the variances of one target from posterior samples.
+
+        An estimate costs n_samples M multiply-adds a row. The estimates suffice for `with_sampled`, also in
+        another process, and without the statistics.
+
+        Raises
+        ------
+        InputError
+            If there is not at least one sample, or the model was stored without its statistics.
+        """
+        if n_samples < 1:
+            raise InputError(f"variances need at least one posterior sample, not {n_samples}.")
+        return SampledVariances.of(self._factor(target), n_samples, seed)
+
+    def with_sampled(self, sampled: Mapping[int, SampledVariances]) -> Self:
+        """Return this model with approximate standard deviations: for each target, from posterior samples.
+
+        `predict(return_std=True)` then needs no statistics. Joint covariances and samples stay as they are.
+        """
+        approximate = copy.copy(self)
+        approximate._sampled = dict(sampled)
+        return approximate
+
+    def std_bounds(
+        self,
+        X: Any,
+        sampled: SampledVariances | None,
+        target: int = 0,
+        *,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]:
+        """Return a lower and an upper bound of the standard deviation of f at each row.
+
+        The standard deviation is never above that of the prior. With `sampled`, bounds are closer, and each
+        is wrong with a probability of 1e-6 for each row.
+
+        Parameters
+        ----------
+        X : rows as for `fit`, or features
+        sampled : SampledVariances or None
+            From `sampled_variances` for this target; None for bounds by the prior only.
+        target : int
+        diagonal : float array, shape (n,), optional
+            As in `predict`.
+
+        Returns
+        -------
+        low, high : float64 arrays, shape (n,)
+        """
+        self._check_fitted()
+        bounds = [np.empty((2, 0))]
+        for block in self._features(X, diagonal):
+            squares = np.stack([np.zeros(len(block.phi)), self._prior_variances(block, target)])
+            if sampled is None:
+                bounds.append(np.sqrt(squares))
+                continue
+            for rows, white, left in self._parts(block):
+                explained = np.stack(sampled.bounds(white, len(self.weights_)))
+                values = explained * self.noise_variance_[target] + self._own_variances(left, target)[0]
+                squares[0, rows], squares[1, rows] = values[0], np.minimum(values[1], squares[1, rows])
+            bounds.append(np.sqrt(squares))
+        low, high = np.concatenate(bounds, axis=1) * [[1 - _ROUNDING], [1 + _ROUNDING]]
+        return low, high
 
     def rough(self) -> None:
         """Return None: the mean itself is cheap; see `ExactGP.rough`."""
@@ -567,19 +639,7 @@ class FeatureSpaceGP(Regressor):
 
     def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
         """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
-        phi, diagonal, block_rows = block
-        if (
-            self._projects == "rows"
-            and diagonal is None
-            and block_rows is not None
-            and self._residual is not None
-        ):
-            diagonal = self._residual.diag(block_rows)
-        if self._projects == "rows" and diagonal is None:
-            raise InputError(
-                "the kernel of these features is not 1 between a row and itself, so standard deviations "
-                "need its values: pass diagonal=k(x, x) for each row, or rows to a model with a feature_map_."
-            )
+        phi, diagonal = block.phi, self._diagonal(block)
         for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
             white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
             if self._projects is not None:
@@ -588,6 +648,28 @@ class FeatureSpaceGP(Regressor):
                 np.maximum(left, 0.0, out=left)  # negative by rounding, or if a sketch is too long
             yield rows, white, left
             del white  # before the next one is made
+
+    def _diagonal(self, block: FeatureBlock) -> Array | None:
+        """Return k(x, x) of the rows of a block, or None if it is 1 or not needed."""
+        _, diagonal, rows = block
+        if self._projects != "rows" or diagonal is not None:
+            return diagonal
+        if rows is not None and self._residual is not None:
+            return np.asarray(self._residual.diag(rows))
+        raise InputError(
+            "the kernel of these features is not 1 between a row and itself, so standard deviations "
+            "need its values: pass diagonal=k(x, x) for each row, or rows to a model with a feature_map_."
+        )
+
+    def _prior_variances(self, block: FeatureBlock, target: int) -> Array:
+        """Return upper bounds of the variance of f at the rows of a block, without labels."""
+        variances, a = np.ones(len(block.phi)), float(self.signal_variance_[target])
+        if self._projects is not None:  # features explain some of k(x, x), and leave out the rest
+            diagonal = self._diagonal(block)
+            return max(a, float(self.left_out_[target])) * (variances if diagonal is None else diagonal)
+        if block.phi.dtype != np.uint8:
+            variances = np.einsum("ij,ij->i", block.phi, block.phi, dtype=np.float64)
+        return a * variances
 
     def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
         """Return the variances of f and y at each row that features do not explain."""
@@ -728,7 +810,7 @@ class FeatureSpaceGP(Regressor):
         variances = np.empty((2, n, len(targets)))
         for rows, white, left in self._parts(block):
             for i, t in enumerate(targets):
-                explained = self._factor(t).variances(white, size) * self.noise_variance_[t]
+                explained = self._estimator(t).variances(white, size) * self.noise_variance_[t]
                 for variance, extra in zip(variances, self._own_variances(left, t), strict=True):
                     variance[rows, i] = explained + extra
         return variances
@@ -805,6 +887,10 @@ class FeatureSpaceGP(Regressor):
             if ratio not in self._factors:
                 self._factors[ratio] = self._new_factor(statistics, ratio)
             return self._factors[ratio]
+
+    def _estimator(self, target: int) -> PosteriorFactor | LowRankFactor | SampledVariances:
+        """Return what variances of one target are computed by."""
+        return self._factor(target) if self._sampled is None else self._sampled[target]
 
     def _kept_statistics(self) -> SufficientStatistics:
         self._check_fitted()
