@@ -110,6 +110,12 @@ class Aim:
         return self.process[0].rough() is not None
 
     @property
+    def bounds_stds(self) -> bool:
+        """Whether bounds of standard deviations cost far less than these, and the rule ranks by them."""
+        process = self.process[0]
+        return self.rule.needs_std and not self.requirements and getattr(process, "samples_variances", False)
+
+    @property
     def target_name(self) -> str:
         """The target in words."""
         return self.model.name_of(self.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -26,7 +27,7 @@ from daskrf.screens.draws import leave_draws, source_of_draws
 from daskrf.screens.passing import Passing
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.searches import Blocks, PassingSearch, Search
-from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
+from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, BoundSample, Cut, Sample
 from daskrf.sources.sources import Source, making_of
 from daskrf.storage.hits import write_rejects
 from daskrf.storage.stores.store import hash_of
@@ -61,6 +62,8 @@ class LibraryRanking:
         Which molecules may be kept; None: all.
     shortlist : float or None
         Fraction of the library that an exact process ranks; None: chosen on a sample.
+    bounds : bool
+        Whether molecules that cannot be hits get no standard deviation, if all others would get one.
     n_draws : int
         Number of posterior samples or directions; each keeps its own best molecules.
     name : str
@@ -80,11 +83,13 @@ class LibraryRanking:
     exclude_labelled: bool = False
     passing: Passing | None = None
     shortlist: float | None = None
+    bounds: bool = False
     n_draws: int = 1
     name: str = "screen"
     search: Callable[..., Search] = PassingSearch
     notes: tuple[str, ...] = ()
     tree: Tree = field(init=False)
+    least: float = field(default=-math.inf, init=False)  # the threshold of the shortlist
 
     @property
     def model(self) -> Model:
@@ -107,7 +112,12 @@ class LibraryRanking:
 
     def rank_all(self) -> None:
         """Use no shortlist from now on."""
-        self.shortlist = 1.0
+        self.shortlist, self.least = 1.0, -math.inf
+
+    @property
+    def by_bounds(self) -> bool:
+        """Whether the shortlist is of molecules that can be hits by the bounds of their scores."""
+        return self.bounds and self.aim.bounds_stds and self.aim.stds_of_all(self.std)
 
     def need(self) -> Need:
         """Return the memory of the tasks, and that of this process for posterior samples and hits."""
@@ -187,6 +197,7 @@ class LibraryRanking:
             "exclude_labelled": self.by_rows,
             "keep_features": self.std == "candidates" and not self.features.raw,
             "std": aim.stds_of_all(self.std),
+            "bounds": self.by_bounds,
             "seed": self.seed,
             "name": self.name,
         }
@@ -200,17 +211,20 @@ class LibraryRanking:
         """Return the search with its shortlist, and the fraction of the library that the model ranks."""
         rows, fraction = self.features.partition_rows, self.shortlist
         n_rows = sum(rows)
-        if fraction == 1 or not self.aim.has_surrogate or (fraction is None and n_rows < _LEAST_LIBRARY):
+        shortlists = self.aim.has_surrogate or self.by_bounds
+        if fraction == 1 or not shortlists or (fraction is None and n_rows < _LEAST_LIBRARY):
             return search, 1.0
         chosen = sampled_rows(len(rows), SAMPLED_PARTITIONS, 0).tolist()
         share = min(1.0, SAMPLE / max(1, sum(rows[p] for p in chosen)))
-        sample = Sample(search, share, self.n_wanted / max(1, n_rows), fraction)
+        kind = BoundSample if self.by_bounds else Sample
+        sample = kind(search, share, self.n_wanted / max(1, n_rows), fraction)
         root = Root(sample, chunk, run.work / "sample", hash_of(spec))
         tree = Tree([root], [(p,) for p in chosen], [rows[p] for p in chosen], PIECES)
         tree.make(client=run.client, progress=run.progress)
         cut: Cut = tree.result()
         self.notes = (*self.notes, str(cut))
         run.progress.note(str(cut))
+        self.least = cut.least
         return replace(search, least=cut.least), cut.fraction
 
     def fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:

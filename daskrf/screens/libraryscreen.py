@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -40,6 +41,7 @@ from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits
 from daskrf.storage.outputs import earlier_output
 
 _NOT_LABELLED = "is not a labelled molecule"
+_TOO_HIGH = "then standard deviations of all, since too few molecules reached the threshold of a sample"
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations of all would rank every molecule"
 
 
@@ -98,6 +100,7 @@ class ScreenJob(Job[Any]):
             exclude_labelled=request.exclude_labelled,
             passing=self._passing(run, features),
             shortlist=request.shortlist,
+            bounds=True,
         )
         if earlier is not None and not request.overwrite:
             earlier.refuse_other(self.spec, source_words(request.input.paths))
@@ -172,7 +175,7 @@ class ScreenJob(Job[Any]):
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
-        result: Hits = ranking.tree.result()
+        result = self._reaching(run, ranking.tree.result())
         top = result.top
         if isinstance(result, PassingHits):
             result = self._passed(run, result)
@@ -205,6 +208,17 @@ class ScreenJob(Job[Any]):
             table, self.output, about, self.page(self.output, about, self.aim.model, self.aim.model.path)
         )
         return self._report(table, about, rejects, notes, run.seconds)
+
+    def _reaching(self, run: Run, hits: Hits) -> Hits:
+        """Return the hits, if none can be missing; rank the whole library if the threshold was too high."""
+        ranking, top = self.ranking, hits.tops[0] if isinstance(hits, PassingHits) else hits.top
+        reached = len(top) >= self.n_kept and float(top.score[-1]) >= ranking.least
+        if not ranking.by_bounds or reached or ranking.least == -math.inf:
+            return hits
+        ranking.rank_all()
+        ranking.notes = (*ranking.notes, _TOO_HIGH)
+        whole: Hits = ranking.run(run, self.spec | {"shortlist": 1.0})
+        return whole
 
     def _passed(self, run: Run, hits: PassingHits) -> PassingHits:
         """Return the hits that pass; rank the whole library if too few of the shortlist do."""

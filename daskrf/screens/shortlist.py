@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv
 
 from daskrf import seeds
 from daskrf.jobs.tree import Reduction
@@ -25,6 +26,7 @@ SAMPLED_PARTITIONS = 32  # partitions that they come from
 _BEST = 100  # of these rows count as the best, at least: rough values rank fewer even better
 _RECALL = 0.99
 _MOST = 0.5  # fraction of the library: a larger shortlist is not worth its cost
+_DOUBT = 1e-3  # probability that a threshold by a sample is too high
 _CANDIDATES = 10  # candidates with the best means for each molecule wanted; they get standard deviations
 _USUAL = 500  # molecules: fewer have as many candidates as these, so they are the first of these
 
@@ -70,6 +72,22 @@ class Cut:
         return (
             f"the exact process ranks the best {self.fraction:.2%} by its landmarks; these include "
             f"{self.recall:.1%} of the best {self.n_best:,} of {self.n_sampled:,} sampled molecules"
+        )
+
+
+@dataclass(frozen=True)
+class Threshold(Cut):
+    """The least score that a hit can have, as far as a sample tells, for a rule with standard deviations.
+
+    Molecules that could not reach it with the upper bound of their standard deviation get none.
+    """
+
+    def __str__(self) -> str:
+        if self.least == -math.inf:
+            return "every molecule gets a standard deviation: bounds would rule out too few"
+        return (
+            f"standard deviations of about {self.fraction:.2%} of the molecules, those that could be hits by "
+            "the upper bounds of their standard deviations; the others could not"
         )
 
 
@@ -125,6 +143,29 @@ class Sample(Reduction):
         if self.fraction is None and fraction > _MOST:
             return Cut(-math.inf, 1.0, 1.0, n_best, n)
         return Cut(least, fraction, float((best >= least).mean()), n_best, n)
+
+
+@dataclass(frozen=True)
+class BoundSample(Sample):
+    """Upper bounds and exact scores of some rows, used to choose a threshold for the exact scores.
+
+    It is the score of one of the best sampled rows, so chosen that the library has as many rows above it as
+    are wanted, with a probability of 99.9 %. The screen finds out whether it has.
+    """
+
+    def finalize(self, total: Pairs, rest: Iterator[Any]) -> Threshold:
+        """Choose the threshold."""
+        bounds, exact = total.pairs.T
+        n, possible = len(exact), int((exact > -math.inf).sum())
+        places = np.arange(1, possible + 1)
+        enough = betaincinv(places, n + 1.0 - places, _DOUBT) >= self.wanted
+        if enough.any():
+            n_best = int(places[enough][0])
+            least = float(np.sort(exact)[-n_best])
+            fraction = float((bounds >= least).mean())
+            if fraction <= _MOST:
+                return Threshold(least, fraction, 1.0, n_best, n)
+        return Threshold(-math.inf, 1.0, 1.0, possible, n)
 
 
 @dataclass
