@@ -187,15 +187,17 @@ def predictions_of(
     return dict(zip(("mean", "std", "std_y"), predictions, strict=True))
 
 
-def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
+def score_seconds(model: Model, n_components: int, *, std: bool, n_samples: int | None = None) -> float:
     """Return the rough cost of scoring a row on one core, without its features, used to size tasks.
 
-    `n_components` is the number of features per row.
+    `n_components` is the number of features per row, and `n_samples` that of posterior samples, if standard
+    deviations are approximate.
     """
     exact = [gp for gp in processes_of(model.gp) if isinstance(gp, ExactGP)]
     if exact:
         return sum(gp.seconds_per_row(std=std) for gp in exact)
-    return std * 5e-4 * (n_components / 4096) ** 2
+    share = 1.0 if n_samples is None else 2.0 * n_samples / n_components
+    return std * 5e-4 * (n_components / 4096) ** 2 * share
 
 
 def need_of_model(
