@@ -57,8 +57,11 @@ def screened(made: Path, output: Path, **options: Any) -> daskrf.commands.screen
     return daskrf.screen(made / "model", made / "fp", output, std="all", **{"k": 5, **options})
 
 
-@pytest.mark.parametrize("options", [{}, {"where": "weight < 480"}, {"exclude_labelled": True}], ids=str)
-@pytest.mark.parametrize("rule", ["ucb", "ei", "pi"])
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [("ucb", {}), ("ei", {}), ("pi", {"exclude_labelled": True}), ("ucb", {"where": "weight < 480"})],
+    ids=str,
+)
 def test_bounds_change_no_hit(
     made: Path, counted: list[int], tmp_path: Path, monkeypatch: Any, rule: str, options: dict[str, Any]
 ) -> None:
