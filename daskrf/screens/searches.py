@@ -28,7 +28,7 @@ from daskrf.sources.sources import Block, Source
 from daskrf.storage.tablefiles import beside
 
 _CHUNK = 1024  # molecules tested at a time
-_BOUNDING = 128  # posterior samples: with them, standard deviations are 1.4 times as large at most
+_BOUNDING = (32, 128)  # posterior samples: upper bounds are about 2.1 and 1.4 times a standard deviation
 _LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 
 WAYS = 16
@@ -104,24 +104,36 @@ class Search(Reduction):
         """Return the rows of a block that can be hits."""
         if self.least == -math.inf or not len(block.rows):
             return block
-        if self.bounds:  # those of the prior cost next to nothing
-            block = block.where(self._upper(model, block, 0) >= self.least)
-        return block.where(self.rough(model, block) >= self.least) if len(block.rows) else block
+        if not self.bounds:
+            return block.where(self.rough(model, block) >= self.least)
+        for sampled in (None, *self._sampled(model)):  # the closer the bounds, the more they cost
+            block = block.where(self._upper(model, block, sampled) >= self.least)
+            if not len(block.rows):
+                break
+        return block
 
-    def _upper(self, model: Model, block: Block, n_samples: int) -> npt.NDArray[np.float64]:
+    def _sampled(self, model: Model) -> list[Any]:
+        """Return what bounds standard deviations, from few and from more posterior samples."""
+        process: Any
+        process, place = process_of(model.gp, self.target)
+
+        def make() -> list[Any]:
+            most = process.sampled_variances(_BOUNDING[-1], target=place)
+            return [most.first(n) for n in _BOUNDING]
+
+        return held("variances", (self.model, self.model_hash, place), make)
+
+    def _upper(self, model: Model, block: Block, sampled: Any) -> npt.NDArray[np.float64]:
         """Return upper bounds of the scores, by posterior samples or by the prior alone."""
         process: Any
         process, place = process_of(model.gp, self.target)
-        key, sampled = (self.model, self.model_hash, place), None
-        if n_samples:
-            sampled = held("variances", key, lambda: process.sampled_variances(n_samples, target=place))
         low, high = process.std_bounds(block.phi, sampled, place, diagonal=block.diagonal)
         return self.rule.bound(process.predict(block.phi, target=place), low, high)
 
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
         """Return the mean of each row by the surrogate, negated if small values are good, or its bound."""
         if self.bounds:
-            return self._upper(model, block, _BOUNDING)
+            return self._upper(model, block, self._sampled(model)[-1])
         function = process_of(model.gp, self.target)[0].rough()
         assert function is not None
         return self.rule.sign * function.predict(block.phi)

@@ -18,19 +18,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, gammaln
 
-from daskrf.gp.processes.posterior import (
-    LowRankFactor,
-    PosteriorFactor,
-    as_features,
-    expanded_rows,
-    standard_normal,
-)
+from daskrf.arrays import unpack_bits
+from daskrf.gp.processes.posterior import LowRankFactor, PosteriorFactor, standard_normal
 
 Array = npt.NDArray[np.float64]
 
 MISSED = 1e-6
 """Probability that the variance of a row is above its upper bound, and that it is below its lower one."""
 
+_CHUNK_BYTES = 4 * 2**20  # of unpacked features: they stay in the cache until they are multiplied
 _MULTIPLE = 16  # of samples: matrix products are fastest so
 
 
@@ -101,6 +97,10 @@ class SampledVariances:
         root = factor.coloured(basis)
         return cls(np.ascontiguousarray(root, np.float32 if factor.single else np.float64))
 
+    def first(self, n_samples: int) -> SampledVariances:
+        """Return the estimates from the first samples only: directions of a random basis are exchangeable."""
+        return SampledVariances(np.ascontiguousarray(self.root[:, :n_samples]))
+
     @property
     def error(self) -> float:
         """The relative error of a standard deviation."""
@@ -123,8 +123,11 @@ class SampledVariances:
 
     def _squares(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return |(R Q)^T phi|^2 of each row in bounded memory."""
-        squares = np.empty(len(phi))
-        for rows in expanded_rows(len(phi), n_components, self.root.dtype):
-            values = as_features(phi[rows], n_components, self.root.dtype) @ self.root
+        squares, packed = np.empty(len(phi)), phi.dtype == np.uint8
+        step = max(1, _CHUNK_BYTES // (n_components * self.root.itemsize))
+        for start in range(0, len(phi), step):
+            rows = slice(start, start + step)
+            features = unpack_bits(phi[rows], n_components, self.root.dtype) if packed else phi[rows]
+            values = features.astype(self.root.dtype, copy=False) @ self.root
             squares[rows] = np.einsum("ij,ij->i", values, values, dtype=np.float64)
-        return squares
+        return squares / n_components if packed else squares
