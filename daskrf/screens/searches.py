@@ -106,9 +106,11 @@ class Search(Reduction):
             return block
         if not self.bounds:
             return block.where(self.rough(model, block) >= self.least)
+        mean = predictions_of(model, self.target, block.phi, block.diagonal, std=False)["mean"]
         for sampled in (None, *self._sampled(model)):  # the closer the bounds, the more they cost
-            block = block.where(self._upper(model, block, sampled) >= self.least)
-            if not len(block.rows):
+            reach = self._upper(model, block, mean, sampled) >= self.least
+            block, mean = block.where(reach), mean[reach]
+            if not len(mean):
                 break
         return block
 
@@ -123,17 +125,20 @@ class Search(Reduction):
 
         return held("variances", (self.model, self.model_hash, place), make)
 
-    def _upper(self, model: Model, block: Block, sampled: Any) -> npt.NDArray[np.float64]:
+    def _upper(
+        self, model: Model, block: Block, mean: npt.NDArray[np.float64], sampled: Any
+    ) -> npt.NDArray[np.float64]:
         """Return upper bounds of the scores, by posterior samples or by the prior alone."""
         process: Any
         process, place = process_of(model.gp, self.target)
         low, high = process.std_bounds(block.phi, sampled, place, diagonal=block.diagonal)
-        return self.rule.bound(process.predict(block.phi, target=place), low, high)
+        return self.rule.bound(mean, low, high)
 
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
         """Return the mean of each row by the surrogate, negated if small values are good, or its bound."""
         if self.bounds:
-            return self._upper(model, block, self._sampled(model)[-1])
+            mean = predictions_of(model, self.target, block.phi, block.diagonal, std=False)["mean"]
+            return self._upper(model, block, mean, self._sampled(model)[-1])
         function = process_of(model.gp, self.target)[0].rough()
         assert function is not None
         return self.rule.sign * function.predict(block.phi)
