@@ -25,9 +25,7 @@ HEAVY = (*RARE, "distributed", "pandas", "rdkit", "scipy.optimize", "scipy.stats
     ("command", "unwanted"),
     [
         ("--help", (*HEAVY, "dask", "numpy", "pyarrow", "scipy", "zarr")),
-        ("status --help", HEAVY),
         ("status {folder}", HEAVY),
-        ("predict --help", RARE),
         ("fit --help", RARE),
         ("verify --help", RARE),
     ],
