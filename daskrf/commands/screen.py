@@ -206,8 +206,9 @@ def screen(
         Whether large or small values are good. Not needed if the model was fitted with a direction.
     std : {"candidates", "all", "none"}
         Which molecules get a standard deviation, at M^2 / 2 multiply-adds each. With all, rules that need it
-        are exact. With candidates, only the hits get one, and such rules rank the 10 k molecules with the
-        best means (at least 5,000), which is an approximation.
+        are exact; by a model on features, molecules that cannot be hits by an upper bound get none. With
+        candidates, only the hits get one, and such rules rank the 10 k molecules with the best means (at
+        least 5,000), which is an approximation.
     shortlist : float, optional
         For an exact process: the fraction of the library to rank in full, above 0 and up to 1. The molecules
         are chosen by a surrogate on landmarks, which costs far less. Default: large enough to keep 99 % of
