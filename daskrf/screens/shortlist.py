@@ -87,7 +87,7 @@ class Threshold(Cut):
             return "every molecule gets a standard deviation: bounds would rule out too few"
         return (
             f"standard deviations of about {self.fraction:.2%} of the molecules, those that could be hits by "
-            "the upper bounds of their standard deviations; the others could not"
+            "upper bounds of their standard deviations, of which one in a million is exceeded"
         )
 
 
