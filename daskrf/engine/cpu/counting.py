@@ -345,14 +345,14 @@ def _add_counts(
 
 
 @jit
-def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array, n_words: int) -> None:
+def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array) -> None:
     """Write the bonds of an environment of one bond more."""
-    for word in range(n_words):
+    for word in range(_WORDS):
         grown[i, word] = sets[i, word]
     first = molecules.first_links[start + i]
     for e in range(first, first + molecules.atoms[start + i, _DEGREE]):
         j, b = int(molecules.links[e, 0]), int(molecules.links[e, 1])
-        for word in range(n_words):
+        for word in range(_WORDS):
             grown[i, word] |= sets[j, word]
         grown[i, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
 
@@ -378,15 +378,15 @@ def _hash(molecules: Any, start: int, i: int, layer: int, current: Array, pairs:
 
 
 @jit
-def _slot_of(grown: Array, seen: Array, digests: Array, digest: Any, slots: Array) -> int:
+def _slot_of(grown: Array, i: int, seen: Array, digests: Array, digest: Any, slots: Array) -> int:
     """Return the slot of a hash table in which a set of bonds is, or would be: it is negative then."""
     slot = np.int64(digest & np.uint64(_SLOTS - 1))
     while slots[slot] >= 0:
         place = slots[slot]
         if digests[place] == digest:
             equal = True
-            for word in range(grown.size):
-                equal = equal and seen[place, word] == grown[word]
+            for word in range(_WORDS):
+                equal = equal and seen[place, word] == grown[i, word]
             if equal:
                 return int(slot)
         slot = (slot + 1) & (_SLOTS - 1)
@@ -394,21 +394,12 @@ def _slot_of(grown: Array, seen: Array, digests: Array, digest: Any, slots: Arra
 
 
 @jit
-def _digest(words: Array) -> Any:
+def _digest(grown: Array, i: int) -> Any:
     digest = np.uint64(0)
-    for word in range(words.size):
-        digest = np.uint64((digest ^ words[word]) * np.uint64(0x9E3779B97F4A7C15))
+    for word in range(_WORDS):
+        digest = np.uint64((digest ^ grown[i, word]) * np.uint64(0x9E3779B97F4A7C15))
         digest ^= digest >> np.uint64(31)
     return digest
-
-
-@jit
-def _n_words(molecules: Any, start: int, stop: int) -> int:
-    """Return how many words hold one bit for each bond of a molecule."""
-    n_links = 0
-    for i in range(start, stop):
-        n_links += int(molecules.atoms[i, _DEGREE])
-    return (n_links // 2 + 63) >> 6
 
 
 @jit
@@ -434,23 +425,25 @@ def _environments(
         for i in range(n_atoms):
             current[i] = hashes[i] = invariants[start + i]
             dead[i] = molecules.atoms[start + i, _DEGREE] == 0
-        n_words = _n_words(molecules, start, start + n_atoms)
-        sets[:n_atoms, :n_words] = np.uint64(0)
+            for word in range(_WORDS):  # all words, whose number is known to the compiler
+                sets[i, word] = np.uint64(0)
         n_hashes, n_seen = n_atoms, 0
         for layer in range(radius):
             n_earlier = n_seen
             for i in range(n_atoms):
                 following[i] = 0
                 if dead[i]:
-                    grown[i, :n_words] = sets[i, :n_words]
+                    for word in range(_WORDS):
+                        grown[i, word] = sets[i, word]
                     continue
-                _grow(molecules, start, i, sets, grown, n_words)
+                _grow(molecules, start, i, sets, grown)
                 following[i] = _hash(molecules, start, i, layer, current, pairs)
-                digest = _digest(grown[i, :n_words])
-                slot = _slot_of(grown[i, :n_words], seen, digests, digest, slots)
+                digest = _digest(grown, i)
+                slot = _slot_of(grown, i, seen, digests, digest, slots)
                 place = slots[slot]
                 if place < 0:
-                    seen[n_seen, :n_words] = grown[i, :n_words]
+                    for word in range(_WORDS):
+                        seen[n_seen, word] = grown[i, word]
                     digests[n_seen], holders[n_seen] = digest, i
                     slots[slot], taken[n_seen] = n_seen, slot
                     n_seen += 1
@@ -462,8 +455,10 @@ def _environments(
             for place in range(n_earlier, n_seen):
                 hashes[n_hashes] = following[holders[place]]
                 n_hashes += 1
-            current[:n_atoms] = following[:n_atoms]
-            sets[:n_atoms, :n_words] = grown[:n_atoms, :n_words]
+            for i in range(n_atoms):
+                current[i] = following[i]
+                for word in range(_WORDS):
+                    sets[i, word] = grown[i, word]
         for place in range(n_seen):
             slots[taken[place]] = -1
         if size:

@@ -305,8 +305,9 @@ def _parse(text: Array, atoms: Array, bonds: Array, stack: Array, opened: Array,
 def _link(atoms: Array, bonds: Array, links: Array, sizes: Array) -> bool:
     """List the neighbours of each atom, and sum up its bonds; return whether none has too many."""
     n_atoms, n_bonds = sizes[_ATOMS], sizes[_BONDS_READ]
-    atoms[:n_atoms, _RING : _AROMATIC + 1] = 0
-    atoms[:n_atoms, _DEGREE : _MULTIPLE + 1] = 0
+    for i in range(n_atoms):
+        atoms[i, _RING] = atoms[i, _AROMATIC] = 0
+        atoms[i, _DEGREE] = atoms[i, _ORDERS] = atoms[i, _MULTIPLE] = 0
     for b in range(n_bonds):
         order = bonds[b, _ORDER]
         single = order in (_AROMATIC_BOND, _SINGLE)
@@ -707,7 +708,8 @@ def _read_all(
                     status[row] = _perceive(atoms, bonds, links, sizes, table, work, unknown)
         if status[row] == DONE:
             for i in range(sizes[_ATOMS]):
-                molecules.atoms[n_atoms + i, :5] = atoms[i, :5]
+                for column in range(_AROMATIC + 1):  # a slice would be copied by slower code
+                    molecules.atoms[n_atoms + i, column] = atoms[i, column]
                 molecules.atoms[n_atoms + i, 5] = atoms[i, _DEGREE]
                 molecules.first_links[n_atoms + i] = n_links + atoms[i, _LINK]
             for e in range(2 * sizes[_BONDS_READ]):
