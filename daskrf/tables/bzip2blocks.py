@@ -51,8 +51,9 @@ def marks(data: bytes, first: int = 0) -> list[tuple[int, bool]]:
 
     Examples
     --------
-    >>> marks(bz2.compress(b"CCO"))
-    [(32, False), (263, True)]
+    >>> found = marks(bz2.compress(b"CCO"))
+    >>> found[0], [is_end for _, is_end in found]
+    ((32, False), [False, True])
     """
     pairs, places = _pairs(), []
     text = np.frombuffer(data, np.uint8)[first:].astype(np.uint16)

@@ -111,7 +111,7 @@ FULL = {
     "last reduction": (CHECKPOINT, 10),
     "model": ("daskrf.fitting.fitjob:save_model", 1),
     "predictions": (PREDICT, 2),
-    "hits": ("pyarrow.parquet:write_table", 11 + 1),
+    "hits": ("daskrf.screens.libraryscreen:write_hits", 1),
 }
 
 
