@@ -118,7 +118,7 @@ def test_a_row_of_bit_means_has_the_same_bytes_in_any_company() -> None:
     whole = engine().bit_means(bits, n_components, weights)
     alone = np.concatenate([engine().bit_means(bits[i : i + 1], n_components, weights) for i in range(97)])
     assert whole.tobytes() == alone.tobytes()
-    first = engine().bit_means(bits, n_components, weights[:, :1])
+    first = engine().bit_means(np.asfortranarray(bits), n_components, weights[:, :1])
     assert first.tobytes() == np.ascontiguousarray(whole[:, :1]).tobytes()
 
 
