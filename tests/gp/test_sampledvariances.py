@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,3 +133,18 @@ def test_no_samples_are_refused():
     gp = RandomFeatureGP(noise_variance=0.1).fit(rows, labels(signs(rows), 11))
     with pytest.raises(InputError, match="at least one posterior sample"):
         gp.sampled_variances(0)
+
+
+@pytest.mark.parametrize("m", [100, 512])
+def test_many_rows_have_the_variances_of_few(m):
+    """Many rows of bits are multiplied by tables, few by a product of matrices."""
+    rows = np.random.default_rng(12).integers(0, 256, (1030, -(-m // 8)), dtype=np.uint8)
+    rows[:, -1] &= 255 >> -m % 8
+    gp = RandomFeatureGP(noise_variance=0.1, n_components=m)
+    gp.fit(rows[:200], np.random.default_rng(13).standard_normal(200))
+    sampled = gp.sampled_variances(70)
+    for many, few in zip(sampled.bounds(rows, m), sampled.bounds(rows[:40], m), strict=True):
+        np.testing.assert_allclose(many[:40], few, rtol=1e-5)
+    surer = replace(sampled, missed=1e-9)
+    assert (surer.bounds(rows, m)[0] < sampled.bounds(rows, m)[0]).all()
+    assert (surer.bounds(rows, m)[1] > sampled.bounds(rows, m)[1]).all()

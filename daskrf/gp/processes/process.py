@@ -637,10 +637,17 @@ class FeatureSpaceGP(Regressor):
         """Return the features of `_moments`, given the original features of some rows."""
         return phi
 
-    def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
-        """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
+    def _parts(
+        self, block: FeatureBlock, *, expands: bool = False
+    ) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
+        """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x).
+
+        If features are neither projected nor expanded, as the caller says, there is one slice.
+        """
         phi, diagonal = block.phi, self._diagonal(block)
-        for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
+        whole = self._projects is None and not expands
+        slices = expanded_rows(len(phi), len(self.weights_), np.float64)
+        for rows in [slice(0, len(phi))] if whole else slices:
             white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
             if self._projects is not None:
                 left += 1.0 if diagonal is None else diagonal[rows]
@@ -825,7 +832,7 @@ class FeatureSpaceGP(Regressor):
         for t in range(len(self.mean_)):
             white, left, start = np.empty((n, size)), np.empty(n), 0
             for block in blocks:
-                for part_rows, features, missing in self._parts(block):
+                for part_rows, features, missing in self._parts(block, expands=True):
                     span = slice(start + part_rows.start, start + part_rows.stop)
                     white[span], left[span] = self._factor(t).whiten(features, size), missing
                 start += len(block.phi)

@@ -11,7 +11,7 @@ is sqrt((1 - S / M) / (2 S)), below the 1 / sqrt(2 S) of independent samples.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, gammaln
 
 from daskrf.arrays import unpack_bits
+from daskrf.engine import engine
 from daskrf.gp.processes.posterior import LowRankFactor, PosteriorFactor, standard_normal
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +28,9 @@ MISSED = 1e-6
 """Probability that the variance of a row is above its upper bound, and that it is below its lower one."""
 
 _CHUNK_BYTES = 4 * 2**20  # of unpacked features: they stay in the cache until they are multiplied
-_MULTIPLE = 16  # of samples: matrix products are fastest so
+_MULTIPLE = 16  # of samples: products are fastest so
+_COLUMNS = 64  # samples whose values are held at a time
+_FEW = 1024  # rows of bits: tables of sums take longer to fill than fewer take to unpack and multiply
 
 
 def samples_for(error: float, n_components: int) -> int:
@@ -73,6 +76,8 @@ class SampledVariances:
     ----------
     root : float32 or float64 array, shape (M, S)
         R Q.
+    missed : float
+        Probability that a bound is wrong.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class SampledVariances:
     """
 
     root: npt.NDArray[Any]
+    missed: float = MISSED
 
     @classmethod
     def of(cls, factor: PosteriorFactor | LowRankFactor, n_samples: int, seed: int = 0) -> SampledVariances:
@@ -99,7 +105,7 @@ class SampledVariances:
 
     def first(self, n_samples: int) -> SampledVariances:
         """Return the estimates from the first samples only: directions of a random basis are exchangeable."""
-        return SampledVariances(np.ascontiguousarray(self.root[:, :n_samples]))
+        return replace(self, root=np.ascontiguousarray(self.root[:, :n_samples]))
 
     @property
     def error(self) -> float:
@@ -113,21 +119,30 @@ class SampledVariances:
         return self._squares(phi, n_components) / _mean_root(n, size) ** 2
 
     def bounds(self, phi: npt.NDArray[Any], n_components: int) -> tuple[Array, Array]:
-        """Return a lower and an upper bound of each row, each wrong with a probability of `MISSED`."""
+        """Return a lower and an upper bound of each row, each wrong with a probability of `missed`."""
         size, n = self.root.shape
         squares = self._squares(phi, n_components)
         if n == size:
             return squares, squares
         shape = n / 2.0, (size - n) / 2.0
-        return squares / betaincinv(*shape, 1.0 - MISSED), squares / betaincinv(*shape, MISSED)
+        return squares / betaincinv(*shape, 1.0 - self.missed), squares / betaincinv(*shape, self.missed)
 
     def _squares(self, phi: npt.NDArray[Any], n_components: int) -> Array:
         """Return |(R Q)^T phi|^2 of each row in bounded memory."""
-        squares, packed = np.empty(len(phi)), phi.dtype == np.uint8
+        squares, packed = np.zeros(len(phi)), phi.dtype == np.uint8
+        if packed and len(phi) >= _FEW:
+            for start in range(0, self.root.shape[1], _COLUMNS):
+                columns = self.root[:, start : start + _COLUMNS]
+                squares += _squared_lengths(engine().bit_means(phi, n_components, columns))
+            return squares / n_components
         step = max(1, _CHUNK_BYTES // (n_components * self.root.itemsize))
         for start in range(0, len(phi), step):
             rows = slice(start, start + step)
             features = unpack_bits(phi[rows], n_components, self.root.dtype) if packed else phi[rows]
-            values = features.astype(self.root.dtype, copy=False) @ self.root
-            squares[rows] = np.einsum("ij,ij->i", values, values, dtype=np.float64)
+            squares[rows] = _squared_lengths(features.astype(self.root.dtype, copy=False) @ self.root)
         return squares / n_components if packed else squares
+
+
+def _squared_lengths(values: npt.NDArray[Any]) -> Array:
+    """Return the squared length of each row."""
+    return np.einsum("ij,ij->i", values, values, dtype=np.float64)
