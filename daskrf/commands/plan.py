@@ -27,6 +27,7 @@ from daskrf.fitting.exactsolve import need_of_solution
 from daskrf.fitting.learner import need_of_learning
 from daskrf.gp import ExactGP, choose_exponent, gp_for
 from daskrf.gp.choice.lengthscale import stand_in
+from daskrf.gp.processes.sampledvariances import samples_for
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.sums.sums import Summation, precision_for
@@ -40,6 +41,7 @@ from daskrf.molecules.counts.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, format_bytes
 from daskrf.report.notebook import Shown
+from daskrf.screens.searches import BOUNDING
 from daskrf.sources.inputs import scan_inputs, tables_of
 from daskrf.sources.smiles import rejects_table, rows_table
 from daskrf.sources.sources import check_map, map_for
@@ -65,6 +67,8 @@ _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _ID_BYTES = 16  # of a label
 _STD_ROWS = 256
+_STD_ERROR = 0.03  # of approximate standard deviations
+_EXACT_SHARE = 0.005  # of molecules that bounds do not rule out
 _ROWS, _MORE_ROWS = 2_000, 20_000  # timed if no number is given
 
 
@@ -376,11 +380,29 @@ def _time_features(
     stages.append(
         StageCost("means", seconds / len(phi), 0, "library", "screen by greedy or thompson, besides features")
     )
+    return stages + _time_stds(gp, phi)
+
+
+def _time_stds(gp: Any, phi: np.ndarray) -> list[StageCost]:
+    """Time standard deviations by features: exact ones, bounds, and approximate ones."""
     gp.predict(phi[:2], return_std=True)
     _, seconds = _timed(lambda: gp.predict(phi[:_STD_ROWS], return_std=True))
-    stages.append(
-        StageCost("standard deviations", seconds / _STD_ROWS, 0, "library", "predict, or screen --std all")
-    )
+    exact = seconds / _STD_ROWS
+    if not getattr(gp, "samples_variances", False):
+        return [StageCost("standard deviations", exact, 0, "library", "predict, or screen --std all")]
+    stages = [StageCost("standard deviations", exact, 0, "library", "predict")]
+    n_components, n = phi.shape[1] * (8 if phi.dtype == np.uint8 else 1), len(phi)
+    few = gp.sampled_variances(BOUNDING[0])
+    gp.std_bounds(phi, few)  # compiles, once a machine
+    _, seconds = _timed(lambda: gp.std_bounds(phi, few))
+    note = f"screen --std all by ucb, ei or pi, besides means, if {_EXACT_SHARE:.1%} get exact ones"
+    stages.append(StageCost("bounds", seconds / n + _EXACT_SHARE * exact, 0, "library", note))
+    n_samples = samples_for(_STD_ERROR, n_components)
+    if 2 * n_samples <= n_components:
+        approximate = gp.with_sampled({0: gp.sampled_variances(n_samples)})
+        _, seconds = _timed(lambda: approximate.predict(phi, return_std=True))
+        note = f"predict --std-error {_STD_ERROR:g}, in place of exact ones"
+        stages.append(StageCost("approximate ones", seconds / n, 0, "library", note))
     return stages
 
 

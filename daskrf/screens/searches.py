@@ -28,8 +28,10 @@ from daskrf.sources.sources import Block, Source
 from daskrf.storage.tablefiles import beside
 
 _CHUNK = 1024  # molecules tested at a time
-_BOUNDING = (32, 64, 128, 256, 512)  # posterior samples: upper bounds are 2.3 to 1.2 times the value
 _LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
+
+BOUNDING = (32, 64, 128, 256, 512)
+"""Posterior samples of successive bounds: upper ones are 2.3 to 1.2 times a standard deviation."""
 
 WAYS = 16
 """Number of directions, besides the targets themselves, in which candidates are searched."""
@@ -120,9 +122,9 @@ class Search(Reduction):
         process, place = process_of(model.gp, self.target)
 
         def make() -> list[Any]:
-            most = process.sampled_variances(_BOUNDING[-1], target=place)
-            each = replace(most, missed=most.missed / len(_BOUNDING))
-            return [each.first(n) for n in _BOUNDING]
+            most = process.sampled_variances(BOUNDING[-1], target=place)
+            each = replace(most, missed=most.missed / len(BOUNDING))
+            return [each.first(n) for n in BOUNDING]
 
         return held("variances", (self.model, self.model_hash, place), make)
 

@@ -420,10 +420,11 @@ def test_plan_prints_what_the_job_needs(inputs: tuple[Path, Path]) -> None:
     text = str(report)
     assert report.rows == 604
     assert report.n_labels == 100
-    assert len(report.stages) == 5
+    assert len(report.stages) == 6
     assert all(s.seconds > 0 for s in report.stages)
     for word in ("core-hours", "disk", "memory", "rows/s", "604 rows"):
         assert word in text
+    assert "screen --std all" in report.stages[5].note
     bytes_each = report.stages[1].bytes
     assert bytes_each == -(-FEATURES.n_components // 8)
 
