@@ -190,7 +190,7 @@ def predict(
         and a fifth of a millisecond.
     std_error : float, optional
         Relative error that standard deviations may have, such as 0.03: they are then computed from posterior
-        samples, 496 of them for an error of 0.03 with M = 4096, in a quarter of the time. The error of each
+        samples, 496 of them for an error of 0.03 with M = 4096, in a tenth of the time. The error of each
         molecule is random with this standard deviation, and it is compared with that of some exact ones.
         Default: exact. For models on features.
     every_row : bool, optional
