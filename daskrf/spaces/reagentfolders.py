@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from daskrf.errors import InputError, printable
 from daskrf.files.backend import backend
 from daskrf.files.disk import file_errors
+from daskrf.molecules.structures import same_names
 from daskrf.quantities import amount
 from daskrf.spaces.reactions import Reaction
 from daskrf.spaces.spacetables import Space
@@ -19,6 +20,9 @@ from daskrf.spaces.texttable import content, natural_order
 from daskrf.tables import lay_out, read_partition, scan_files
 
 _REACTION = ".smarts"
+
+Reagents = list[tuple[str, str]]
+"""ID and SMILES of each reagent of a file."""
 
 
 def has_reagents(names: Collection[str]) -> bool:
@@ -31,13 +35,14 @@ def read_reagents(folder: PurePath) -> Space:
 
     The file of SMARTS has one line, ``reactants>>product``. Every other file holds the reagents of a slot, in
     the order of the files' names and in any format of libraries: 10 comes after 9, and hidden files are
-    ignored.
+    ignored. A structure that a file repeats, under the same ID or another, is one reagent: it has the SMILES
+    and the ID of its first line, and `Space.notes` counts the others.
 
     Raises
     ------
     InputError
-        If the files do not match the slots, a reagent cannot be read or is repeated in a file, or two
-        reagents have the same ID.
+        If the files do not match the slots, a reagent cannot be read, or two different reagents have the same
+        ID.
     """
     with file_errors("read", folder):
         names = sorted(backend(folder).names(folder), key=natural_order)
@@ -56,27 +61,57 @@ def read_reagents(folder: PurePath) -> Space:
             f"{path} has {amount(len(reaction.slots), 'slots')}, but {folder} has "
             f"{amount(len(files), 'files')} of reagents; give one for each slot, named in their order."
         )
-    number: dict[tuple[str, str], int] = {}
-    slots = {}
-    for slot, name in enumerate(files):
-        reagents = _reagents(folder / name)
+    listed = [_reagents(folder / name) for name in files]
+    structures = _structures(folder, listed)
+    number: dict[str, int] = {}
+    smiles: list[str] = []
+    slots, merged = {}, []
+    for slot, (name, reagents) in enumerate(zip(files, listed, strict=True)):
         digest.update(repr(reagents).encode())
-        positions = [number.setdefault(reagent, len(number)) for reagent in reagents]
-        if repeats := len(positions) - len(set(positions)):
-            raise InputError(f"{folder / name} repeats {amount(repeats, 'reagents')}.")
-        slots[0, slot] = np.sort(np.array(positions, np.int32))
-    blocks, smiles = [block for block, _ in number], [text for _, text in number]
-    if shared := [block for block, times in Counter(blocks).items() if times > 1]:
-        raise InputError(
-            f"{folder} has several reagents named {printable(shared[0], 60)}; give each its own ID."
+        first: dict[str, str] = {}  # the ID of the first reagent of each structure
+        for block, text in reagents:
+            if first.setdefault(structures[block], block) == block and block not in number:
+                number[block] = len(smiles)
+                smiles.append(text)
+        slots[0, slot] = np.sort(np.array([number[block] for block in first.values()], np.int32))
+        if len(first) < len(reagents):
+            digest.update(repr(slots[0, slot].tolist()).encode())  # products have other numbers than if kept
+            merged.append(_merging(name, [block for block, _ in reagents], structures, first))
+    return Space((reaction,), list(number), smiles, slots, digest.hexdigest(), folder, tuple(merged))
+
+
+def _structures(folder: PurePath, listed: Sequence[Reagents]) -> dict[str, str]:
+    """Return the canonical SMILES of each ID; refuse an ID of several structures."""
+    every = [*chain.from_iterable(listed)]
+    structures: dict[str, str] = {}
+    for (block, _), name in zip(every, same_names(text for _, text in every), strict=True):
+        if structures.setdefault(block, name) != name:
+            raise InputError(
+                f"{folder} has several reagents named {printable(block, 60)}; give each its own ID."
+            )
+    return structures
+
+
+def _merging(
+    name: str, blocks: Sequence[str], structures: Mapping[str, str], first: Mapping[str, str]
+) -> str:
+    """Say how many reagents of a file repeat the structure of an earlier one."""
+    renamed = [block for block in blocks if first[structures[block]] != block]
+    example = ""
+    if renamed:
+        same = first[structures[renamed[0]]]
+        example = (
+            f" ({len(renamed):,} with another ID, such as {printable(renamed[0], 60)} for "
+            f"{printable(same, 60)})"
         )
-    return Space((reaction,), blocks, smiles, slots, digest.hexdigest(), folder)
+    count = amount(len(blocks) - len(first), "reagents")
+    return f"{name} repeats {count}{example}: each structure counts once, by its first ID"
 
 
-def _reagents(path: PurePath) -> list[tuple[str, str]]:
+def _reagents(path: PurePath) -> Reagents:
     """Return ID and SMILES of each reagent; without an ID, it is named by its file and line."""
     library, stem = scan_files(lay_out([path])), path.name.partition(".")[0]
-    reagents = []
+    reagents: Reagents = []
     for p in range(len(library.partitions)):
         for batch in read_partition(library, p):
             for reject in batch.rejects:

@@ -39,6 +39,8 @@ class Space:
         For each reaction and slot, the positions of its blocks, ascending.
     digest : str
         SHA-256 of the files that it was read from.
+    merged : tuple of str, default ()
+        What was merged in each file that repeats reagents.
     marked : int
         Number of blocks with enhanced stereo groups.
     """
@@ -49,6 +51,7 @@ class Space:
     slots: dict[tuple[int, int], npt.NDArray[np.int32]]
     digest: str
     path: PurePath = field(compare=False)
+    merged: tuple[str, ...] = ()
     marked: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,8 +63,9 @@ class Space:
     def notes(self) -> list[str]:
         """Assumptions made when it was read."""
         if not self.marked:
-            return []
-        return [f"{amount(self.marked, 'blocks')} {GROUPS}: the marked centres are unspecified in products"]
+            return [*self.merged]
+        marked = f"{amount(self.marked, 'blocks')} {GROUPS}: the marked centres are unspecified in products"
+        return [*self.merged, marked]
 
     def slots_of(self, reaction: int) -> list[npt.NDArray[np.int32]]:
         """Return the blocks of each slot of a reaction."""

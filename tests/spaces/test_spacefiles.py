@@ -213,13 +213,56 @@ def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) ->
     assert daskrf.check_space(reagents, sample=20).exit_code == 0
 
 
+def test_reagents_that_a_file_repeats_are_merged(tmp_path: Path) -> None:
+    acids = "CC(=O)O a\nOC=O b\nOC(=O)C1CC1 c\n"
+    repeats = {  # q is merged with p in the first file, and stands alone in the second
+        "1_amines.smi": "CN p\nNC q\nCCN r\nNCC r\nC[NH2] p\nNC q\nC[C@H](N)F s\nC[C@@H](N)F t\n",
+        "2_acids.smi": acids.replace("c\n", "c\nOC(C)=O a\nCN q\n"),
+    }
+    distinct = {"1_amines.smi": "CN p\nCCN r\nC[C@H](N)F s\nC[C@@H](N)F t\n", "2_acids.smi": f"{acids}CN q\n"}
+    for name, files in (("repeats", repeats), ("distinct", distinct)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "amide.smarts").write_text(AMIDE)
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+    space, expected = (read_space(tmp_path / name) for name in ("repeats", "distinct"))
+    assert (space.blocks, space.smiles) == (expected.blocks, expected.smiles)
+    assert [blocks.tolist() for blocks in space.slots_of(0)] == [b.tolist() for b in expected.slots_of(0)]
+    assert space.digest != expected.digest
+    assert space.notes == [
+        "1_amines.smi repeats 4 reagents (2 with another ID, such as q for p): each structure counts once, "
+        "by its first ID",
+        "2_acids.smi repeats 1 reagent: each structure counts once, by its first ID",
+    ]
+    assert expected.notes == []
+    checks = [daskrf.check_space(tmp_path / name, sample=5) for name in ("repeats", "distinct")]
+    assert checks[0].reactions == checks[1].reactions
+    assert checks[0].reactions[0].products == 4 * 2  # two of the second file are no acids
+    assert set(space.notes) <= set(str(checks[0]).splitlines())
+    samples = [daskrf.sample(tmp_path / n, tmp_path / f"{n}.csv", n=20) for n in ("repeats", "distinct")]
+    assert samples[0].table.equals(samples[1].table)
+    assert set(space.notes) <= set(samples[0].notes)
+
+
+def test_the_digest_of_reagents_without_repeats_stays(tmp_path: Path) -> None:
+    (tmp_path / "amide.smarts").write_text(AMIDE)
+    (tmp_path / "1.smi").write_text("CN a\nCCN b\n")
+    (tmp_path / "2.smi").write_text("CC(=O)O c\nCN a\n")
+    space = read_space(tmp_path)
+    assert (space.blocks, space.smiles) == (["a", "b", "c"], ["CN", "CCN", "CC(=O)O"])
+    assert space.digest == "0d117634d35a131210279d34d429eed065ef740a575ecab9ae3bdf1fbd824d13"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("slot3.smi", "C", "has 2 slots, but .* has 3 files"),
         ("slot2_acids.smi.gz", "", "holds no rows"),
-        ("slot2_acids.smi.gz", "CC(=O)O a\nCC(=O)O a\n", "repeats 1 reagent"),
         ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents named amine-0; give each its own ID"),
+        ("slot2_acids.smi.gz", "CC(=O)O a\nOC=O b\nCCC(=O)O a\n", "several reagents named a; give each its"),
+        # b is refused although its structure is known by another ID
+        ("slot2_acids.smi.gz", "OC=O a\nO=CO b\nCC(=O)O b\n", "several reagents named b; give each its"),
+        ("slot2_acids.smi.gz", "C[C@H](F)C(=O)O a\nC[C@@H](F)C(=O)O a\n", "several reagents named a; give"),
         ("other.smarts", AMIDE, "amide.smarts and other.smarts; keep one reaction"),
         ("amide.smarts", "C.C", "must have one line, the SMARTS of the reaction"),
         ("amide.smarts", "[N:1>>", "RDKit cannot read the SMARTS"),
