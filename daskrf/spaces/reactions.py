@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 from rdkit import Chem, rdBase
@@ -13,6 +14,8 @@ from rdkit.Chem import rdChemReactions
 
 from daskrf.errors import InputError
 from daskrf.quantities import amount
+
+_PLACE = "place"  # the position in the product's template of an atom of a half, or of the atom a dummy is for
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class Half:
     Attributes
     ----------
     smarts : str
-        A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch. All
-        atoms of a ring that it makes belong to one slot. Empty if the blocks are synthons already.
+        A reaction of one reactant, with the stereochemistry of the product's template. Atoms that the
+        reaction adds belong to the first slot that they touch. All atoms of a ring that it makes belong to
+        one slot. Empty if the blocks are synthons already.
     hydrogens : bool
         Whether the template names hydrogen atoms, so blocks need explicit ones.
     cuts : tuple of int
@@ -136,7 +140,7 @@ class Reaction:
         if not all(cut.single for cut in self._cuts):
             return "it joins slots by a bond that is not single"
         if self._sets_stereo:
-            return "it sets the stereochemistry of an atom at a bond between slots; leave that open"
+            return "it sets the stereochemistry of an atom that a slot gives to a ring; leave that open"
         return ""
 
     @cached_property
@@ -233,17 +237,16 @@ class Reaction:
 
     @property
     def _sets_stereo(self) -> bool:
-        """Whether the product's template has stereochemistry that a cut or a donated atom would change."""
-        touched = {atom for cut in self._cuts for atom, _ in cut.ends if atom is not None}.union(
-            *self._donated
-        )
-        atoms = [self._product.GetAtomWithIdx(atom) for atom in touched]
+        """Whether the product's template has stereochemistry at a donated atom: both halves would set it."""
+        atoms = [self._product.GetAtomWithIdx(atom) for atom in set[int]().union(*self._donated)]
         bonds = [bond for atom in atoms for bond in atom.GetBonds()]
         return any(atom.GetChiralTag() for atom in atoms) or any(bond.GetBondDir() for bond in bonds)
 
     def _half(self, slot: int) -> Half:
         """Return the half of a slot: the product's template without the other slots."""
         edited, owners, cuts = Chem.RWMol(self._product), self._owners, []
+        for position in owners:
+            edited.GetAtomWithIdx(position).SetIntProp(_PLACE, position)
         donated = {atom: self._bearing.get(atom, 0) for atom in self._donated[slot]}
         edited.BeginBatchEdit()
         for number, cut in enumerate(self._cuts, 1):
@@ -251,10 +254,14 @@ class Reaction:
                 if owner == slot:
                     cuts.append(number)
                     if here is not None and there not in donated:
-                        dummy = edited.AddAtom(Chem.AtomFromSmarts(f"[{number}*]"))
-                        edited.AddBond(here, dummy, Chem.BondType.SINGLE)
+                        dummy = Chem.AtomFromSmarts(f"[{number}*]")
+                        if there is not None:
+                            dummy.SetIntProp(_PLACE, there)
+                        edited.AddBond(here, edited.AddAtom(dummy), Chem.BondType.SINGLE)
         for atom in donated:
-            edited.ReplaceAtom(atom, _any_element(self._product.GetAtomWithIdx(atom)))
+            replacement = _any_element(self._product.GetAtomWithIdx(atom))
+            replacement.SetIntProp(_PLACE, atom)
+            edited.ReplaceAtom(atom, replacement)
         for bond in self._product.GetBonds():
             ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
             if set(ends) <= donated.keys():
@@ -263,6 +270,7 @@ class Reaction:
             if owner != slot and atom not in donated:
                 edited.RemoveAtom(atom)
         edited.CommitBatchEdit()
+        _set_stereo(edited, self._product, [atom for atom, owner in owners.items() if owner == slot])
         block, order = Chem.Mol(self.slots[slot]), dict[int, int]()
         for atom in block.GetAtoms():  # numbers by position, so that reactions can share halves
             if number := atom.GetAtomMapNum():
@@ -279,6 +287,27 @@ class Reaction:
             (order[self._product.GetAtomWithIdx(a).GetAtomMapNum()], number) for a, number in donated.items()
         ]
         return Half(smarts, self.hydrogens[slot], tuple(cuts), tuple(sorted(behind)))
+
+
+def _set_stereo(half: Chem.RWMol, product: Chem.Mol, atoms: Collection[int]) -> None:
+    """Give a half the stereochemistry that the product has at some atoms of the half."""
+    place = {atom.GetIntProp(_PLACE): atom.GetIdx() for atom in half.GetAtoms() if atom.HasProp(_PLACE)}
+    for source in (product.GetAtomWithIdx(atom) for atom in atoms):
+        if source.GetChiralTag():
+            centre = half.GetAtomWithIdx(place[source.GetIdx()])
+            before = [place[neighbour.GetIdx()] for neighbour in source.GetNeighbors()]
+            after = [neighbour.GetIdx() for neighbour in centre.GetNeighbors()]
+            centre.SetChiralTag(source.GetChiralTag())
+            # The tag counts on the order of bonds, and those to dummy atoms now come last.
+            if sum(after.index(a) > after.index(b) for a, b in combinations(before, 2)) % 2:
+                centre.InvertChirality()
+    for bond in product.GetBonds():
+        ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        sides = list(bond.GetStereoAtoms())
+        if sides and set(ends) <= set(atoms):
+            double = half.GetBondBetweenAtoms(*(place[end] for end in ends))
+            double.SetStereoAtoms(*(place[side] for side in sides))
+            double.SetStereo(bond.GetStereo())
 
 
 def _ring_systems(molecule: Chem.Mol) -> list[set[int]]:

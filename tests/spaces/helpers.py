@@ -38,6 +38,21 @@ BENZOTHIAZOLE = (  # what the second block keeps is not named
 THIAZOLE = (  # and what the second block gives has a substituent
     "[#6:6][C:1](=O)[C;H1,H2:5]([*:7])[Cl,Br].[NH2:2][C:3](=[S:4])[*:8]>>[c:1]1([#6:6])[n:2][c:3]([*:8])[s:4][c:5]1[*:7]"
 )
+INVERSION = (  # of a centre at the new bond
+    "[C@:1]([#6:2])([*:3])([*:4])Br.[N:5]([H])[*:6]>>[#6:2][C@@:1]([N:5][*:6])([*:3])[*:4]"
+)
+ADDITION = (  # two new bonds at a new centre
+    "[CH:1](=O)[#6:2].[N:3]([H])[*:4].[c:5]B(O)O>>[#6:2][C@H:1]([N:3][*:4])[c:5]"
+)
+CENTRE = (  # beside the atom that the second block gives to the ring
+    "[NH:1]([#6:7])[c:2][c:3][NH2:4].[C;X3:5](=O)([OH])[CH:6]([*:8])[F,Cl:9]"
+    ">>[c:2]1[c:3][n:4][c:5]([C@H:6]([*:9])[*:8])[n:1]1[#6:7]"
+)
+PYRROLIDINE = "[NH2:1][*:2].[#6:3][CH]=O>>[*:2][N:1]1C[C@H](O)C[C@@H]1[#6:3]"  # a ring with centres is added
+OLEFIN = r"[#6;$(C=C),c:1]Br.[CH2:2]=[CH:3][*:4]>>[#6:1]/[C:2]=[C:3]\[*:4]"
+ENAMINE = (  # four groups at a double bond, two of them of other slots
+    r"[*:4][C:1]#[C:2][*:5].[N:3]([H])[*:7].[c:6]B(O)O>>[*:7][N:3]/[C:1]([*:4])=[C:2](/[*:5])[c:6]"
+)
 
 AMINES = [
     *(
@@ -105,6 +120,27 @@ KETONES = [
 THIOAMIDES = ["NC(=S)NC", "NC(N)=S", "CC(N)=S", "NC(=S)c1ccccc1", "NC(=S)CC(N)=S", "NC(=S)[C@H](C)O", "NC=S"]
 ISOTOPES = ["[2H]NC", "[2H]N([2H])C", "[3H]NC", "[2H]NCCN", "[2H]N([3H])C(C)C", "CN"]
 BROMIDES = ["NCCCBr", "NC(C)CCBr", "NCC(CN)CBr", "NC1CCC1CBr"]
+CENTRES = [
+    "C[C@H](F)Br",
+    "C[C@](Br)(F)Cl",
+    "CC[C@@H](F)Br",
+    "CC(F)(Cl)Br",
+    "BrC1CC1F",
+    "C[C@H](Br)[C@@H](F)Br",
+]
+HALOACIDS = [
+    "OC(=O)C(F)C",
+    "OC(=O)C(F)C(Cl)C(=O)O",
+    "OC(=O)[C@H](F)CC",
+    "OC(=O)[C@@H](Cl)C",
+    "OC(=O)C(F)Cl",
+    "OC(=O)C1CC1",
+    "OC(=O)C(Cl)/C=C/C",
+]
+BORONIC = ["OB(O)c1ccccc1", "OB(O)c1ccc(B(O)O)nc1", "CC(F)c1ccsc1B(O)O"]
+VINYL = ["Brc1ccccc1", "C/C=C/Br", r"C/C=C\Br", "BrC=C", "C/C=C(/C)Br"]
+OLEFINS = ["C=CC(=O)OC", "C=Cc1ccccc1", "C=C/C=C/C", r"C=C/C(C)=C\F", "C=CC#N", "C=CC=C", "C=C[C@H](C)F"]
+INNER = ["CC#CC", "CC#CF", "FCC#CCF", "C/C=C/C#CC", r"C/C=C\C#C/C=C/C"]
 
 SPACES = {
     "amide": (AMIDE, [AMINES, ACIDS]),
@@ -122,6 +158,12 @@ SPACES = {
     "triazole": (TRIAZOLE, [AZIDES, ALKYNES]),
     "thiazole": (THIAZOLE, [KETONES, THIOAMIDES]),
     "benzothiazole": (BENZOTHIAZOLE, [THIOLS, ALDEHYDES]),
+    "inversion": (INVERSION, [CENTRES, AMINES]),
+    "centre": (CENTRE, [DIAMINES, HALOACIDS]),
+    "addition": (ADDITION, [ALDEHYDES, PRIMARY[:7], BORONIC]),
+    "pyrrolidine": (PYRROLIDINE, [PRIMARY, ALDEHYDES]),
+    "olefin": (OLEFIN, [VINYL, OLEFINS]),
+    "enamine": (ENAMINE, [INNER, [*PRIMARY[1:4], "C/C=C/N"], BORONIC]),
 }
 
 

@@ -19,7 +19,7 @@ from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
 from daskrf.spaces.families import families
 from daskrf.spaces.spacefiles import read_space
-from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, OLEFIN, SPACES, write_space
 
 SPEC = FingerprintSpec(["morgan:1", "morgan:2"])
 cutting = sys.modules["daskrf.spaces.cut"]  # the package has a function of this name
@@ -179,6 +179,13 @@ def test_the_comparison_finds_no_difference(whole: CutSpace) -> None:
 def test_a_wrong_fingerprint_is_a_difference(whole: CutSpace) -> None:
     wrong = replace(whole, edge=np.zeros_like(whole.edge))  # as if all blocks had the same surroundings
     assert "is not the sum" in compare(wrong, 0, 20).difference
+
+
+def test_a_double_bond_that_smiles_cannot_leave_open_is_a_difference(tmp_path: Path) -> None:
+    """RDKit drops the stereochemistry at the bromine; here this bond lies between two that have it."""
+    slots = [[r"F/C=C/C=C\Br"], ["C=CC#N"]]
+    space = cut(read_space(write_space(tmp_path, {"olefin": (OLEFIN, slots)})), SPEC)
+    assert "RDKit makes" in compare(space, 0, 1).difference
 
 
 def test_a_missing_product_is_a_difference(whole: CutSpace) -> None:

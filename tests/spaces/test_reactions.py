@@ -34,12 +34,8 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
         (f"{AMINE}.{ACID}>>[*:2][N:1]~[C:3]=[O:4]", "it joins slots by a bond that is not single"),
         (f"{AMINE}.{ACID}>>[*:2][N:1]!@[C:3]=[O:4]", "it joins slots by a bond that is not single"),
         (
-            f"{AMINE}.[C:3](F)([*:4])[*:5]>>[*:2][N:1][C@:3](O)([*:4])[*:5]",
-            "it sets the stereochemistry of an atom at a bond between slots; leave that open",
-        ),
-        (
-            r"[N:1]([H])[*:2].Br[C:3]=[C:4][*:5]>>[*:2][N:1]/[C:3]=[C:4]/[*:5]",
-            "it sets the stereochemistry of an atom at a bond between slots; leave that open",
+            "[NH2:1][c:2][c:3][NH2:4].[#6:5][CH:6]=O>>[c:2]1[c:3][N:4][C@H:6]([#6:5])[N:1]1",
+            "it sets the stereochemistry of an atom that a slot gives to a ring; leave that open",
         ),
         (  # of the diamine all but four atoms stay with its block, and of the diketone both sides
             "[NH2:1][c:2][c:3][NH2:4].[*:5][C:6](=O)[C:7](=O)[*:8]"
@@ -100,6 +96,21 @@ def test_a_block_gives_atoms_to_a_ring():
 def test_reactions_by_rings_of_one_slot_are_cut_as_before():
     halves = Reaction("azetidine", SPACES["azetidine"][0]).halves
     assert [half.donated for half in halves] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("smarts", "left"),
+    [
+        ("[C:3](F)([*:4])[*:5]>>[*:2][N:1][C@:3](O)([*:4])[*:5]", "([*:2][C@@:1]([*:3])(O)-[1*])"),
+        ("[C:3](F)([*:4])[*:5]>>[*:2][N:1][C@@:3](O)([*:4])[*:5]", "([*:2][C@:1]([*:3])(O)-[1*])"),
+        (r"Br[C:3]=[C:4][*:5]>>[*:2][N:1]/[C:3]=[C:4]/[*:5]", r"([C:1](=[C:2]\[*:3])/[1*])"),
+        (r"Br[C:3]=[C:4][*:5]>>[*:2][N:1]/[C:3]=[C:4]\[*:5]", r"([C:1](=[C:2]/[*:3])/[1*])"),
+    ],
+)
+def test_a_half_has_the_stereochemistry_at_its_new_bond(smarts, left):
+    amine, block = Reaction("stereo", f"{AMINE}.{smarts}").halves
+    assert amine.smarts.endswith(">>([N:1]([*:2])-[1*])")
+    assert block.smarts.partition(">>")[2] == left
 
 
 def test_nonsense_is_an_input_error():
