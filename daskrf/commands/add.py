@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from distributed import Client
 from scipy import sparse
 from sklearn.base import clone
@@ -22,6 +20,7 @@ from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
 from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact
+from daskrf.fitting.newlabels import LabelOptions, LabelReader, NewLabels, repeats_of
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
@@ -32,29 +31,22 @@ from daskrf.gp.validation.agreement import Agreement, agreement, impossible
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.memory import Making
 from daskrf.jobs.pieces import Pieces
-from daskrf.models.directions import check_conventions, directions_of, largest_best
-from daskrf.models.joinedlabels import other_molecules
-from daskrf.models.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
+from daskrf.models.directions import check_conventions, directions_of
+from daskrf.models.labelled import SMILES, labelled_smiles, smiles_array
 from daskrf.models.models import Model, feature_map_of, read_model
 from daskrf.models.rounds import best_of, redirected, rounds_of
-from daskrf.models.toolkits import check_toolkit
-from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, same_names
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.structures import KnownStructures, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
 from daskrf.report.notebook import Shown
 from daskrf.sources.given import Data
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.kinds import check_output, kind_of
-from daskrf.storage.labels import join_labels
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
-from daskrf.tables.columns import smiles_position
-from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
-from daskrf.tables.values.names import position_of
-from daskrf.tables.values.repeats import Repeats, notes_on_repeats, one_of_each
-from daskrf.tables.values.values import BY_CELLS, Scale, limits_in, scales_in
+from daskrf.tables.values.repeats import Repeats
+from daskrf.tables.values.values import scales_in
 from daskrf.workers.progress import Progress
 
 Paths = str | os.PathLike[str]
@@ -289,7 +281,7 @@ def add(
         raise OptionError(
             "--replicates and --replicate-std or --replicate-sem go together; add the other one."
         )
-    options = _LabelOptions(
+    options = LabelOptions(
         key=key,
         key_column=key_column,
         target=targets,
@@ -306,7 +298,7 @@ def add(
         repeats=repeats,
     )
     without = labels is None and made == path
-    for_labels = options != _LabelOptions() or library is not None
+    for_labels = options != LabelOptions() or library is not None
     if undo or to_round is not None:
         alone = without and not (for_labels or direction is not None or confirm_direction)
         if not alone or (undo and to_round is not None):
@@ -333,47 +325,6 @@ def add(
     return report
 
 
-@dataclass(frozen=True)
-class _LabelOptions:
-    """The options for reading the new labels."""
-
-    key: str | None = None
-    key_column: str | int | None = None
-    target: Sequence[str | int] | None = None
-    unit: str | Mapping[str, str] | None = None
-    censored: Literal["drop", "value"] | None = None
-    drop_non_numbers: bool = False
-    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
-    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
-    accept_outliers: bool = False
-    accept_rejects: bool = False
-    replicates: str | int | None = None
-    replicate_std: str | int | None = None
-    replicate_sem: str | int | None = None
-    repeats: str | None = None
-
-
-@dataclass(frozen=True)
-class _New:
-    """New labels with their molecules."""
-
-    smiles: list[str]
-    row: npt.NDArray[np.int64]
-    y: npt.NDArray[np.float64]
-    X: Any
-    dropped: int = 0
-    unmatched: int = 0
-    rejected: int = 0
-    reason: str = ""
-    merged: int = 0
-
-    @property
-    def digest(self) -> str:
-        """The same for the same labels, whichever file they came from."""
-        values = [[None if math.isnan(v) else v for v in row] for row in self.y.tolist()]
-        return hash_of([self.smiles, values])
-
-
 @dataclass
 class _Add(Job[AddReport]):
     """The job of `add`. `plan` sets `old` and the fields below it."""
@@ -381,13 +332,13 @@ class _Add(Job[AddReport]):
     path: PurePath
     labels: Paths | None
     output: PurePath
-    options: _LabelOptions
+    options: LabelOptions
     library: Paths | None
     direction: str | Mapping[str, str] | None = None
     confirmed: bool = False
     dry_run: bool = False
     old: Model = field(init=False)
-    new: _New = field(init=False)
+    new: NewLabels = field(init=False)
     toward: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     words: str = ""
@@ -407,7 +358,10 @@ class _Add(Job[AddReport]):
         if self.labels is None:
             self.done = True
             return
-        self.new = self._read(run, self.labels)
+        reader = LabelReader(self.old, self.labels, self.options, self.library, self.toward)
+        self.new = reader.read(run)
+        self.words, self.target_indices = reader.words, reader.target_indices
+        self.notes += reader.notes
         digest = self.new.digest
         earlier = [i for i, each in enumerate(self.rounds) if i and each["digest"] == digest]
         if earlier and self.output != self.path:
@@ -434,176 +388,6 @@ class _Add(Job[AddReport]):
             scales = scales_in(self.old.metadata)
             self.notes += check_conventions(directions, scales, y, PurePath(), confirmed=self.confirmed)
         return {**self.old.directions, **directions}
-
-    def _read(self, run: Run, labels: Paths) -> _New:
-        """Read the labels, and fingerprint their molecules."""
-        path, options = as_path(labels), self.options
-        head = label_table(path, options.key or "smiles")
-        columns = head.names
-        smiles = smiles_position(head)
-        key = options.key or ("id" if smiles is None and options.key_column is None else "smiles")
-        column = smiles if options.key_column is None and key == "smiles" else options.key_column
-        reading = self._reading(path, key, column, columns)
-        self.words = label_words(path, reading)
-        run.progress.note(self.words)
-        check_toolkit(self.old, note=run.progress.note)
-        (old_labels,) = self.old.arrays("labels")
-        labelled = read_labels(path, reading, existing=old_labels[:, self.target_indices])
-        n_unread, unread = labelled.unread
-        self.notes += [unread] if n_unread else []
-        dropped = labelled.dropped - n_unread
-        if key == "id":
-            joined = join_labels(labelled, store := self._library())
-            texts = smiles_of_rows(store, joined.row)
-            if texts is None:
-                raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
-            groups, notes = joined.row, joined.notes
-            leave_out = "leave out --key id to take the SMILES"
-            if caution := other_molecules(path, reading, joined, store, sure=True, otherwise=leave_out):
-                run.progress.note(f"{caution}.")
-                self.notes.append(caution)
-            new = _New(texts, joined.row, self._of_all_targets(joined.y), None, dropped, joined.unmatched)
-        else:
-            groups, notes = self._molecules(labelled), labelled.notes
-            keys = labelled.keys.take(pa.array(labelled.index)).to_pylist()
-            y = self._of_all_targets(labelled.y)
-            new = _New(keys, np.full(len(keys), -1), y, None, dropped)
-            if not labelled.means:
-                notes += notes_on_repeats(groups, new.y, self.old.targets, new.smiles.__getitem__)
-        if self._repeats_as != "all":
-            new, notes = self._one_of_each(new, groups, path), labelled.notes
-        for note in notes:
-            run.progress.note(f"{note}.")
-        self.notes += notes
-        return self._fingerprinted(new)
-
-    @property
-    def _repeats_as(self) -> str:
-        """How several labels of one molecule are merged: as requested, else as in the fit."""
-        repeats: str = self.options.repeats or self.old.metadata.get("repeats", ["all"])[0]
-        return "all" if self.options.replicates is not None and self.options.repeats is None else repeats
-
-    def _molecules(self, labels: Labels) -> npt.NDArray[np.int64]:
-        """Return the number of the molecule of each label, by the rule of the fit for equal molecules."""
-        key = self.old.metadata.get("repeats", ["all", "structure"])[1]
-        level: Any = key if key in LEVELS else "structure"
-        names = same_names(labels.keys.to_pylist(), level)
-        return np.unique(names, return_inverse=True)[1].astype(np.int64)[labels.index]
-
-    def _one_of_each(self, new: _New, groups: npt.NDArray[np.int64], path: PurePath) -> _New:
-        """Return one label for each molecule."""
-        scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
-        (labels,) = self.old.arrays("labels")
-        largest: tuple[bool, ...] = ()
-        if self._repeats_as == "best":
-            largest = largest_best(self.toward, scales, labels, path)
-        first, y = one_of_each(groups, new.y, self._repeats_as, largest)
-        smiles = [new.smiles[i] for i in first.tolist()]
-        return replace(new, smiles=smiles, row=new.row[first], y=y, merged=len(new.y) - len(first))
-
-    def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
-        """Return how to read the file: with the targets, transforms and units of the fit."""
-        scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
-        pairs = self._columns(path, columns, scales)
-        self.target_indices = [scales.index(scale) for _, scale in pairs]
-        transform = {name: scale.transform for name, scale in pairs if scale.transform and name != scale.name}
-        unit = {
-            name: scale.unit
-            for name, scale in pairs
-            if name == scale.column and scale.unit and not scale.units and scale.found != BY_CELLS
-        }
-        options, limits = self.options, limits_in(self.old.metadata)
-        if options.unit is not None:
-            units = options.unit
-            unit |= units if isinstance(units, Mapping) else {name: units for name, _ in pairs}
-        return Reading(
-            key=key,
-            key_column=column,
-            targets=[name for name, _ in pairs],
-            drop_non_numbers=options.drop_non_numbers,
-            censored=options.censored,
-            transform=transform or None,
-            unit=unit or None,
-            drop_outside=options.drop_outside,
-            drop_value=options.drop_value,
-            accept_outliers=options.accept_outliers,
-            scales=[scale for _, scale in pairs],
-            limits=[limits[scales.index(scale)] for _, scale in pairs] if limits else None,
-            replicates=options.replicates,
-            replicate_std=options.replicate_std,
-            replicate_sem=options.replicate_sem,
-            repeats=self._repeats_as,
-            accept_rejects=options.accept_rejects,
-        )
-
-    def _columns(
-        self, path: PurePath, columns: Sequence[str], scales: Sequence[Scale]
-    ) -> list[tuple[str, Scale]]:
-        """Return the columns of targets, each with its target: with the values of the fit, or its scale."""
-        requested = [
-            columns[position_of(path, name, columns, len(columns))] for name in self.options.target or []
-        ]
-        if len(requested) == len(scales):
-            return list(zip(requested, scales, strict=True))
-        named = [(name, scale) for scale in scales for name in (scale.column, scale.name) if name in columns]
-        matches = list({scale.name: (name, scale) for name, scale in reversed(named)}.values())[::-1]
-        if requested:
-            matches = [(name, scale) for name, scale in matches if name in requested]
-            if len(matches) != len(requested):
-                raise InputError(
-                    f"The model has the targets {listed(self.old.targets)}; give a column for each of them, "
-                    "or columns that are named like some of them."
-                )
-        if not matches:
-            wanted = listed([scale.column for scale in scales], "'")
-            which = (
-                f"no column {wanted}, the target" if len(scales) == 1 else f"none of {wanted}, the targets"
-            )
-            raise InputError(
-                f"{path} has {which} of the model {self.path}, but {listed(columns)}; if one of them is the "
-                "same quantity, name it with --target (target=...)."
-            )
-        return matches
-
-    def _of_all_targets(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return labels with a column for each target of the model; NaN where the file has none."""
-        values = np.full((len(y), len(self.old.targets)), math.nan)
-        values[:, self.target_indices] = y
-        return values
-
-    def _library(self) -> Any:
-        """Return the library that IDs are looked up in."""
-        if self.library is not None:
-            return FingerprintStore.open(as_path(self.library))
-        store = library_of_model(self.old)
-        if store is None:
-            raise InputError(
-                "The library of the model is not where it was; name it with --library, or give the SMILES of "
-                "the molecules."
-            )
-        return store
-
-    def _fingerprinted(self, new: _New) -> _New:
-        """Return the labels of molecules that have fingerprints."""
-        metadata = self.old.metadata
-        spec = FingerprintSpec.from_state(metadata["fingerprint"])
-        block = Fingerprinter(spec, metadata["fragments"])(new.smiles)
-        if not len(block.kept):
-            raise InputError(
-                f"None of the {len(new.smiles):,} molecules of {self.labels} can be used, such as "
-                f"{new.smiles[0][:80]!r} ({block.rejects[0][1]}); name their column with --key-column."
-            )
-        first = block.rejects[0] if block.rejects else None
-        reason = "" if first is None else f"{new.smiles[first[0]][:80]!r}: {first[1]}"
-        return replace(
-            new,
-            smiles=[new.smiles[i] for i in block.kept.tolist()],
-            row=new.row[block.kept],
-            y=new.y[block.kept],
-            X=block.fingerprints,
-            rejected=len(block.rejects),
-            reason=reason,
-        )
 
     def need(self) -> Need:
         """Return what a solve for all labels needs."""
@@ -865,7 +649,7 @@ class _Add(Job[AddReport]):
             choices=tuple(self.choices),
             dry_run=self.dry_run,
             merged=new.merged,
-            repeats_as=self._repeats_as,
+            repeats_as=repeats_of(self.old, self.options),
         )
 
 
@@ -942,7 +726,7 @@ class _Undo(Job[AddReport]):
 
 _EXAMPLES = 3  # impossible labels that are shown
 _OF_LABELS = ("labelled_rows", "labels")
-_NOTHING = _New([], np.empty(0, np.int64), np.empty((0, 0)), None)
+_NOTHING = NewLabels([], np.empty(0, np.int64), np.empty((0, 0)), None, np.empty(0, np.int64))
 
 
 def _unfitted(process: ExactGP) -> ExactGP:
