@@ -277,10 +277,6 @@ def add(
     path = as_path(model)
     made = path if output is None else as_path(output)
     targets = [target] if isinstance(target, (str, int)) else target
-    if (replicates is None) != (replicate_std is None and replicate_sem is None):
-        raise OptionError(
-            "--replicates and --replicate-std or --replicate-sem go together; add the other one."
-        )
     options = LabelOptions(
         key=key,
         key_column=key_column,
@@ -297,6 +293,7 @@ def add(
         replicate_sem=replicate_sem,
         repeats=repeats,
     )
+    options.check()
     without = labels is None and made == path
     for_labels = options != LabelOptions() or library is not None
     if undo or to_round is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Literal, cast
@@ -16,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
-from scipy.special import expit
 
 from daskrf import seeds
 from daskrf.arrays import column_slice
@@ -35,22 +33,25 @@ from daskrf.files.backend import as_path
 from daskrf.files.disk import work_folder
 from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import need_of_gathering
+from daskrf.fitting.externalset import ExternalSet, ExternalTarget
 from daskrf.fitting.fitsahead import FitsAhead
 from daskrf.fitting.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
+from daskrf.fitting.newlabels import LabelOptions, LabelReader, repeats_of
 from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
-from daskrf.gp.validation.calibration import probability_link
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
+from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.everylabel import EveryLabel
+from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.diversity import scaffolds
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount, features_words
+from daskrf.quantities import amount, features_words, listed
 from daskrf.report.evaluation import (
     FOREST,
     MEAN,
@@ -61,16 +62,11 @@ from daskrf.report.evaluation import (
     Figure,
     TargetEvaluation,
 )
+from daskrf.report.judged import Array, Judged, Predictions, Rows
 from daskrf.report.merit import (
-    MEASURES,
-    Reliability,
     is_class,
-    measured,
-    measured_classes,
-    reliability,
-    top_found,
 )
-from daskrf.report.plots import HeldOut, Panels, plot_evaluation
+from daskrf.report.plots import Panels, plot_evaluation
 from daskrf.sources.given import Data
 from daskrf.sources.sources import making_of
 from daskrf.storage.descriptions import kinds_words
@@ -83,11 +79,22 @@ from daskrf.tables import given_words
 from daskrf.tables.measurements import Reading, read_column
 from daskrf.tables.values.order import ordinals
 from daskrf.tables.values.repeats import Repeats
+from daskrf.tables.values.values import scales_in
 from daskrf.workers.progress import Progress, Within
 
-Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
-Predictions = Array  # means and standard deviations, shape (2, n)
+
+def _check_map(feature_map: FeatureMap | None, source: Paths) -> None:
+    """Refuse a map that does not support the fingerprint store `source`; a model has its own."""
+    if FIT.check is not None and kind_of(as_path(source), missing_ok=True) != "model":
+        FIT.check(feature_map, source)
+
+
+def _worth_workers(source: Paths, labels: Paths | None) -> bool:
+    """Return whether workers save time: as in `fit`, and not for a model, which predicts a few labels."""
+    if kind_of(as_path(source), missing_ok=True) == "model":
+        return False
+    return FIT.workers_for is None or FIT.workers_for(source, labels)
+
 
 CLI = Command(
     "daskrf evaluate docking.csv --target score --split scaffold",
@@ -98,8 +105,8 @@ CLI = Command(
         "split": Option(metavar="random|scaffold|COLUMN"),
         "seed": Option(least=0),
     },
-    check=FIT.check,
-    workers_for=FIT.workers_for,
+    check=_check_map,
+    workers_for=_worth_workers,
     prints=True,
 )
 
@@ -108,10 +115,13 @@ _PICTURES = (".png", ".svg", ".pdf")
 _CURVE = (8, 4, 2)  # parts of the labels of a learning curve
 _FOREST_SECONDS = 2e-3  # of a random forest, times the labels that it learns from
 _FEWEST = 20  # labels of its first point
-_BEST = 100  # labels of which the best 1 % is at least one
 _CLASSES = (
     "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
     "the other folds (to earlier folds, if they have an order)"
+)
+_CLASSES_OF_PARTS = (
+    "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
+    "the other parts of these labels"
 )
 _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
@@ -122,8 +132,8 @@ def evaluate(
     *,
     output: Paths | None = None,
     picture: Paths | None = None,
-    folds: int = 5,
-    split: str = "random",
+    folds: int | None = None,
+    split: str | None = None,
     baseline: Literal["forest"] | None = None,
     learning_curve: bool = False,
     spec: FingerprintSpec | None = None,
@@ -145,12 +155,13 @@ def evaluate(
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
-    repeats: Repeats = "all",
+    repeats: Repeats | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
     direction: Direction | Mapping[str, str] | None = None,
     confirm_direction: bool = False,
+    library: Paths | None = None,
     seed: int = 0,
     every_row: bool | None = None,
     overwrite: bool = False,
@@ -158,7 +169,7 @@ def evaluate(
     progress: Progress | None = None,
     **model_options: Any,
 ) -> EvaluationReport:
-    """Cross-validate a model of the labels.
+    """Cross-validate a model of the labels, or judge an existing model by labels it was not fitted to.
 
     For each fold, fits the model that fit would, but without the labels of the fold, and predicts them. So
     every figure is for molecules that the model had not seen. Copies of a molecule are always left out
@@ -167,24 +178,29 @@ def evaluate(
     baselines are the mean of the labels and the label of the most similar molecule: a model worth having
     beats both.
 
+    If the first argument is a model, as written by fit, it predicts the labels as it is; nothing is fitted.
+    Targets, transforms, units and directions are those of the model. Molecules that the model was fitted to
+    are left out of the figures.
+
     Parameters
     ----------
     source : path
-        A file of labels with SMILES; or a fingerprint store, if labels follow.
+        A file of labels with SMILES; or a fingerprint store or a model, if labels follow.
     labels : path, optional
-        As in `fit`.
+        As in `fit`; for a model as in `add`.
     output : path, optional
         File for the predictions of all labels, each by a model that was fitted without it: .csv, .parquet,
         .sdf or .smi.
     picture : path, optional
         File for a picture: predictions against labels, and the calibration of the error bars; .png, .svg or
         .pdf.
-    folds : int
-        Number of folds; each is left out once.
-    split : str
-        How to choose the folds: "random"; "scaffold", which puts each Murcko scaffold in one fold only, so
-        that the model has never seen the scaffolds that it predicts; or a column of the labels with dates or
-        numbers, by which the labels are sorted, and each fold is predicted from those before it.
+    folds : int, optional
+        Number of folds; each is left out once. Default: 5.
+    split : str, optional
+        How to choose the folds: "random" (the default); "scaffold", which puts each Murcko scaffold in one
+        fold only, so that the model has never seen the scaffolds that it predicts; or a column of the labels
+        with dates or numbers, by which the labels are sorted, and each fold is predicted from those before
+        it.
     baseline : {"forest"}, optional
         Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
     learning_curve : bool
@@ -193,10 +209,15 @@ def evaluate(
         As in `fit`.
     transform, unit, censored, drop_non_numbers, accept_rejects, drop_outside, drop_value, accept_outliers
         As in `fit`.
-    replicates, replicate_std, replicate_sem, repeats
+    replicates, replicate_std, replicate_sem
         As in `fit`.
+    repeats : {"all", "best", "mean", "median"}, optional
+        As in `fit`. Default: "all", or for a model as in its fit.
     mean, signal_variance, noise_variance, direction, confirm_direction
         As in `fit`.
+    library : path, optional
+        For a model, and labels by ID: the fingerprint store with the molecules, if that of the model has
+        moved.
     seed : int
         Seed of the random folds.
     every_row : bool, optional
@@ -223,69 +244,95 @@ def evaluate(
     MemoryLimitError
         If it would not fit into memory.
     """
-    table_file, picture_file = _files(output, picture)
-    path = as_path(source)
-    _check(path, labels, folds, split, seed)
+    path, files = as_path(source), _files(output, picture, overwrite=overwrite)
+    seeds.check_seed(seed)
+    options = LabelOptions(
+        key=key,
+        key_column=key_column,
+        target=[target] if isinstance(target, (str, int)) else target,
+        unit=unit,
+        censored=censored,
+        drop_non_numbers=drop_non_numbers,
+        drop_outside=drop_outside,
+        drop_value=drop_value,
+        accept_outliers=accept_outliers,
+        accept_rejects=accept_rejects,
+        replicates=replicates,
+        replicate_std=replicate_std,
+        replicate_sem=replicate_sem,
+        repeats=repeats,
+    )
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
-    targets = [target] if isinstance(target, (str, int)) else target
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
-    with _place(table_file, picture_file) as place:
+    toward: dict[str, Any] = {"direction": direction, "confirm_direction": confirm_direction}
+    common: dict[str, Any] = {"files": files, "seed": seed, "every_row": bool(every_row)}
+    if kind_of(path, missing_ok=True) == "model":
+        refits = fixed | how | {"folds": folds, "split": split, "baseline": baseline, "transform": transform}
+        refits |= {"learning_curve": learning_curve or None, "quick": quick or None, **model_options}
+        _check_model(path, labels, options, refits)
+        with _place(files.table, files.picture) as place:
+            external = _EvaluateModel(place, path, cast(Paths, labels), options, library, **toward, **common)
+            return cast(EvaluationReport, run(external, None, progress))
+    folds, split = 5 if folds is None else folds, split or "random"
+    _check(path, labels, folds, split, library)
+    with _place(files.table, files.picture) as place:
         training = training_of(
             path,
             None if labels is None else as_path(labels),
             work_folder(place) / "model",
             **how,
+            **toward,
             quick=quick,
-            reading=Reading(
-                key=key or key_by_default(labels, repeats),
-                key_column=key_column,
-                targets=targets,
-                drop_non_numbers=drop_non_numbers,
-                censored=censored,
-                transform=transform,
-                unit=unit,
-                replicates=replicates,
-                replicate_std=replicate_std,
-                replicate_sem=replicate_sem,
-                drop_outside=drop_outside,
-                drop_value=drop_value,
-                accept_outliers=accept_outliers,
-                accept_rejects=accept_rejects,
-                repeats=repeats,
-                best=direction if repeats == "best" else None,
-            ),
+            reading=_reading(options, labels, transform, direction),
             any_key=key is None,
             fixed=fixed,
-            direction=direction,
-            confirm_direction=confirm_direction,
             client=client,
             model_options=model_options,
         )
         job = _Evaluate(
             output=place,
             training=training,
-            table_file=table_file,
-            picture=picture_file,
             n_folds=folds,
             split=split,
             forest=baseline == "forest",
             learning_curve=learning_curve,
-            seed=seed,
-            overwrite=overwrite,
-            every_row=bool(every_row),
+            **common,
         )
         return cast(EvaluationReport, run(job, client, progress))
 
 
-def _check(source: PurePath, labels: Paths | None, folds: int, split: str, seed: int) -> None:
+def _reading(options: LabelOptions, labels: Data | None, transform: Any, direction: Any) -> Reading:
+    """Return how to read the labels of models that are fitted here."""
+    values = {each.name: getattr(options, each.name) for each in fields(options)}
+    values["repeats"] = repeats = options.repeats or "all"
+    values["key"] = options.key or key_by_default(labels, repeats)
+    values["targets"] = values.pop("target")
+    return Reading(**values, transform=transform, best=direction if repeats == "best" else None)
+
+
+def _check_model(
+    model: PurePath, labels: Data | None, options: LabelOptions, refits: Mapping[str, Any]
+) -> None:
+    """Refuse a model without labels, or with options that say how to fit: it predicts as it is."""
+    if labels is None:
+        raise InputError(f"{model} is a model; give the labels to judge it by, too.")
+    options.check()
+    names = [name for name, value in refits.items() if value not in (None, "auto")]
+    if names:
+        flags = [f"--{'map' if name == 'feature_map' else name.replace('_', '-')}" for name in names]
+        raise OptionError(
+            f"{model} is a model, and predicts as it is: leave out {listed(flags)}, which "
+            f"{'is' if len(names) == 1 else 'are'} for models that are fitted here."
+        )
+
+
+def _check(source: PurePath, labels: Data | None, folds: int, split: str, library: Paths | None) -> None:
     """Refuse what cannot be evaluated, before anything is read."""
-    seeds.check_seed(seed)
     if folds < (least := 2 if split in _SPLITS else 1):
         raise OptionError(f"--folds must be at least {least}, not {folds}.")
-    kind = kind_of(source, missing_ok=True)
-    if kind == "model":
-        raise InputError(f"{source} is a model; give the labels that it was fitted to.")
-    if kind == "features" and labels is not None:
+    if library is not None:
+        raise OptionError("--library (library) is for a model; name the library first, then the labels.")
+    if kind_of(source, missing_ok=True) == "features" and labels is not None:
         raise InputError(
             f"{source} holds features, and similarities need fingerprints; give the fingerprint store."
         )
@@ -301,14 +348,49 @@ def _place(*files: PurePath | None) -> Iterator[PurePath]:
         yield as_path(folder) / "evaluation"
 
 
-def _files(output: Paths | None, picture: Paths | None) -> tuple[PurePath | None, PurePath | None]:
+def _files(output: Paths | None, picture: Paths | None, *, overwrite: bool) -> _Outputs:
     """Return the files to write; refuse endings that are not known."""
     table, image = (None if path is None else as_path(path) for path in (output, picture))
     if table is not None:
         check_ending(table)
     if image is not None and image.suffix.lower() not in _PICTURES:
         raise OptionError(f"The picture {image} must end in .png, .svg or .pdf.")
-    return table, image
+    return _Outputs(table, image, overwrite)
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """The files of an evaluation."""
+
+    table: PurePath | None
+    picture: PurePath | None
+    overwrite: bool
+
+    def refuse_others(self, run: Run) -> None:
+        """Refuse to replace files of others."""
+        for path in filter(None, (self.table, self.picture)):
+            refuse_others(path, run.work, overwrite=self.overwrite)
+
+    def write(
+        self,
+        run: Run,
+        report: EvaluationReport,
+        panels: Sequence[Panels],
+        about: Mapping[str, Any],
+        made: str,
+    ) -> None:
+        """Write the table and the picture, if they are wanted."""
+        if self.table is not None:
+            before = guarded(self.table, run.work, overwrite=self.overwrite)
+            write_hits(report.table, self.table, {**about, "made": made}, kind="evaluation", before=before)
+        if (picture := self.picture) is not None:
+
+            def plot(file: Path) -> None:
+                plot_evaluation(file, panels, picture.suffix[1:].lower())
+
+            before = guarded(picture, run.work, overwrite=self.overwrite)
+            drawn = {**about, "made": "picture of an evaluation"}
+            write_recorded(picture, plot, drawn, "picture", before)
 
 
 @dataclass
@@ -317,14 +399,12 @@ class _Evaluate(Job[EvaluationReport]):
 
     output: PurePath
     training: Training
-    table_file: PurePath | None
-    picture: PurePath | None
+    files: _Outputs
     n_folds: int
     split: str
     forest: bool
     learning_curve: bool
     seed: int
-    overwrite: bool
     every_row: bool
     tree: Tree = field(init=False)
     order: Array = field(init=False)
@@ -337,8 +417,7 @@ class _Evaluate(Job[EvaluationReport]):
         return work_folder(self.output)
 
     def plan(self, run: Run) -> None:
-        for path in filter(None, (self.table_file, self.picture)):
-            refuse_others(path, run.work, overwrite=self.overwrite)
+        self.files.refuse_others(run)
         self.training.plan(run)
         if self.split not in _SPLITS:
             self.order = self._order()
@@ -380,7 +459,7 @@ class _Evaluate(Job[EvaluationReport]):
             )
             targets.append(target)
             columns[_label_column(name, joined.names)] = _column(target.y, there, len(joined.y), "")
-            for kind, values in target.columns().items():
+            for kind, values in target.judged.columns().items():
                 columns[_name(kind, name, joined.names)] = _column(values, there, len(joined.y), kind)
         table = pa.table(columns)
         if self.every_row:
@@ -396,41 +475,24 @@ class _Evaluate(Job[EvaluationReport]):
             labels=str(joined),
             seconds=run.seconds,
             table=table,
-            output=self.table_file,
-            picture=self.picture,
+            output=self.files.table,
+            picture=self.files.picture,
             inputs=(self.training.words,),
             fingerprints=kinds_words(self.training.features.store.spec["fingerprint"]),
         )
-        self._write(run, report, targets)
-        run.progress.finish()
-        return report
-
-    def _write(self, run: Run, report: EvaluationReport, targets: Sequence[_Target]) -> None:
-        """Write the table and the picture, if they are wanted."""
         labels = self.training.labels
         about = {
-            "target": list(self.training.joined.names),
+            "target": list(joined.names),
             "source_kind": "labels",
             "source": given_words(labels) or as_path(labels).name,
-            "library": self.training.joined.digest,
+            "library": joined.digest,
             "notes": [report.split],
         }
-        if self.table_file is not None:
-            made = (
-                f"predictions of {amount(len(self.training.joined.row), 'labels')}, each left out of the fit"
-            )
-            before = guarded(self.table_file, run.work, overwrite=self.overwrite)
-            write_hits(
-                report.table, self.table_file, about | {"made": made}, kind="evaluation", before=before
-            )
-        if (picture := self.picture) is not None:
-            panels = [target.panels() for target in targets]
-
-            def plot(file: Path) -> None:
-                plot_evaluation(file, panels, picture.suffix[1:].lower())
-
-            before = guarded(picture, run.work, overwrite=self.overwrite)
-            write_recorded(picture, plot, about | {"made": "picture of an evaluation"}, "picture", before)
+        words = f"predictions of {amount(len(joined.row), 'labels')}, each left out of the fit"
+        panels = [target.judged.panels(target.name, target.evaluation.curve) for target in targets]
+        self.files.write(run, report, panels, about, words)
+        run.progress.finish()
+        return report
 
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""
@@ -585,16 +647,6 @@ class _Target:
         return process, f"the kernel was chosen on all labels; {in_fold}"
 
     @cached_property
-    def direction(self) -> Any:
-        """Which values are good, if that is known."""
-        return self.job.training.directions.get(self.name)
-
-    @cached_property
-    def classes(self) -> bool:
-        """Whether the labels are 0 and 1."""
-        return is_class(self.y)
-
-    @cached_property
     def rows(self) -> list[tuple[Rows, Rows]]:
         """The rows that each fold learns from, and those that it predicts."""
         splits = [self.folds.rows(fold) for fold in range(len(self.folds))]
@@ -665,10 +717,8 @@ class _Target:
     def evaluation(self) -> TargetEvaluation:
         """The whole evaluation."""
         words, chosen = self.words()
-        figures = {
-            name: self._figures(values, ranks=name != MEAN) for name, values in self.predictions.items()
-        }
-        predicted = sum(len(test) for _, test in self.rows)
+        judged = self.judged
+        figures, predicted = judged.figures, judged.n_predicted
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
         notes = [*self.job.training.cautions, *self.cautions]
         if self.repeats:
@@ -676,16 +726,9 @@ class _Target:
             notes.append(f"{repeat}; in these figures each measurement counts")
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
-        if self.direction is None and not self.classes and predicted >= _BEST:
-            notes.append("give --direction to see how many of the best 1 % are found")
-        if self.classes:
+        notes += judged.notes()
+        if judged.classes:
             notes.append(_CLASSES)
-        elif len(values := np.unique(self.y)) == 2:
-            low, high = values.tolist()
-            notes.append(
-                f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
-                "judged by AUC and the calibration of probabilities"
-            )
         curve = self._curve(figures) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
@@ -695,73 +738,15 @@ class _Target:
             n_predicted=predicted,
             process=words,
             chosen=chosen,
-            direction=self.direction,
+            direction=judged.direction,
             figures=figures,
             hyperparameters=tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
             curve=tuple(curve),
             notes=tuple(notes),
             n_nearest=n_nearest,
-            reliability=self.reliability,
-            n_positive=int(sum(self.y[test].sum() for _, test in self.rows)) if self.classes else 0,
+            reliability=judged.reliability,
+            n_positive=judged.n_positive,
         )
-
-    @cached_property
-    def reliability(self) -> Reliability | None:
-        """Probabilities beside shares, of labels that are 0 and 1."""
-        if not self.classes:
-            return None
-        there = np.isfinite(self.probability)
-        return reliability(self.y[there], self.probability[there])
-
-    @cached_property
-    def probability(self) -> Array:
-        """The probability that each label is 1; NaN where there is none."""
-        return self._probability(self.predictions[MODEL][0])
-
-    def _probability(self, mean: Array) -> Array:
-        """Return the probability of a 1 by means: a function of them that is fitted to other folds.
-
-        Of folds in an order, it is fitted to those before, so that the first has none.
-        """
-        probability = np.full(len(self.y), np.nan)
-        for fold, (_, test) in enumerate(self.rows):
-            before, after = self.rows[:fold], self.rows[fold + 1 :]
-            others = [rows for _, rows in (before if self.folds.ordered else before + after)]
-            train = np.concatenate([np.empty(0, np.intp), *others])
-            train = train[np.isfinite(mean[train])]
-            if len(train):
-                a, b = probability_link(mean[train], self.y[train] > 0.5)
-                probability[test] = expit(a + b * mean[test])
-        return probability
-
-    def _figures(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
-        """Return all figures of merit of a predictor."""
-        mean, std = predicted
-        # The mean of the known labels is the share of 1 among them, and needs no link.
-        probability = (self._probability(mean) if ranks else mean) if self.classes else None
-
-        def of(rows: Rows) -> dict[str, float]:
-            rows = rows[np.isfinite(mean[rows])]
-            if not len(rows):
-                return {measure.name: math.nan for measure in MEASURES}
-            if probability is not None:
-                return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
-            row_std = std[rows] if np.isfinite(std[rows]).all() else None
-            seed, direction = self.job.seed, self.direction
-            return measured(self.y[rows], mean[rows], row_std, direction=direction, ranks=ranks, seed=seed)
-
-        by_fold = [of(test) for _, test in self.rows]
-        whole = of(np.concatenate([test for _, test in self.rows]))
-        if self.classes and ranks:
-            # Of pairs in a fold: what each fold has learned has a mean of its own, by which a fold with more
-            # labels of 1 would be ranked below others.
-            pairs = np.array(
-                [(self.y[test] > 0.5).sum() * (self.y[test] <= 0.5).sum() for _, test in self.rows]
-            )
-            aucs = np.array([fold["auc"] for fold in by_fold])
-            there = np.isfinite(aucs)
-            whole["auc"] = float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
-        return {name: Figure.of(value, [fold[name] for fold in by_fold]) for name, value in whole.items()}
 
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
         """Return the learning curve, whose last point is that of the folds themselves."""
@@ -792,40 +777,209 @@ class _Target:
             X = self.structures
             predictions[NEAREST][0, compared] = nearest_neighbour(X[some], self.y[some], X[compared])[0]
         return CurvePoint(
-            _mean(counts), {name: self._figures(values) for name, values in predictions.items()}
+            _mean(counts), {name: self.judged.figures_of(values) for name, values in predictions.items()}
         )
 
-    def columns(self) -> dict[str, Array]:
-        """Return the columns of the table of predictions; NaN where there is nothing."""
-        fold = np.full(len(self.y), np.nan)
-        for number, (_, test) in enumerate(self.rows, start=1):
-            fold[test] = number
-        mean, std = self.predictions[MODEL]
-        nearest, similarity = self.nearest
-        values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
-        probability = {"probability": self.probability} if self.classes else {}
-        return values | probability
+    @cached_property
+    def judged(self) -> Judged:
+        """The labels beside their predictions."""
+        return Judged(
+            y=self.y,
+            parts=[test for _, test in self.rows],
+            ordered=self.folds.ordered,
+            predictions=self.predictions,
+            similarity=self.nearest[1],
+            classes=is_class(self.y),
+            direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
+            seed=self.job.seed,
+        )
 
-    def panels(self) -> Panels:
-        """Return what the picture shows."""
-        mean, std = self.predictions[MODEL]
-        rows = np.flatnonzero(np.isfinite(mean))
-        ranking = None
-        if self.direction is not None and not self.classes and len(rows) >= _BEST:
-            sign = 1.0 if self.direction == "maximize" else -1.0
-            best = round(len(rows) / 100)
-            ranking = top_found(sign * self.y[rows], sign * mean[rows], best, self.job.seed)
-        held_out = HeldOut(self.y[rows], mean[rows], std[rows])
-        error = "brier" if self.classes else "rmse"
-        curve = [
-            (point.n_labels, {name: measures[error] for name, measures in point.figures.items()})
-            for point in self.evaluation.curve
-        ]
-        plain = [(n, {name: (f.value, f.spread) for name, f in measures.items()}) for n, measures in curve]
-        r2 = self.evaluation.figures[MODEL]["r2"].value
-        several = {"error": "Brier score"} if self.classes else {}
-        probability = self.probability[rows] if self.classes else None
-        return Panels(held_out, r2, self.name, ranking, plain, probability=probability, **several)
+
+@dataclass
+class _EvaluateModel(Job[EvaluationReport]):
+    """The job of judging a model by labels that it was not fitted to."""
+
+    output: PurePath
+    path: PurePath
+    labels: Paths
+    options: LabelOptions
+    library: Paths | None
+    direction: str | Mapping[str, str] | None
+    confirm_direction: bool
+    files: _Outputs
+    seed: int
+    every_row: bool
+    directions: dict[str, Any] = field(init=False)
+    external: ExternalSet = field(init=False)
+    notes: list[str] = field(default_factory=list, init=False)
+
+    name = "evaluate"
+
+    @property
+    def locked(self) -> PurePath:
+        """The output is a file."""
+        return work_folder(self.output)
+
+    def plan(self, run: Run) -> None:
+        self.files.refuse_others(run)
+        model = read_model(self.path)
+        directions = directions_of(self.direction, model.targets)
+        if directions:
+            (y,) = model.arrays("labels")
+            scales, confirmed = scales_in(model.metadata), self.confirm_direction
+            self.notes += check_conventions(directions, scales, y, PurePath(), confirmed=confirmed)
+        self.directions = {**model.directions, **directions}
+        reader = LabelReader(model, self.labels, self.options, self.library, self.directions)
+        self.external = ExternalSet(model, reader)
+        self.external.read(run)
+
+    def need(self) -> Need:
+        return Need(here=self.external.need())
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """Return none: predictions of an external set are made at once."""
+        return []
+
+    def finish(self, run: Run, made: int) -> EvaluationReport:
+        external, model = self.external, self.external.model
+        targets = [self._judged(each) for each in external.targets if len(each.rows)]
+        columns, names, n = external.described(), [each.name for each in targets], len(external.rows)
+        for each in targets:
+            there, values = np.searchsorted(external.rows, each.rows), each.judged.columns()
+            del values["fold"]
+            columns[_label_column(each.name, names)] = _column(each.judged.y, there, n, "")
+            columns |= {
+                _name(kind, each.name, names): _column(column, there, n, kind)
+                for kind, column in values.items()
+            }
+        table = pa.table(columns)
+        if self.every_row:
+            table = external.every_row().table(table, [])
+        report = EvaluationReport(
+            targets=tuple(each.evaluation for each in targets),
+            split=f"predicted by the model {self.path} as it is; nothing was fitted",
+            n_folds=0,
+            n_molecules=len(external.rows),
+            labels=self._labels_words(),
+            seconds=run.seconds,
+            table=table,
+            output=self.files.table,
+            picture=self.files.picture,
+            inputs=(external.reader.words, *model.scales_of(names)),
+            fingerprints=kinds_words(model.metadata["fingerprint"]),
+            model=self.path,
+        )
+        about = {
+            "target": names,
+            "source_kind": "labels",
+            "source": given_words(self.labels) or as_path(self.labels).name,
+            "model": model.metadata["spec_hash"],
+            "library": external.labels.digest,
+            "notes": [report.split],
+        }
+        words = f"predictions of {amount(len(external.rows), 'molecules')} by a model"
+        panels = [each.judged.panels(each.name) for each in targets]
+        self.files.write(run, report, panels, about, words)
+        return report
+
+    def _labels_words(self) -> str:
+        """Return how many labels were read, and which were left out."""
+        labels, external = self.external.labels, self.external
+        n_trained = len(labels.y) - len(external.rows)
+        left = {
+            "the model was fitted to their molecules": n_trained,
+            "unusable molecules": labels.rejected,
+            "no number": labels.dropped,
+            "not in the library": labels.unmatched,
+        }
+        parts = [f"labels of {amount(len(external.rows), 'molecules')} that the model has not seen"]
+        parts += [f"left out, {name}: {n:,}" for name, n in left.items() if n]
+        parts += [f"the first unusable molecule is {labels.reason}"] if labels.reason else []
+        if labels.merged:
+            repeats = repeats_of(external.model, self.options)
+            parts.append(
+                f"further labels of these molecules: {labels.merged:,} (the {repeats} of each counts)"
+            )
+        return "; ".join(parts)
+
+    def _judged(self, each: ExternalTarget) -> _JudgedTarget:
+        """Judge the predictions of one target."""
+        external, n, model = self.external, len(each.rows), self.external.model
+        name, fit = model.targets[each.target], external.predicted(each)
+        of_classes = is_class(each.training) and bool(np.isin(each.y, (0.0, 1.0)).all())
+        folds = external.parts(each, self.seed, classes=of_classes)
+        similarity = np.full(n, np.nan)
+        judged = Judged(
+            y=each.y,
+            parts=[np.arange(n)] if folds is None else [folds.rows(k)[1] for k in range(len(folds))],
+            ordered=False,
+            predictions=self._predictions(each, fit, similarity),
+            similarity=similarity,
+            classes=of_classes and folds is not None,
+            direction=self.directions.get(name),
+            seed=self.seed,
+        )
+        feature_map, words = feature_map_of(model), f"an exact process with {fit.kernel}"
+        if feature_map is not None:
+            m, filled = feature_map.n_components, feature_map.n_filled
+            words = f"{features_words(m if filled is None else filled, m)} of {fit.kernel}"
+        evaluation = TargetEvaluation(
+            name=name,
+            n_labels=n + each.n_trained,
+            n_predicted=n,
+            process=words,
+            chosen=f"the model was fitted to {amount(len(each.training), 'other labels')}",
+            direction=judged.direction,
+            figures=judged.figures,
+            hyperparameters=({"kernel": fit.kernel, **fit.hyperparameters},),
+            notes=self._notes(each, fit, judged),
+            n_nearest=int(np.isfinite(similarity).sum()),
+            reliability=judged.reliability,
+            n_positive=judged.n_positive,
+            spread_over="" if folds is None else f"{len(folds)} random parts of these labels",
+            n_trained=each.n_trained,
+        )
+        return _JudgedTarget(name, each.rows, judged, evaluation)
+
+    def _predictions(
+        self, each: ExternalTarget, fit: HeldOutFit, similarity: Array
+    ) -> dict[str, Predictions]:
+        """Return the predictions of the model and of the baselines; fill in similarities of neighbours."""
+        predictions, n = {MODEL: np.stack([fit.mean, fit.std])}, len(each.rows)
+        X, y, X_test = self.external.neighbours(each)
+        if X is not None:
+            some = _some(np.arange(n), min(1.0, _PAIRS / (len(y) * float(n))), self.seed, "evaluate/nearest")
+            predictions[NEAREST] = np.full((2, n), np.nan)
+            predictions[NEAREST][0, some], similarity[some] = nearest_neighbour(X, y, X_test[some])
+        mean, std = each.training.mean(), each.training.std()
+        return predictions | {MEAN: np.tile([[mean], [std]], n)}
+
+    def _notes(self, each: ExternalTarget, fit: HeldOutFit, judged: Judged) -> tuple[str, ...]:
+        """Return the notes on a target."""
+        external, n_nearest = self.external, int(np.isfinite(judged.similarity).sum())
+        notes = [*self.notes, *external.reader.notes, *external.cautions(), *fit.cautions]
+        notes += external.impossible(each, fit)
+        if each.n_trained and len(external.targets) > 1:
+            notes.append(
+                f"{amount(each.n_trained, 'labels')} left out: the model was fitted to labels of the same "
+                "molecules"
+            )
+        if n_nearest and n_nearest < len(each.rows):
+            notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
+        notes += judged.notes()
+        if judged.classes:
+            notes.append(_CLASSES_OF_PARTS)
+        return tuple(dict.fromkeys(notes))
+
+
+@dataclass(frozen=True)
+class _JudgedTarget:
+    """One target of an external set: which molecules have labels, and how they were predicted."""
+
+    name: str
+    rows: Rows
+    judged: Judged
+    evaluation: TargetEvaluation
 
 
 def _name(kind: str, target: str, targets: Sequence[str]) -> str:

@@ -64,12 +64,12 @@ class HeldOutFit:
     cautions: tuple[str, ...]
 
     @classmethod
-    def of(cls, gp: Any, X: Any, kernel: Kernel) -> HeldOutFit:
-        """Return the predictions of a fitted process of one target."""
-        mean, std = gp.predict(X, return_std=True)
+    def of(cls, gp: Any, X: Any, kernel: Kernel, target: int = 0) -> HeldOutFit:
+        """Return the predictions of one target of a fitted process."""
+        mean, std = gp.predict(X, return_std=True, target=target)
         names = ("mean", "signal_variance", "noise_variance")
-        hyperparameters = {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in names}
-        return cls(np.ravel(mean), np.ravel(std), hyperparameters, kernel.words(), tuple(gp.cautions(0)))
+        hyperparameters = {name: float(np.ravel(getattr(gp, f"{name}_"))[target]) for name in names}
+        return cls(np.ravel(mean), np.ravel(std), hyperparameters, kernel.words(), tuple(gp.cautions(target)))
 
     @classmethod
     def from_saved(cls, saved: Saved) -> HeldOutFit:

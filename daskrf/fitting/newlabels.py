@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import Run
 from daskrf.models.directions import largest_best
@@ -29,7 +29,7 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
-from daskrf.tables.values.names import position_of
+from daskrf.tables.values.names import find_id, position_of
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import BY_CELLS, Scale, limits_in, scales_in
 
@@ -54,6 +54,18 @@ class LabelOptions:
     replicate_std: str | int | None = None
     replicate_sem: str | int | None = None
     repeats: str | None = None
+
+    def check(self) -> None:
+        """Refuse numbers of measurements without the spread of each mean, and the other way round.
+
+        Raises
+        ------
+        OptionError
+        """
+        if (self.replicates is None) != (self.replicate_std is None and self.replicate_sem is None):
+            raise OptionError(
+                "--replicates and --replicate-std or --replicate-sem go together; add the other one."
+            )
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,8 @@ class LabelReader:
         How they were read, after `read`.
     lines : int64 array, shape (n_read,)
         Line of each label that was read, after `read`.
+    id_column : int or None
+        Column of IDs beside SMILES, after `read`.
     """
 
     model: Model
@@ -132,6 +146,7 @@ class LabelReader:
     target_indices: list[int] = field(default_factory=list, init=False)
     reading: Reading = field(init=False)
     lines: npt.NDArray[np.int64] = field(init=False)
+    id_column: int | None = field(default=None, init=False)
 
     def read(self, run: Run) -> NewLabels:
         """Read the labels, and fingerprint their molecules.
@@ -147,6 +162,9 @@ class LabelReader:
         smiles = smiles_position(head)
         key = options.key or ("id" if smiles is None and options.key_column is None else "smiles")
         column = smiles if options.key_column is None and key == "smiles" else options.key_column
+        if key == "smiles" and columns:
+            taken = smiles if column is None else position_of(path, column, columns, len(columns))
+            self.id_column = find_id(columns, head.values, [] if taken is None else [taken], head.title)
         reading = self._reading(path, key, column, columns)
         self.words = label_words(path, reading)
         run.progress.note(self.words)

@@ -18,6 +18,7 @@ from daskrf.tables.measurements import Reading, read_column, read_labels
 
 _NO_LABEL = "it has no label"
 _FIRST = "there are no earlier labels to learn from"
+_TRAINED = "the model was fitted to labels of this molecule"
 _NO_MOLECULE = "its molecule is not in the library, or cannot be read"
 
 
@@ -37,6 +38,8 @@ class EveryLabel:
         The column that the keys belong to: "smiles" or "id"; "" if they are neither.
     ids : list of str, optional
         The ID in each row of the table, if molecules have no other IDs.
+    trained : bool array, shape (n,), optional
+        Whether each row is left out since the model was fitted to its molecule.
     """
 
     label: npt.NDArray[np.int64]
@@ -44,6 +47,7 @@ class EveryLabel:
     keys: list[str]
     column: str
     ids: list[str] | None = None
+    trained: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -76,8 +80,8 @@ class EveryLabel:
     def table(self, labels: pa.Table, folds: Sequence[str]) -> pa.Table:
         """Return the table of labels with a row for each row of the original table, and a column of reasons.
 
-        Numbers of a row without a label are null. `folds` are the columns of folds. Molecules without an ID
-        are named after their row in the returned table.
+        Numbers of a row without a label are null. `folds` are the columns of folds, if there are any.
+        Molecules without an ID are named after their row in the returned table.
         """
         there = self.label >= 0
         table = labels.take(pa.array(self.label, mask=~there))
@@ -94,6 +98,10 @@ class EveryLabel:
             keys = pa.array(self.keys, pa.string())
             columns[self.column] = pc.if_else(pa.array(there), columns[self.column], keys)
         lost = np.where(self.labelled, _NO_MOLECULE, _NO_LABEL)
+        if self.trained is not None:
+            lost = np.where(self.trained, _TRAINED, lost)
         reason = pa.array(lost, pa.string(), mask=there)
+        if not folds:
+            return pa.table(columns | {"reason": reason})
         first = pc.and_(pa.array(there), pc.is_null(pc.coalesce(*(table[name] for name in folds))))
         return pa.table(columns | {"reason": pc.if_else(first, _FIRST, reason)})

@@ -100,6 +100,10 @@ class TargetEvaluation:
         Predicted probabilities and observed shares, if the labels are 0 and 1.
     n_positive : int
         How many of the predicted labels are 1, if the labels are 0 and 1.
+    spread_over : str
+        What the spread of figures is over; "" if there is none.
+    n_trained : int
+        Labels left out since the model was fitted to labels of the same molecules.
     """
 
     name: str
@@ -115,18 +119,24 @@ class TargetEvaluation:
     n_nearest: int = 0
     reliability: Reliability | None = None
     n_positive: int = 0
+    spread_over: str = "folds"
+    n_trained: int = 0
 
     @property
     def verdict(self) -> str:
         """The answer to "Is it good?", in two sentences."""
+        if not self.spread_over:
+            return f"Is it good? Cannot tell from only {amount(self.n_predicted, 'labels')}."
         if self.reliability is not None:
             return verdict_on_classes(self.figures, self.reliability, self.n_positive, self.n_predicted)
         return verdict(self.figures, self.n_predicted)
 
     @property
     def intervals(self) -> dict[str, str]:
-        """Whether the intervals of 50, 80 and 95 % are right, too narrow or too wide."""
-        return {} if self.reliability is not None else judged_intervals(self.figures[MODEL], self.n_predicted)
+        """Whether the intervals of 50, 80 and 95 % are right, too narrow or too wide; none for few labels."""
+        if self.reliability is not None or not self.spread_over:
+            return {}
+        return judged_intervals(self.figures[MODEL], self.n_predicted)
 
     def lines(self) -> list[str]:
         """Return the lines of the report."""
@@ -142,10 +152,14 @@ class TargetEvaluation:
             f"  {self.verdict}",
             "",
             *(f"  {line}" for line in text_table(["", *predictors], rows).splitlines()),
-            f"  ± is the standard deviation over folds; {self.chosen}",
+            f"  {self._spread_words}{self.chosen}",
             *(f"  {note}" for note in self.notes),
             *(["", *self._curve_lines()] if self.curve else []),
         ]
+
+    @property
+    def _spread_words(self) -> str:
+        return f"± is the standard deviation over {self.spread_over}; " if self.spread_over else ""
 
     def _curve_lines(self) -> list[str]:
         names = _CURVE if self.reliability is None else _CURVE_OF_CLASSES
@@ -201,6 +215,8 @@ class EvaluationReport(OfInput):
         How the labels were read.
     fingerprints : str
         The fingerprints of the model, in words.
+    model : Path or None
+        The model that was judged as it is; then there are no folds.
     """
 
     targets: tuple[TargetEvaluation, ...]
@@ -214,6 +230,7 @@ class EvaluationReport(OfInput):
     picture: PurePath | None = None
     inputs: tuple[str, ...] = ()
     fingerprints: str = ""
+    model: PurePath | None = None
 
     def __str__(self) -> str:
         lines = [
@@ -237,7 +254,8 @@ class EvaluationReport(OfInput):
             each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "table"
         }
         fields |= {
-            name: None if fields[name] is None else str(fields[name]) for name in ("output", "picture")
+            name: None if fields[name] is None else str(fields[name])
+            for name in ("output", "picture", "model")
         }
         fields["targets"] = [
             {**dataclasses.asdict(target), "verdict": target.verdict, "intervals": target.intervals}
@@ -270,6 +288,8 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
     share = model["r2"].value
     if rivals:
         start, more = "Partly", f", but no smaller than those of {rivals}"
+    elif share <= 0:  # the labels predicted may have another mean than those of the fit
+        start, more = "Hardly", ", but it explains none of the variance"
     elif share < _MUCH:
         start, more = "Somewhat", f", but it explains only {_percent(share)} of the variance"
     else:

@@ -1,0 +1,181 @@
+"""Labels of a target beside predictions of several predictors: figures of merit, probabilities, a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from daskrf.gp.validation.calibration import probability_link
+from daskrf.report.evaluation import MEAN, MODEL, NEAREST, CurvePoint, Figure
+from daskrf.report.merit import MEASURES, Reliability, measured, measured_classes, reliability, top_found
+from daskrf.report.plots import HeldOut, Panels
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Predictions = Array  # means and standard deviations, shape (2, n)
+
+_BEST = 100  # labels of which the best 1 % is at least one
+
+
+@dataclass
+class Judged:
+    """The labels of one target, and their predictions by models that were fitted without them.
+
+    Attributes
+    ----------
+    y : float64 array, shape (n,)
+        Labels.
+    parts : sequence of int arrays
+        Rows whose figures are computed together, for the spread of figures; probabilities of a part are
+        fitted to the other ones.
+    ordered : bool
+        Whether a part may only learn from those before it.
+    predictions : dict of str to float64 array, shape (2, n)
+        Means and standard deviations by predictor; NaN where there are none.
+    similarity : float64 array, shape (n,)
+        Of the nearest neighbour; NaN without one.
+    classes : bool
+        Whether the labels are 0 and 1.
+    direction : {"maximize", "minimize"}, optional
+    seed : int
+        Molecules with equal predictions are ranked in a random order.
+    """
+
+    y: Array
+    parts: Sequence[Rows]
+    ordered: bool
+    predictions: Mapping[str, Predictions]
+    similarity: Array
+    classes: bool
+    direction: Literal["maximize", "minimize"] | None
+    seed: int
+
+    @property
+    def n_predicted(self) -> int:
+        """Number of labels that are predicted."""
+        return sum(map(len, self.parts))
+
+    @cached_property
+    def figures(self) -> dict[str, dict[str, Figure]]:
+        """All figures of merit, by predictor."""
+        return {
+            name: self.figures_of(values, ranks=name != MEAN) for name, values in self.predictions.items()
+        }
+
+    @property
+    def n_positive(self) -> int:
+        """How many of the predicted labels are 1, if the labels are 0 and 1."""
+        return int(sum(self.y[rows].sum() for rows in self.parts)) if self.classes else 0
+
+    @cached_property
+    def reliability(self) -> Reliability | None:
+        """Probabilities beside shares, of labels that are 0 and 1."""
+        if not self.classes:
+            return None
+        there = np.isfinite(self.probability)
+        return reliability(self.y[there], self.probability[there])
+
+    @cached_property
+    def probability(self) -> Array:
+        """The probability that each label is 1; NaN where there is none."""
+        return self._probability(self.predictions[MODEL][0])
+
+    def _probability(self, mean: Array) -> Array:
+        """Return the probability of a 1 by means: a function of them that is fitted to other parts.
+
+        Of parts in an order, it is fitted to those before, so that the first has none.
+        """
+        probability = np.full(len(self.y), np.nan)
+        for number, rows in enumerate(self.parts):
+            before, after = self.parts[:number], self.parts[number + 1 :]
+            others = before if self.ordered else [*before, *after]
+            train = np.concatenate([np.empty(0, np.intp), *others])
+            train = train[np.isfinite(mean[train])]
+            if len(train):
+                a, b = probability_link(mean[train], self.y[train] > 0.5)
+                probability[rows] = expit(a + b * mean[rows])
+        return probability
+
+    def figures_of(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
+        """Return all figures of merit of a predictor; `ranks` says whether it ranks molecules at all."""
+        mean, std = predicted
+        # The mean of the known labels is the share of 1 among them, and needs no link.
+        probability = (self._probability(mean) if ranks else mean) if self.classes else None
+
+        def of(rows: Rows) -> dict[str, float]:
+            rows = rows[np.isfinite(mean[rows])]
+            if not len(rows):
+                return {measure.name: math.nan for measure in MEASURES}
+            if probability is not None:
+                return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
+            row_std = std[rows] if np.isfinite(std[rows]).all() else None
+            seed, direction = self.seed, self.direction
+            return measured(self.y[rows], mean[rows], row_std, direction=direction, ranks=ranks, seed=seed)
+
+        by_part = [of(rows) for rows in self.parts]
+        whole = of(np.concatenate(self.parts))
+        if self.classes and ranks:
+            whole["auc"] = self._auc([each["auc"] for each in by_part])
+        return {name: Figure.of(value, [each[name] for each in by_part]) for name, value in whole.items()}
+
+    def _auc(self, of_parts: Sequence[float]) -> float:
+        """Return the AUC of pairs in a part.
+
+        What each fold has learned has a mean of its own, by which a fold with more labels of 1 would be
+        ranked below others.
+        """
+        pairs = np.array([(self.y[rows] > 0.5).sum() * (self.y[rows] <= 0.5).sum() for rows in self.parts])
+        aucs = np.array(of_parts)
+        there = np.isfinite(aucs)
+        return float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
+
+    def notes(self) -> list[str]:
+        """Return what would show more."""
+        if self.classes:
+            return []
+        notes = []
+        if self.direction is None and self.n_predicted >= _BEST:
+            notes.append("give --direction to see how many of the best 1 % are found")
+        if len(values := np.unique(self.y)) == 2:
+            low, high = values.tolist()
+            notes.append(
+                f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
+                "judged by AUC and the calibration of probabilities"
+            )
+        return notes
+
+    def columns(self) -> dict[str, Array]:
+        """Return the columns of the table of predictions; NaN where there is nothing."""
+        fold = np.full(len(self.y), np.nan)
+        for number, rows in enumerate(self.parts, start=1):
+            fold[rows] = number
+        mean, std = self.predictions[MODEL]
+        values = {"fold": fold, "mean": mean, "std_y": std}
+        if NEAREST in self.predictions:
+            values |= {"nearest": self.predictions[NEAREST][0], "similarity": self.similarity}
+        return values | ({"probability": self.probability} if self.classes else {})
+
+    def panels(self, name: str, curve: Sequence[CurvePoint] = ()) -> Panels:
+        """Return what the picture shows."""
+        mean, std = self.predictions[MODEL]
+        rows = np.flatnonzero(np.isfinite(mean))
+        ranking = None
+        if self.direction is not None and not self.classes and len(rows) >= _BEST:
+            sign = 1.0 if self.direction == "maximize" else -1.0
+            best = round(len(rows) / 100)
+            ranking = top_found(sign * self.y[rows], sign * mean[rows], best, self.seed)
+        held_out = HeldOut(self.y[rows], mean[rows], std[rows])
+        error = "brier" if self.classes else "rmse"
+        errors = [(p.n_labels, {name: each[error] for name, each in p.figures.items()}) for p in curve]
+        plain = [(n, {name: (f.value, f.spread) for name, f in each.items()}) for n, each in errors]
+        r2 = self.figures[MODEL]["r2"].value
+        more: dict[str, Any] = {"error": "Brier score"} if self.classes else {}
+        probability = self.probability[rows] if self.classes else None
+        return Panels(held_out, r2, name, ranking, plain, probability=probability, **more)
