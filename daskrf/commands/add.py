@@ -723,7 +723,9 @@ class _Undo(Job[AddReport]):
 
 _EXAMPLES = 3  # impossible labels that are shown
 _OF_LABELS = ("labelled_rows", "labels")
-_NOTHING = NewLabels([], np.empty(0, np.int64), np.empty((0, 0)), None, np.empty(0, np.int64))
+_NOTHING = NewLabels(
+    [], np.empty(0, np.int64), np.empty((0, 0)), None, np.empty(0, np.int64), np.empty(0, np.int64)
+)
 
 
 def _unfitted(process: ExactGP) -> ExactGP:

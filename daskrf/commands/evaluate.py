@@ -859,7 +859,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             targets=tuple(each.evaluation for each in targets),
             split=f"predicted by the model {self.path} as it is; nothing was fitted",
             n_folds=0,
-            n_molecules=len(external.rows),
+            n_molecules=len(np.unique(external.labels.molecule[external.rows])),
             labels=self._labels_words(),
             seconds=run.seconds,
             table=table,
@@ -877,7 +877,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             "library": external.labels.digest,
             "notes": [report.split],
         }
-        words = f"predictions of {amount(len(external.rows), 'molecules')} by a model"
+        words = f"predictions of {amount(len(external.rows), 'labels')} by a model"
         panels = [each.judged.panels(each.name) for each in targets]
         self.files.write(run, report, panels, about, words)
         return report
@@ -892,7 +892,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             "no number": labels.dropped,
             "not in the library": labels.unmatched,
         }
-        parts = [f"labels of {amount(len(external.rows), 'molecules')} that the model has not seen"]
+        parts = [f"{amount(len(external.rows), 'labels')} of molecules that the model was not fitted to"]
         parts += [f"left out, {name}: {n:,}" for name, n in left.items() if n]
         parts += [f"the first unusable molecule is {labels.reason}"] if labels.reason else []
         if labels.merged:
@@ -908,12 +908,12 @@ class _EvaluateModel(Job[EvaluationReport]):
         name, fit = model.targets[each.target], external.predicted(each)
         of_classes = is_class(each.training) and bool(np.isin(each.y, (0.0, 1.0)).all())
         folds = external.parts(each, self.seed, classes=of_classes)
-        similarity = np.full(n, np.nan)
+        predictions, similarity = self._predictions(each, fit)
         judged = Judged(
             y=each.y,
             parts=[np.arange(n)] if folds is None else [folds.rows(k)[1] for k in range(len(folds))],
             ordered=False,
-            predictions=self._predictions(each, fit, similarity),
+            predictions=predictions,
             similarity=similarity,
             classes=of_classes and folds is not None,
             direction=self.directions.get(name),
@@ -941,18 +941,17 @@ class _EvaluateModel(Job[EvaluationReport]):
         )
         return _JudgedTarget(name, each.rows, judged, evaluation)
 
-    def _predictions(
-        self, each: ExternalTarget, fit: HeldOutFit, similarity: Array
-    ) -> dict[str, Predictions]:
-        """Return the predictions of the model and of the baselines; fill in similarities of neighbours."""
+    def _predictions(self, each: ExternalTarget, fit: HeldOutFit) -> tuple[dict[str, Predictions], Array]:
+        """Return the predictions of the model and of the baselines, and similarities of neighbours."""
         predictions, n = {MODEL: np.stack([fit.mean, fit.std])}, len(each.rows)
+        similarity = np.full(n, np.nan)
         X, y, X_test = self.external.neighbours(each)
         if X is not None:
             some = _some(np.arange(n), min(1.0, _PAIRS / (len(y) * float(n))), self.seed, "evaluate/nearest")
             predictions[NEAREST] = np.full((2, n), np.nan)
             predictions[NEAREST][0, some], similarity[some] = nearest_neighbour(X, y, X_test[some])
         mean, std = each.training.mean(), each.training.std()
-        return predictions | {MEAN: np.tile([[mean], [std]], n)}
+        return predictions | {MEAN: np.tile([[mean], [std]], n)}, similarity
 
     def _notes(self, each: ExternalTarget, fit: HeldOutFit, judged: Judged) -> tuple[str, ...]:
         """Return the notes on a target."""

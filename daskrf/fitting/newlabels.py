@@ -81,6 +81,8 @@ class NewLabels:
         NaN where there is no label.
     X : CSR array, shape (n, n_columns)
         Fingerprints; None until they are made.
+    molecule : int64 array, shape (n,)
+        The same for labels of the same molecule.
     place : int64 array, shape (n_read,)
         Number of each label as it was read among these, -1 where its molecule cannot be used.
     dropped, unmatched, rejected : int
@@ -95,6 +97,7 @@ class NewLabels:
     row: npt.NDArray[np.int64]
     y: npt.NDArray[np.float64]
     X: Any
+    molecule: npt.NDArray[np.int64]
     place: npt.NDArray[np.int64]
     dropped: int = 0
     unmatched: int = 0
@@ -192,17 +195,17 @@ class LabelReader:
                 run.progress.note(f"{caution}.")
                 self.notes.append(caution)
             y = self._of_all_targets(joined.y)
-            new = NewLabels(texts, joined.row, y, None, place, dropped, joined.unmatched)
+            new = NewLabels(texts, joined.row, y, None, groups, place, dropped, unmatched=joined.unmatched)
         else:
             groups, notes = self._molecules(labelled), labelled.notes
             keys = labelled.keys.take(pa.array(labelled.index)).to_pylist()
             y = self._of_all_targets(labelled.y)
-            new = NewLabels(keys, np.full(len(keys), -1), y, None, np.arange(len(keys)), dropped)
+            new = NewLabels(keys, np.full(len(keys), -1), y, None, groups, np.arange(len(keys)), dropped)
             if not labelled.means:
                 notes += notes_on_repeats(groups, new.y, self.model.targets, new.smiles.__getitem__)
         repeats = repeats_of(self.model, self.options)
         if repeats != "all":
-            new, notes = self._one_of_each(new, groups, repeats), labelled.notes
+            new, notes = self._one_of_each(new, repeats), labelled.notes
         for note in notes:
             run.progress.note(f"{note}.")
         self.notes += notes
@@ -215,20 +218,29 @@ class LabelReader:
         names = same_names(labels.keys.to_pylist(), level)
         return np.unique(names, return_inverse=True)[1].astype(np.int64)[labels.index]
 
-    def _one_of_each(self, new: NewLabels, groups: npt.NDArray[np.int64], repeats: str) -> NewLabels:
+    def _one_of_each(self, new: NewLabels, repeats: str) -> NewLabels:
         """Return one label for each molecule."""
         scales = scales_in(self.model.metadata) or [Scale(name, name) for name in self.model.targets]
         (labels,) = self.model.arrays("labels")
         largest: tuple[bool, ...] = ()
         if repeats == "best":
             largest = largest_best(self.directions, scales, labels, as_path(self.labels))
+        groups = new.molecule
         first, y = one_of_each(groups, new.y, repeats, largest)
         smiles = [new.smiles[i] for i in first.tolist()]
         order = np.argsort(groups[first])
         merged = order[np.searchsorted(groups[first], groups, sorter=order)]
         place = _renumbered(new.place, merged)
         merged_labels = len(new.y) - len(first)
-        return replace(new, smiles=smiles, row=new.row[first], y=y, place=place, merged=merged_labels)
+        return replace(
+            new,
+            smiles=smiles,
+            row=new.row[first],
+            y=y,
+            molecule=groups[first],
+            place=place,
+            merged=merged_labels,
+        )
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
         """Return how to read the file: with the targets, transforms and units of the fit."""
@@ -329,6 +341,7 @@ class LabelReader:
         return replace(
             new,
             smiles=[new.smiles[i] for i in block.kept.tolist()],
+            molecule=new.molecule[block.kept],
             place=_renumbered(new.place, number),
             row=new.row[block.kept],
             y=new.y[block.kept],

@@ -223,3 +223,21 @@ def test_the_command(exact: Path, folder: Path, capsys: pytest.CaptureFixture[st
     (target,) = report["targets"]
     assert (target["n_predicted"], target["n_trained"]) == (8, 1)
     assert target["verdict"] == "Is it good? Cannot tell from only 8 labels."
+
+
+@pytest.mark.parametrize("repeats", ["all", "mean"])
+def test_repeats_and_rows_in_order(exact: Path, repeats: Any) -> None:
+    """Several labels of a molecule each count, or are merged; each row of the table keeps its place."""
+    test = FRAME[SEEN : SEEN + 24]
+    test = pd.concat([test[:4], test[1:3].assign(y=test.y[1:3] + 1), test[4:]])
+    test.iloc[0, 1] = "bad("
+    report = evaluate(exact, test, repeats=repeats)
+    frame = report.to_pandas()
+    assert report.n_molecules == 23
+    assert report.targets[0].n_predicted == {"all": 25, "mean": 23}[repeats]
+    assert frame.reason.notna().tolist() == [True] + [False] * 25
+    y = test.y.to_numpy().copy()
+    if repeats == "mean":
+        y[[1, 2, 4, 5]] = (y[[1, 2, 1, 2]] + y[[4, 5, 4, 5]]) / 2
+    np.testing.assert_allclose(frame.y[1:], y[1:])
+    assert frame["mean"][1] == frame["mean"][4]
