@@ -286,14 +286,16 @@ class KnownStructures:
         self._seen.update(zip(new, self.among(new), strict=True))
         return np.array([not self._seen[text] for text in smiles], bool)
 
+    def may_hold(self, smiles: str) -> bool:
+        """Return whether the SMILES may be one of the molecules: its composition is that of one of them."""
+        if composition(smiles) in self._compositions:
+            return True
+        return self.level != "structure" and _SALT.search(smiles) is not None
+
     def same_as(self, smiles: Sequence[str]) -> list[str | None]:
         """Return the name of the molecule that each of the SMILES is, or None."""
         wide = self.level != "structure"
-        alike = [
-            at
-            for at, text in enumerate(smiles)
-            if composition(text) in self._compositions or (wide and _SALT.search(text))
-        ]
+        alike = [at for at, text in enumerate(smiles) if self.may_hold(text)]
         matches: list[str | None] = [None] * len(smiles)
         texts = [smiles[at] for at in alike]
         names, graphs = parents(texts) if wide else (canonical_smiles(texts), np.zeros(0, np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -94,11 +94,17 @@ class Fingerprinter:
         self.spec = spec or FingerprintSpec()
         self.fragments = fragments
 
-    def __call__(self, smiles: Sequence[str]) -> FingerprintBlock:
-        """Return the fingerprints of `smiles`."""
+    def __call__(
+        self, smiles: Sequence[str], rewritten: Callable[[list[int]], Sequence[str]] | None = None
+    ) -> FingerprintBlock:
+        """Return the fingerprints of `smiles`.
+
+        `rewritten` returns the SMILES at some positions as RDKit is to read them, if the engine does not.
+        """
         done, read_features = self._read(smiles)
         rest = np.setdiff1d(np.arange(len(smiles)), done)
-        accepted, counted, rejects = self._ask(smiles, rest)
+        texts = [smiles[at] for at in rest.tolist()] if rewritten is None else rewritten(rest.tolist())
+        accepted, counted, rejects = self._ask(texts, rest)
         positions = np.concatenate([done, accepted])
         order = np.argsort(positions)
         features = [in_order(order, joined(both)) for both in zip(read_features, counted, strict=True)]
@@ -132,14 +138,13 @@ class Fingerprinter:
         return read(smiles, self.spec, dots=self.fragments == "keep")
 
     def _ask(
-        self, smiles: Sequence[str], positions: npt.NDArray[np.int64]
+        self, texts: Sequence[str], positions: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], list[Features], list[tuple[int, str]]]:
-        """Return the positions of what RDKit accepts, the features, and why it rejects others."""
+        """Return the positions of the SMILES that RDKit accepts, the features, and why it rejects others."""
         accepted: list[int] = []
         rejects: list[tuple[int, str]] = []
         bodies: list[list[bytes]] = []
         counter = "daskrf.molecules.counts.counter:Counter"
-        texts = [smiles[position] for position in positions.tolist()]
         results = each(counter, (self.spec, self.fragments), texts)
         for position, result in zip(positions.tolist(), results, strict=True):
             if isinstance(result, list):

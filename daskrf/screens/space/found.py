@@ -110,7 +110,7 @@ class SpacePopulation(Population):
         products = self.products
         row, whole = products.ranked(run)
         first = row[: products.first]
-        scores = products.predicted(run, decoded(products.cut, first.tolist()), std=True)
+        scores = products.predicted(run, decoded(products.cut, first.tolist()), std=True, named=True)
         best = Products.of(products.cut, first, scores.alike(), None, products.excluded)
         self.n_sampled = len(best)
         self.unsampled = self._look_below(run, row, 1 - best.repeats / max(1, len(first)), whole=whole)
@@ -138,7 +138,7 @@ class SpacePopulation(Population):
             weights.append(np.full(len(numbers[-1]), products.n_products / len(some)))
         number, weight = np.concatenate(numbers), np.concatenate(weights)
         scores = products.predicted(run, decoded(products.cut, number.tolist()), std=True)
-        free = products.excluded.free(scores.smiles)
+        free = scores.free(products.excluded, np.arange(len(scores.smiles)))
         if not free.any():
             return Unsampled()
         sign, columns = products.aim.rule.sign, scores.columns

@@ -18,6 +18,7 @@ from daskrf.spaces.families import Product, decoded, identifiers
 from daskrf.spaces.limits import SUMS
 
 _FRACTIONAL = ("weight", "polar_surface")
+_FURTHER = 4  # times as many products are looked at, if these were too few
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Candidates:
     row : int64 array
         Numbers of the products.
     smiles : list of str
+        As of `Scored`: canonical for the `best`.
     columns : dict of arrays
         As of `Scored`.
     repeats : int
@@ -53,6 +55,7 @@ class Candidates:
         scores: Scored,
         per_block: int | None,
         excluded: KnownStructures | None = None,
+        most: int | None = None,
     ) -> Candidates:
         """Return the distinct molecules of some products.
 
@@ -67,28 +70,48 @@ class Candidates:
             At most this many molecules have the same block.
         excluded : KnownStructures, optional
             Molecules to leave out.
+        most : int, optional
+            How many molecules are enough: worse products are left out, and not counted.
         """
-        order = np.lexsort((row, -scores.columns["score"]))
-        texts = np.array(scores.smiles, object)[order]
-        order = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
+        every = np.lexsort((row, -scores.columns["score"]))
+        size = len(every) if most is None else 2 * most
+        while True:
+            best = cls._of_best(cut, row, scores, every[:size], per_block, excluded)
+            if most is None or len(best) >= most or size >= len(every):
+                return best
+            size *= _FURTHER
+
+    @classmethod
+    def _of_best(
+        cls,
+        cut: CutSpace,
+        row: npt.NDArray[np.int64],
+        scores: Scored,
+        best: npt.NDArray[np.int64],
+        per_block: int | None,
+        excluded: KnownStructures | None,
+    ) -> Candidates:
+        """Return the distinct molecules of the products at some places, which are ordered."""
+        order = best[_distinct(scores, best)] if len(best) else best
         n_distinct = len(order)
         if excluded is not None:
-            order = order[excluded.free([scores.smiles[i] for i in order.tolist()])]
+            order = order[scores.free(excluded, order)]
         n_free = len(order)
         if per_block is not None:
             blocks = [product.blocks for product in decoded(cut, row[order].tolist())]
             order = order[capped(blocks, per_block)]
         columns = {name: values[order] for name, values in scores.columns.items()}
         smiles = [scores.smiles[i] for i in order.tolist()]
-        return cls(cut, row[order], smiles, columns, len(row) - n_distinct, n_distinct - n_free)
+        return cls(cut, row[order], smiles, columns, len(best) - n_distinct, n_distinct - n_free)
 
     def __len__(self) -> int:
         return len(self.row)
 
     def best(self, k: int) -> Candidates:
-        """Return the best k."""
+        """Return the best k, with canonical SMILES."""
         columns = {name: values[:k] for name, values in self.columns.items()}
-        return Candidates(self.cut, self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded)
+        smiles = Scored(self.smiles[:k]).named(range(min(k, len(self))))
+        return Candidates(self.cut, self.row[:k], smiles, columns, self.repeats, self.n_excluded)
 
     def table(self, deviations: Scored | None) -> pa.Table:
         """Return the table of hits; `deviations` adds means and standard deviations to the scores."""
@@ -101,6 +124,17 @@ class Candidates:
                 table[name] = np.asarray(columns[name], np.float64)
         table["acquisition"] = np.asarray(self.columns["score"], np.float64)
         return pa.table(table)
+
+
+def _distinct(scores: Scored, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the places in `order` of the first product of each molecule.
+
+    Equal molecules have equal fingerprints, so only products that share theirs need canonical SMILES.
+    """
+    _, place, times = np.unique(scores.columns["key"][order], return_inverse=True, return_counts=True)
+    scores.named(order[times[place] > 1].tolist())
+    texts = np.array([scores.smiles[i] for i in order.tolist()], object)
+    return np.sort(np.unique(texts, return_index=True)[1])
 
 
 def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence[str]) -> dict[str, Any]:

@@ -308,6 +308,13 @@ class ProductRanking:
         return sum(self.cut.sizes)
 
     @property
+    def _n_scored(self) -> int:
+        """Number of products that the model scores at least."""
+        if self.ranks_itself:
+            return self.n_kept
+        return min(self.n_products, SAMPLE + self.first)
+
+    @property
     def n_distinct(self) -> int:
         """Number of products, counting those of equal synthons once."""
         return sum(family.size for family in self.families)
@@ -354,8 +361,14 @@ class ProductRanking:
             self.notes = (*self.notes, finer.words)
             run.progress.note(finer.words)
 
-    def predicted(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
-        """Return the model's scores of products; with `std`, means and standard deviations for any rule."""
+    def predicted(
+        self, run: Run, products: Sequence[Product], *, std: bool = False, named: bool = False
+    ) -> Scored:
+        """Return the model's scores of products.
+
+        With `std`, these are means and standard deviations, whatever the rule; with `named`, all products
+        have canonical SMILES.
+        """
         rule: Acquisition = (
             acquisition_for("greedy", maximize=self.aim.rule.maximize) if std else self.aim.rule
         )
@@ -370,6 +383,8 @@ class ProductRanking:
             seed=self.request.seed,
             draw=draw,
             std=std or rule.needs_std,
+            named=named,
+            n_expected=self._n_scored,
         )
         return scored(run, scores, self.model, product_texts(self.cut, products))
 
@@ -443,7 +458,7 @@ class ProductRanking:
         notes = tuple[str, ...]()
         for n_kept, tops in self._widening(run):
             row = np.unique(np.concatenate([top.row for top in tops]))
-            scores = self.predicted(run, decoded(self.cut, row.tolist()))
+            scores = self.predicted(run, decoded(self.cut, row.tolist()), named=True)
             first = np.searchsorted(row, tops[0].row)
             self._highest_of_others(tops[0], {name: values[first] for name, values in scores.columns.items()})
             texts = dict(zip(row.tolist(), scores.smiles, strict=True))
@@ -575,7 +590,7 @@ class ProductRanking:
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
             products = decoded(self.cut, row[chosen].tolist())
             scores = self.predicted(run, products)
-            free = self.excluded.free(scores.smiles) & ~np.isin(row[chosen], pool.row)
+            free = scores.free(self.excluded, np.arange(len(chosen))) & ~np.isin(row[chosen], pool.row)
             yield start, stop, np.where(free, scores.columns["score"], -np.inf)
             start = stop
 

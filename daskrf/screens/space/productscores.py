@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,11 +25,14 @@ from daskrf.jobs.job import Run
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.models.models import Model, feature_map_of, open_model, predictions_of, score_seconds
 from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.draws import drawn_function, drawn_values
 from daskrf.sources.sources import feature_blocks
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product
+from daskrf.spaces.joinedtexts import joined_text
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
@@ -37,7 +41,11 @@ MOST_ROWS = 8192  # products of a task
 _LEAST_ROWS = 256
 _TASK_SECONDS = 20.0
 _LEAST_TASKS = 64
+_VERSION = 2  # of the checkpoints of scores
 _JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint
+_MANY = 40_000  # products of a job: RDKit would take longer to count these than the engine to start
+_UNREADABLE = "?"  # the engine leaves it to RDKit
+_DUMMY = re.compile(r"\[\d+\*\]")
 _NUMBERS = ("score", "value", "mean", "std", "std_y")
 
 
@@ -48,7 +56,7 @@ class Scored:
     Attributes
     ----------
     smiles : list of str
-        Canonical.
+        Canonical; or those of the synthons, with spaces between, until `named` replaces them.
     columns : dict of arrays
         "score" by the rule, larger is better; "value", the mean or the posterior sample that it ranks by;
         "mean"; if requested, "std" of the function and "std_y" of a measurement; "key", equal for equal
@@ -69,6 +77,23 @@ class Scored:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {**self.columns, "smiles": np.frombuffer("\n".join(self.smiles).encode(), np.uint8)}
+
+    def named(self, places: Sequence[int]) -> list[str]:
+        """Return the canonical SMILES at some places, and keep them."""
+        pending = [place for place in dict.fromkeys(places) if " " in self.smiles[place]]
+        for place, name in zip(pending, _joined([self.smiles[place] for place in pending]), strict=True):
+            self.smiles[place] = name
+        return [self.smiles[place] for place in places]
+
+    def free(self, excluded: KnownStructures, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return whether the product at each place is none of the excluded molecules."""
+        free = np.ones(len(places), bool)
+        if len(excluded):
+            # A product has the composition of its synthons together, so few need their SMILES.
+            texts = [_DUMMY.sub("", self.smiles[place]) for place in places.tolist()]
+            alike = np.array([excluded.may_hold(text) for text in texts], bool)
+            free[alike] = excluded.free(self.named(places[alike].tolist()))
+        return free
 
     def alike(self) -> Scored:
         """Return the same products, with equal numbers where fingerprints are equal, as for stereoisomers.
@@ -121,6 +146,10 @@ class ProductScores(Reduction):
         The file of the posterior sample that ranks; see `daskrf.screens.draws`.
     std : bool
         Whether to predict standard deviations.
+    named : bool
+        Whether to return the canonical SMILES of all products.
+    n_expected : int
+        How many products the job scores, roughly: of many, the engine counts the first ones, too.
     """
 
     model: str
@@ -130,6 +159,8 @@ class ProductScores(Reduction):
     seed: int = 0
     draw: str | None = None
     std: bool = False
+    named: bool = False
+    n_expected: int = 0
     name: str = "rank"
 
     def zero(self) -> Scored:
@@ -142,12 +173,18 @@ class ProductScores(Reduction):
 
     def add(self, total: Scored, block: list[str]) -> None:
         model = open_model(self.model, self.model_hash, statistics=self.std)
-        smiles = _joined(block)
+        smiles = _joined(block) if self.named else block
         spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
-        counted = Fingerprinter(spec, model.metadata["fragments"])(smiles)
+        fingerprinter = Fingerprinter(spec, model.metadata["fragments"])
+        if self.n_expected >= _MANY:
+            fingerprinter.expect(MANY)
+        counted = fingerprinter(
+            [joined_text(text) or _UNREADABLE for text in block],
+            lambda places: [smiles[i] for i in places] if self.named else _joined([block[i] for i in places]),
+        )
         if counted.rejects:
             bad, reason = counted.rejects[0]
-            raise InputError(f"The product {smiles[bad]} has no fingerprint: {reason}.")
+            raise InputError(f"The product {_joined([block[bad]])[0]} has no fingerprint: {reason}.")
         rows = counted.fingerprints
         texts = (
             rows.indices[start:stop].tobytes() + b"|" + rows.data[start:stop].tobytes()
@@ -161,8 +198,8 @@ class ProductScores(Reduction):
         """Return the columns of numbers of some fingerprints."""
 
         def describe(numbers: npt.NDArray[np.int64]) -> pa.Table:
-            chosen = [smiles[n] for n in numbers.tolist()]
-            n = len(chosen)
+            n = len(numbers)
+            chosen = Scored([smiles[i] for i in numbers.tolist()]).named(range(n))
             return pa.table({"smiles": chosen, "id": chosen, "line": numbers, "source": ["the space"] * n})
 
         blocks = []
@@ -222,9 +259,8 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
     seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=scores.std)
     size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))
     groups = [(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
-    key = hash_of(
-        [digest, scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
-    )
+    of_scores = [scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
+    key = hash_of([digest, *of_scores, scores.named, _VERSION])
     chunk = _Products(absolute(path), digest).of
     root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
     tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")
