@@ -59,6 +59,7 @@ def test_a_batch_is_chosen_though_jobs_are_cancelled(
 ) -> None:
     # As of a large space and a large library; only this process says how many.
     monkeypatch.setattr("daskrf.screens.space.productranking.LEAST_SHORTLIST", 60)
+    monkeypatch.setattr("daskrf.screens.space.productranking.LISTED", 0)
     monkeypatch.setattr("daskrf.screens.space.productranking._ROUGHLY", 1)
     monkeypatch.setattr("daskrf.screens.libraryranking._LEAST_ROWS", 1)
 

@@ -53,6 +53,7 @@ SMALL = {
     "daskrf.screens.libraryranking._LEAST_ROWS": 1,
     "daskrf.screens.space.cutspaces.COMPARED": 2,
     "daskrf.screens.space.productranking.SAMPLE": 300,
+    "daskrf.screens.space.productranking.LISTED": 0,
     "daskrf.screens.space.productranking.BELOW": 50,
     "daskrf.screens.space.productranking.LEAST_SHORTLIST": 30,
     "daskrf.screens.space.surrogate._TRIALS": 3,

@@ -91,6 +91,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into pieces, and learn from few products."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "LISTED", 0)
     monkeypatch.setattr(productranking, "BELOW", 50)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 60)
@@ -139,6 +140,24 @@ def test_a_long_shortlist_finds_what_a_list_would_give(made: Path, tmp_path: Pat
     values = predicted(made, found["smiles"])
     np.testing.assert_allclose(found["std"], values["std"], rtol=1e-4)
     np.testing.assert_allclose(found["std_y"], values["std_y"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"exclude_labelled": True}, {"per_block": 1}])
+def test_a_space_that_can_be_listed_has_no_shortlist(
+    space: Path, model: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it has more products than a shortlist; the best are looked at until there are enough."""
+    options = options | {"k": 6, "maximize": True}
+    whole = screen(model, space / "space", tmp_path / "whole.parquet", shortlist=99_999, **options)
+    monkeypatch.setattr(productranking, "LISTED", 10**6)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 40)
+    monkeypatch.setattr(productranking, "_ROUGHLY", 1)
+    report = screen(model, space / "space", tmp_path / "listed.parquet", **options)
+    assert "the model has ranked every product" in report.notes
+    assert report.table.equals(whole.table)
+    monkeypatch.setattr(productranking, "_LIST_SECONDS", 1e-3)
+    report = screen(model, space / "space", tmp_path / "ranked.parquet", **options)
+    assert "the model has ranked every product" not in report.notes
 
 
 def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:

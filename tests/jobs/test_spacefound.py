@@ -49,6 +49,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw, learn from and look at few products, so that a small space is treated as a large one is."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "LISTED", 0)
     monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 100)
     monkeypatch.setattr(productranking, "_ROUGHLY", 1)
     monkeypatch.setattr(spacefound, "DEEPEST", 4)

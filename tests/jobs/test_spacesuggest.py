@@ -61,6 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare and learn from few products, so that a small space is screened as a large one is."""
     monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(productranking, "SAMPLE", 300)
+    monkeypatch.setattr(productranking, "LISTED", 0)
     monkeypatch.setattr(productranking, "BELOW", 50)
     monkeypatch.setattr(spaceranking, "_TRIALS", 3)
 

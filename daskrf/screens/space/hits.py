@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Candidates:
         Number of products that are the same molecule as a better one.
     n_excluded : int
         Number of excluded molecules that were left out.
+    n_looked_at : int or None
+        To how many of the best products these numbers apply; None for all.
     """
 
     cut: CutSpace
@@ -46,6 +48,7 @@ class Candidates:
     columns: dict[str, npt.NDArray[Any]]
     repeats: int
     n_excluded: int
+    n_looked_at: int | None = None
 
     @classmethod
     def of(
@@ -77,8 +80,10 @@ class Candidates:
         size = len(every) if most is None else 2 * most
         while True:
             best = cls._of_best(cut, row, scores, every[:size], per_block, excluded)
-            if most is None or len(best) >= most or size >= len(every):
+            if size >= len(every):
                 return best
+            if len(best) >= (most or 0):
+                return replace(best, n_looked_at=size)
             size *= _FURTHER
 
     @classmethod
@@ -111,7 +116,7 @@ class Candidates:
         """Return the best k, with canonical SMILES."""
         columns = {name: values[:k] for name, values in self.columns.items()}
         smiles = Scored(self.smiles[:k]).named(range(min(k, len(self))))
-        return Candidates(self.cut, self.row[:k], smiles, columns, self.repeats, self.n_excluded)
+        return replace(self, row=self.row[:k], smiles=smiles, columns=columns)
 
     def table(self, deviations: Scored | None) -> pa.Table:
         """Return the table of hits; `deviations` adds means and standard deviations to the scores."""

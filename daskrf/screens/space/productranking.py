@@ -20,9 +20,10 @@ from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import Making, MemoryNeed, need_of_products
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.tree import Root, Tree
-from daskrf.models.models import Model, feature_map_of, need_of_model
+from daskrf.models.models import Model, feature_map_of, need_of_model, score_seconds
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.counts.reading import is_read
 from daskrf.molecules.structures import KnownStructures
 from daskrf.quantities import amount
 from daskrf.screening import TopK
@@ -71,6 +72,10 @@ DEEPEST = 16  # times the shortlist's length: products kept, to sample those bel
 _MOST_KEPT = 640_000  # unless the shortlist is longer than half of this
 SIEVED = 100  # times the shortlist's length: products kept by a linear surrogate, for the finer one to rank
 _MOST_SIEVED = 2_000_000
+LISTED = 1_000_000  # products, at most, that a model ranks without a surrogate
+_LIST_SECONDS = 150.0  # of processor time, at most, for that
+_READ_SECONDS = 1.2e-4  # per product, for its text and a fingerprint that the engine counts
+_ASKED_SECONDS = 1e-3  # for its SMILES and a fingerprint by RDKit
 _AT_ONCE = 2**17  # of these are ranked at a time
 _EVERY_PRODUCT = "the model has ranked every product"
 BELOW = 1000  # random products scored in each range of places below the shortlist
@@ -109,6 +114,8 @@ class ProductRanking:
         How many products to find.
     n_draws : int
         How many posterior samples are maximized, if the rule needs samples and the model ranks all products.
+    may_list : bool
+        Whether the model may rank all products of a space that has more of them than a shortlist.
     limits : tuple of Range
         Properties that products must have.
     shortlist : int or None
@@ -124,6 +131,7 @@ class ProductRanking:
     aim: Aim
     k: int
     n_draws: int = 1
+    may_list: bool = True
     limits: tuple[Range, ...] = field(init=False)
     shortlist: int | None = field(init=False)
     excluded: KnownStructures = field(default_factory=lambda: KnownStructures([]))
@@ -312,7 +320,29 @@ class ProductRanking:
         """Number of products that the model scores at least."""
         if self.ranks_itself:
             return self.n_kept
-        return min(self.n_products, SAMPLE + self.first)
+        return self.n_products if self.lists else min(self.n_products, SAMPLE + self.first)
+
+    @property
+    def lists(self) -> bool:
+        """Whether the model ranks all products one by one, because these are few enough."""
+        if self.ranks_itself or self.n_products <= self.first:
+            return not self.ranks_itself
+        if not self.may_list or (self.shortlist, self.rough, self.components) != (None, None, None):
+            return False
+        if self.aim.rule.needs_sample:  # its values take thousands of features more
+            return False
+        return self.n_products <= min(LISTED, _LIST_SECONDS / self._seconds_per_product)
+
+    @property
+    def _seconds_per_product(self) -> float:
+        """Approximate time in seconds to score a product on one core."""
+        read = is_read(FingerprintSpec.from_state(self.model.metadata["fingerprint"]))
+        seconds = _READ_SECONDS if read else _ASKED_SECONDS
+        feature_map, std = feature_map_of(self.model), self.aim.rule.needs_std
+        if feature_map is None:
+            return seconds + score_seconds(self.model, 0, std=std)
+        made = feature_map.seconds_per_component * feature_map.n_components
+        return seconds + made + score_seconds(self.model, feature_map.n_components, std=std)
 
     @property
     def n_distinct(self) -> int:
@@ -327,7 +357,7 @@ class ProductRanking:
             self.ranking = Ranking.of_model(
                 self.model, self.aim.target, self.aim.rule.sign, seed, self.n_draws
             )
-        elif self.n_products <= self.first:
+        elif self.lists:
             return [Done(1, PIECES)]
         else:
             self._learn(run)
@@ -423,7 +453,7 @@ class ProductRanking:
             return self._best_of_draws(run)
         if self.ranks_itself:
             return self._best_of_all(run)
-        return self._all_ranked(run) if self.n_products <= self.first else self._best_of_shortlist(run)
+        return self._all_ranked(run) if self.lists else self._best_of_shortlist(run)
 
     def _widening(self, run: Run) -> Iterator[tuple[int, list[TopK]]]:
         """Yield the number of products kept and the best of each sample, each time keeping more."""
@@ -472,8 +502,8 @@ class ProductRanking:
         best = Candidates.of(self.cut, row, scores, None, self.excluded)
         return Ranked(best, not any(full), notes)
 
-    def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:
-        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded)
+    def _candidates(self, row: npt.NDArray[np.int64], scores: Scored, most: int | None = None) -> Candidates:
+        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded, most)
 
     def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return an upper bound on the score of products that were not kept.
@@ -495,7 +525,7 @@ class ProductRanking:
 
     def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
         """Return the products kept, best first, and whether these are all."""
-        if not self.ranks_itself and self.n_products <= self.first:
+        if self.lists:
             numbers = np.arange(self.n_products, dtype=np.int64)
             return numbers[inside(self.cut, numbers, self.limits)], True
         row = self.tree.result().tops[0].row
@@ -505,7 +535,8 @@ class ProductRanking:
         """Return all products of a small space, scored by the model."""
         numbers, _ = self.ranked(run)
         scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
-        return Ranked(self._candidates(numbers, scores), True, (_EVERY_PRODUCT,))
+        most = None if self.n_products <= self.first else self.k + 1  # one more: others are left
+        return Ranked(self._candidates(numbers, scores, most), True, (_EVERY_PRODUCT,))
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
         """Return the best products of a shortlist by the model, and notes on how many hits it lacks."""
@@ -597,6 +628,7 @@ class ProductRanking:
     def counted(self, ranked: Ranked) -> list[str]:
         """Return notes on how many products were counted, and how many left out."""
         hits, sizes = ranked.products, self.cut.sizes
+        among = f" (among the best {amount(hits.n_looked_at, 'products')})" if hits.n_looked_at else ""
         notes = [
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
             "to make them counts; those of equal synthons were scored once"
@@ -604,9 +636,10 @@ class ProductRanking:
         if hits.repeats:
             notes.append(
                 f"left out: {amount(hits.repeats, 'products')} that are the same molecule as a better one"
+                f"{among}"
             )
         if self.request.exclude_labelled:
-            notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}")
+            notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}{among}")
         if len(hits) < self.k and ranked.whole:
             notes.append(f"these are all: {amount(len(hits), 'molecules')}")
         return notes
