@@ -873,6 +873,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             "target": names,
             "source_kind": "labels",
             "source": given_words(self.labels) or as_path(self.labels).name,
+            "model_name": self.path.name,
             "model": model.metadata["spec_hash"],
             "library": external.labels.digest,
             "notes": [report.split],

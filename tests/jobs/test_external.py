@@ -14,7 +14,7 @@ from rdkit import Chem
 from scipy.sparse import csr_matrix
 from scipy.stats import norm, spearmanr
 
-from daskrf import evaluate, fingerprint, fit, predict
+from daskrf import evaluate, fingerprint, fit, predict, status
 from daskrf.cli.app import run
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.demo.objective import score
@@ -92,6 +92,7 @@ def test_figures_are_those_of_predict(exact: Path, folder: Path) -> None:
     np.testing.assert_allclose(written["mean"], table["mean"], rtol=1e-9)
     np.testing.assert_allclose(written.y, y)
     assert (folder / "out.png").stat().st_size > 0
+    assert "model: exact.model" in str(status(out))
     target = report.targets[0]
     assert target.n_trained == 12
     assert target.direction == "minimize"
