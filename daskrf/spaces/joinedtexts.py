@@ -66,7 +66,8 @@ def joined_text(texts: str) -> str:
 @functools.lru_cache(_HELD)
 def _plain(text: str) -> str:
     """Return a synthon without stereochemistry; empty if it is unusual."""
-    return "" if _UNUSUAL.search(text) else _STEREO.sub("-", text.replace("@", ""))
+    # A directed bond is a single one, but between aromatic atoms: RDKit writes n1/c(=N/C)scc1.
+    return "" if _UNUSUAL.search(text) else _STEREO.sub("", text.replace("@", ""))
 
 
 @functools.lru_cache(_HELD)

@@ -17,6 +17,7 @@ from daskrf.spaces.synthons import join, joiner
 
 # Rings and bridges at the cut, aromatic ends, charges, isotopes, stereochemistry, two cuts at an atom.
 ONE = [
+    "[1*]c1cs/c(=N\\C)n1C",
     *(
         "[1*]N",
         "[1*]C(C)=O",

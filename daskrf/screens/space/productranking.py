@@ -17,7 +17,7 @@ from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import absolute
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.jobs.job import Need, Run
-from daskrf.jobs.memory import Making, MemoryNeed, need_of_products
+from daskrf.jobs.memory import Making, MemoryNeed, need_of_products, peak
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.tree import Root, Tree
 from daskrf.models.models import Model, feature_map_of, need_of_model, score_seconds
@@ -77,6 +77,7 @@ _LIST_SECONDS = 150.0  # of processor time, at most, for that
 _READ_SECONDS = 1.2e-4  # per product, for its text and a fingerprint that the engine counts
 _ASKED_SECONDS = 1e-3  # for its SMILES and a fingerprint by RDKit
 _AT_ONCE = 2**17  # of these are ranked at a time
+_LISTED_BYTES = 900  # of a product in the program that lists them: measured 750
 _EVERY_PRODUCT = "the model has ranked every product"
 BELOW = 1000  # random products scored in each range of places below the shortlist
 
@@ -261,7 +262,10 @@ class ProductRanking:
             rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws
         )
         scoring = self._need_of_scores()
-        return Need(search if search.total > scoring.total else scoring)
+        listed = peak(
+            "listing", {"products and their scores": _LISTED_BYTES * self.n_products}, compiled=False
+        )
+        return Need(search if search.total > scoring.total else scoring, here=listed if self.lists else None)
 
     def _need_of_scores(self) -> MemoryNeed:
         """Return the need of a task that scores products; see `daskrf.screens.space.productscores`."""
