@@ -243,7 +243,8 @@ def faults_of(texts: list[str]) -> tuple[int, dict[str, list[str]]]:
     spec, torsion = FingerprintSpec(KINDS), FingerprintSpec("torsion")
     positions, kinds = read(texts, spec, dots=True)
     few, torsions = read(texts, torsion, dots=True)  # no rings of three
-    accepted, expected, rejects = Fingerprinter(FingerprintSpec([*KINDS, "torsion"]))._ask(texts, positions)
+    taken = [texts[at] for at in positions.tolist()]
+    accepted, expected, rejects = Fingerprinter(FingerprintSpec([*KINDS, "torsion"]))._ask(taken, positions)
     faults["rejects"] = [texts[position] for position, _ in rejects]
     rows = {position: row for row, position in enumerate(accepted.tolist())}
     wrong = set()
