@@ -946,11 +946,13 @@ class _EvaluateModel(Job[EvaluationReport]):
         """Return the predictions of the model and of the baselines, and similarities of neighbours."""
         predictions, n = {MODEL: np.stack([fit.mean, fit.std])}, len(each.rows)
         similarity = np.full(n, np.nan)
-        X, y, X_test = self.external.neighbours(each)
-        if X is not None:
-            some = _some(np.arange(n), min(1.0, _PAIRS / (len(y) * float(n))), self.seed, "evaluate/nearest")
+        labelled = self.external.neighbours(each)
+        if labelled.X is not None:
+            share = min(1.0, _PAIRS / (len(labelled.y) * float(n)))
+            some = _some(np.arange(n), share, self.seed, "evaluate/nearest")
+            nearest = nearest_neighbour(labelled.X, labelled.y, labelled.X_test[some])
             predictions[NEAREST] = np.full((2, n), np.nan)
-            predictions[NEAREST][0, some], similarity[some] = nearest_neighbour(X, y, X_test[some])
+            predictions[NEAREST][0, some], similarity[some] = nearest
         mean, std = each.training.mean(), each.training.std()
         return predictions | {MEAN: np.tile([[mean], [std]], n)}, similarity
 

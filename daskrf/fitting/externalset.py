@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,24 @@ class ExternalTarget:
     y: Array
     training: Array
     n_trained: int
+
+
+class Fingerprinted(NamedTuple):
+    """Fingerprints of some labels, or None if their molecules are not known, and which labels these are."""
+
+    X: Any
+    numbers: Rows
+
+
+class Neighbours(NamedTuple):
+    """Fingerprints and labels of a model, and the fingerprints to compare them with.
+
+    `X` and `X_test` are None if the molecules of the model are not known.
+    """
+
+    X: Any
+    y: Array
+    X_test: Any
 
 
 @dataclass
@@ -178,33 +196,30 @@ class ExternalSet:
         ]
 
     @cached_property
-    def _fingerprinted(self) -> tuple[Any, Rows]:
-        """The fingerprints of the labels of the model, and which labels these are."""
+    def _fingerprinted(self) -> Fingerprinted:
+        """The fingerprints of the labels of the model."""
         smiles, _ = self._training
         numbers = np.flatnonzero([bool(text) for text in smiles])
         if not len(numbers):
-            return None, numbers
+            return Fingerprinted(None, numbers)
         spec = FingerprintSpec.from_state(self.model.metadata["fingerprint"])
         block = Fingerprinter(spec, self.model.metadata["fragments"])([smiles[i] for i in numbers.tolist()])
-        return self._structures(block.fingerprints), numbers[block.kept]
+        return Fingerprinted(self._structures(block.fingerprints), numbers[block.kept])
 
     def _structures(self, X: Any) -> Any:
         """Return fingerprints without descriptors, which say nothing of similarity."""
         n_columns = FingerprintSpec.from_state(self.model.metadata["fingerprint"]).n_structural
         return X if n_columns is None else column_slice(X, 0, n_columns)
 
-    def neighbours(self, each: ExternalTarget) -> tuple[Any, Array, Any]:
-        """Return fingerprints and labels of the model, and the fingerprints to compare them with.
-
-        The first is None if the molecules of the model are not known.
-        """
-        X, numbers = self._fingerprinted
+    def neighbours(self, each: ExternalTarget) -> Neighbours:
+        """Return what the nearest neighbours of a target's molecules are looked up in."""
+        labelled = self._fingerprinted
         (y,) = self.model.arrays("labels")
-        values = y[numbers, each.target]
+        values = y[labelled.numbers, each.target]
         there = np.flatnonzero(np.isfinite(values))
-        if X is None or not len(there):
-            return None, values[there], None
-        return X[there], values[there], self._structures(self.labels.X[each.rows])
+        if labelled.X is None or not len(there):
+            return Neighbours(None, values[there], None)
+        return Neighbours(labelled.X[there], values[there], self._structures(self.labels.X[each.rows]))
 
     def parts(self, each: ExternalTarget, seed: int, *, classes: bool) -> Folds | None:
         """Return random parts of the labels, copies together; None if there are too few labels."""
