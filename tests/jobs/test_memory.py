@@ -111,10 +111,14 @@ def _high_water() -> int:
 
 
 def _resident(process: psutil.Process) -> int:
-    """Return what a process and its helpers take."""
+    """Return what a process and its helpers take.
+
+    A child that has not begun its own program yet uses the memory of its parent, which would count twice.
+    """
     total: int = process.memory_info().rss
     with suppress(psutil.NoSuchProcess):
-        total += sum(helper.memory_info().rss for helper in process.children())
+        helpers = [child for child in process.children() if child.cmdline() != process.cmdline()]
+        total += sum(helper.memory_info().rss for helper in helpers)
     return total
 
 
