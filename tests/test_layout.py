@@ -51,7 +51,7 @@ LAYERS = [
 # The folders of a folder, in their order: the same rule holds there.
 GROUPS = {
     "features": ["sketches"],
-    "gp": ["sums", "solve", "processes", "choice", "validation"],
+    "gp": ["sums", "likelihoods", "solve", "processes", "choice", "validation"],
     "molecules": ["counts"],
     "screens": ["space"],
     "storage": ["stores"],

@@ -18,6 +18,7 @@ from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.limits import Sides, check_sides, fit_limits, gradient_with_limits
 from daskrf.gp.processes.pathwise import (
     KernelSum,
     PathwisePosterior,
@@ -41,6 +42,7 @@ from daskrf.quantities import format_bytes
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # relative to the variance, added to samples of f: 1e-5 of their standard deviation
 _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
+_OF_LIMITS = ("side_", "stand_ins_", "excess_")
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows that give the first guess of the hyperparameters
 _LEAST_RATIO = 1e-3  # noise to signal variance, below which conjugate gradients converge slowly
@@ -127,6 +129,11 @@ class ExactGP(Regressor):
         Number of products with K. Only with conjugate gradients.
     kernel_choice_ : KernelChoice or None
         How the `fit` command chose the kernel; see `choose_kernel`.
+    side_ : int8 array, shape (n,), or None
+        0 for a measured label, 1 for a lower and -1 for an upper limit; None if all labels were measured.
+    stand_ins_, excess_ : float64 arrays, shape (n,)
+        Only with limits: the labels that the equations are solved for, and their noise variance beyond
+        `noise_variance_`, which is 0 for measured labels.
 
     Notes
     -----
@@ -143,6 +150,11 @@ class ExactGP(Regressor):
     samples with a smooth model (`daskrf.gp.solve.variancemodel`), weighted by the leave-one-out
     accuracy of the model at labelled rows. With 32 samples their relative error for docking scores is 10 %,
     against 25 % from the samples alone.
+
+    A limit is a label of a measurement that was not made, but lies beyond it (Tobin 1958): its likelihood is
+    the probability of that side. Expectation propagation replaces each limit by a label with more noise
+    (`daskrf.gp.likelihoods.propagation`), and the evidence counts each with the probability of its side.
+    Above 1,500 labels, a random subset of that size determines the variances.
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
     about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
@@ -170,6 +182,9 @@ class ExactGP(Regressor):
     _weights_name = "alpha_"
     one_bit_ = False
     kernel_choice_: KernelChoice | None = None
+    side_: Sides | None = None
+    stand_ins_: Array
+    excess_: Array
     _factor: ShiftedCholesky | None
     _solver: KernelSolver | None
     _pathwise: PathwisePosterior
@@ -225,13 +240,22 @@ class ExactGP(Regressor):
         return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
     def fit(
-        self, X: Any, y: npt.ArrayLike, *, start: ExactGP | None = None, matrix: KernelMatrix | None = None
+        self,
+        X: Any,
+        y: npt.ArrayLike,
+        *,
+        side: npt.ArrayLike | None = None,
+        start: ExactGP | None = None,
+        matrix: KernelMatrix | None = None,
     ) -> Self:
         """Fit to rows X, CSR or dense of shape (n, n_columns), and one target y of shape (n,).
 
         Parameters
         ----------
         X, y : rows and labels
+        side : int array, shape (n,), optional
+            0 where y was measured, 1 where the true value is at least y, and -1 where it is at most y; by
+            default all were measured. Limits need a factorization.
         start : ExactGP, optional
             A fit by conjugate gradients whose rows come first in X: its solution is the initial guess. If y
             also begins with its labels and is at most a tenth longer, its signal and noise variance are kept
@@ -252,17 +276,29 @@ class ExactGP(Regressor):
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
+        sides = None if side is None else check_sides(side, len(y))
         m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
-        for name in (*_OF_ONE_SOLVER, "kernel_choice_"):  # of an earlier fit
+        for name in (*_OF_ONE_SOLVER, *_OF_LIMITS, "kernel_choice_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.subset_ = self._choose(len(y))
         if len(self.subset_) < len(y):
             X, y = X[self.subset_], y[self.subset_]
+            sides = None if sides is None else check_sides(sides[self.subset_], len(y))
+        if sides is not None and not sides.any():
+            sides = None
         if a is None or s is None:
-            _check_variance(y)
+            _check_variance(y if sides is None else y[sides == 0])
         self.X_train_, self.y_train_ = X, y
         self.solver_ = self.solver_for(len(y))
-        if self.solver_ == "cg":
+        if sides is not None:
+            if self.solver_ == "cg":
+                raise InputError(
+                    f"limits among the labels need a factorization, and {len(y):,} labels take conjugate "
+                    "gradients: leave the limits out, or fit with solver='cholesky'."
+                )
+            with blas_threads_for(len(y)):
+                self._fit_limits(X, y, sides, (m, a, s))
+        elif self.solver_ == "cg":
             posterior = self._check_start(start, X)
             keep = start is not None and posterior is not None and _few_more(start.y_train_, y)
             self._fit_pathwise(X, y, (m, a, s), posterior, matrix, keep=keep)
@@ -404,6 +440,31 @@ class ExactGP(Regressor):
         self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
         self._factor, self._solver = factor, solver
 
+    def _fit_limits(self, X: Any, y: Array, side: Sides, fixed: FixedValues) -> None:
+        """Fit to labels and limits by expectation propagation."""
+        matrix = self._kernel_matrix(X)
+        m, a, s = fixed
+        at_bound = False
+        if (a is None or s is None) and len(y) > _FIRST_GUESS:
+            order = np.argsort(seeds.words(self.random_state, "gp/limits", len(y)), kind="stable")
+            some = np.sort(order[:_FIRST_GUESS])
+            check_sides(side[some], len(some))
+            _check_variance(y[some][side[some] == 0])
+            of_some = matrix[np.ix_(some, some)]
+            first = fit_limits(of_some, y[some], side[some], fixed, doubt=_DOUBT * _spread(of_some))
+            a, s, at_bound = first.signal_variance, first.noise_variance, first.at_bound
+        doubt = _DOUBT * _spread(matrix) if s is None else 0.0
+        result = fit_limits(matrix, y, side, (m, a, s), doubt=doubt)
+        self.side_, self.stand_ins_, self.excess_ = side, result.labels, result.excess
+        a, s = result.signal_variance, result.noise_variance
+        matrix.flat[:: len(y) + 1] += result.excess / a
+        self._factor, self._solver = _factorize(ShiftedCholesky(matrix), s / a), None
+        self.alpha_ = self._factor.solve((result.labels - result.mean)[:, None])[:, 0]
+        self.mean_, self.signal_variance_ = np.array([result.mean]), np.array([a])
+        self.noise_variance_ = np.array([s])
+        self.log_marginal_likelihood_value_ = result.log_evidence
+        self.at_bound_, self.jitter_ = np.array([at_bound or result.at_bound]), self._factor.jitter
+
     def predict(
         self,
         X: Any,
@@ -532,7 +593,8 @@ class ExactGP(Regressor):
         prior = self._prior_of_draws(seed, n)(self.X_train_).astype(np.float64)
         noise = standard_normal(seed, "gp/pathwise", len(prior), n)
         prior *= math.sqrt(float(self.signal_variance_[0]))
-        prior += math.sqrt(float(self.noise_variance_[0])) * noise
+        excess = 0.0 if self.side_ is None else self.excess_[:, None]
+        prior += np.sqrt(float(self.noise_variance_[0]) + excess) * noise
         weights = self.alpha_[:, None] - self._cholesky().solve(prior)
         return weights.astype(np.float32)
 
@@ -645,6 +707,14 @@ class ExactGP(Regressor):
                 "the log marginal likelihood is not available with solver='cg': fit with solver='cholesky'."
             )
         m, a, s = self._hyperparameters(mean, signal_variance, noise_variance)
+        if self.side_ is not None:
+            matrix = self._kernel_matrix(self.X_train_)
+            result = fit_limits(matrix, self.y_train_, self.side_, (m, a, s))
+            return (
+                (result.log_evidence, gradient_with_limits(matrix, result))
+                if eval_gradient
+                else result.log_evidence
+            )
         if self._solver is None:
             self._solver = KernelSolver(self._kernel_matrix(self.X_train_), self.y_train_)
         m -= float(self._solver.moments.shift[0])
@@ -679,7 +749,10 @@ class ExactGP(Regressor):
         parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
         arrays = {f"rows/{name}": values for name, values in parts.items()}
         if self.solver_ == "cholesky":
-            return arrays | {"weights": self.alpha_[:, None], "labelled": self.y_train_}
+            arrays |= {"weights": self.alpha_[:, None], "labelled": self.y_train_}
+            if self.side_ is not None:
+                arrays |= {"side": self.side_, "stand_ins": self.stand_ins_, "excess": self.excess_}
+            return arrays
         posterior = self._pathwise
         arrays |= {"weights": np.ascontiguousarray(posterior.alpha[:, :1])}
         arrays |= {"landmarks": posterior.landmarks, "landmark_weights": posterior.landmark_weights}
@@ -718,6 +791,9 @@ class ExactGP(Regressor):
         model.alpha_, model.y_train_ = arrays["weights"][:, 0], arrays["labelled"]
         model.log_marginal_likelihood_value_ = state["log_marginal_likelihood"]
         model.jitter_ = state["jitter"]
+        if "side" in arrays:
+            model.side_, model.stand_ins_ = arrays["side"], arrays["stand_ins"]
+            model.excess_ = arrays["excess"]
         model._factor = model._solver = None
         return model
 
@@ -786,7 +862,8 @@ class ExactGP(Regressor):
     def words(self) -> str:
         """Return how the equations were solved, in words."""
         if self.solver_ == "cholesky":
-            return f"solved by a Cholesky factorization of {self.n_rows_:,} rows"
+            limits = "" if self.side_ is None else f", {int(np.count_nonzero(self.side_)):,} of them limits"
+            return f"solved by a Cholesky factorization of {self.n_rows_:,} rows{limits}"
         return (
             f"solved by conjugate gradients for {self.n_rows_:,} rows: {self.n_iterations_} products with "
             f"the kernel matrix, residual {self.residual_:.1e}"
@@ -889,6 +966,8 @@ class ExactGP(Regressor):
             if self._factor is None:
                 matrix = self._kernel_matrix(self.X_train_)
                 ratio = float(self.noise_variance_[0] / self.signal_variance_[0])
+                if self.side_ is not None:
+                    matrix.flat[:: len(matrix) + 1] += self.excess_ / self.signal_variance_[0]
                 self._factor = _factorize(ShiftedCholesky(matrix), ratio)
             return self._factor
 
@@ -923,6 +1002,11 @@ def _check_target(y: npt.ArrayLike) -> Array:
             f"ExactGP has one target, but y has {targets.shape[1]}: fit one model for each column of y."
         )
     return np.ascontiguousarray(targets[:, 0])
+
+
+def _spread(matrix: Array) -> float:
+    """Return the expected variance of f over the rows, about its mean there, per unit of signal variance."""
+    return max(0.0, float(matrix.trace()) / len(matrix) - float(matrix.mean()))
 
 
 def _check_variance(y: Array) -> None:

@@ -44,7 +44,8 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     """Return the predictions of labelled molecules, each from the labels of all others.
 
     Kernel, mean and variances are those of the fit to all labels. Labels with equal rows are left out
-    together.
+    together. Limits have no errors, so they are not among the results; but they are left out with their
+    molecules, and the others stay as they are in the fit.
 
     Parameters
     ----------
@@ -84,10 +85,12 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     parts = np.split(order, starts[1:])
     y = np.asarray(gp.y_train_, dtype=np.float64)
+    measured = np.ones(len(y), bool) if gp.side_ is None else gp.side_ == 0
     results = _from_inverse(gp, parts)
     error, variance = np.empty(len(y)), np.empty(len(y))
     for labels, result in zip(parts, results, strict=True):
         error[labels], variance[labels] = result
+    rows = rows[measured[rows]]
     return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
 
 

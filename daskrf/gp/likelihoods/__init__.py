@@ -1,0 +1,1 @@
+"""Likelihoods that are not Gaussian, and expectation propagation for them."""

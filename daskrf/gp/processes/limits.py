@@ -1,0 +1,292 @@
+"""Hyperparameters and sites of an exact process whose labels are partly limits.
+
+The hidden measurements of the limits have a Gaussian distribution by the measured labels, so expectation
+propagation takes place among them alone: for m limits among n labels, a sweep costs some m^3 and not n^3
+multiply-adds. For a given lambda, mean and signal variance need no further factorization of measured rows.
+
+The evidence is that of the measured labels times the approximate probability, given them, that each hidden
+measurement lies on its side. Its gradient in mean and variances is that with fixed sites, since sites are
+stationary points of the approximation (Rasmussen & Williams 2006, section 5.5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize
+
+from daskrf.errors import InputError
+from daskrf.gp.likelihoods.censored import Censored
+from daskrf.gp.likelihoods.propagation import Propagated, Sites, propagate
+from daskrf.gp.solve.solvers import NotPositiveError
+
+Array = npt.NDArray[np.float64]
+Sides = npt.NDArray[np.int8]
+
+_GRID = (1e-4, 1e3)  # lambda relative to the mean of k(x, x); with less noise, sweeps converge slowly
+_GRID_STEP = 2.0  # in log lambda
+_FINE = (1.0, 0.4)  # steps of the search about the best point
+_COARSE = 1e-3  # tolerance of sweeps during the search
+_FINEST = 1e-6
+
+
+def check_sides(side: npt.ArrayLike, n_rows: int) -> Sides:
+    """Return sides as int8 array of shape (n_rows,), or raise InputError.
+
+    Raises
+    ------
+    InputError
+        If they are not one of -1, 0 and 1 for each row, or all rows are limits.
+    """
+    sides = np.asarray(side)
+    if sides.shape != (n_rows,) or not np.isin(sides, (-1, 0, 1)).all():
+        raise InputError(
+            "side must hold 0 for a measured label, 1 for a lower and -1 for an upper limit, one for each of "
+            f"{n_rows} rows."
+        )
+    if n_rows and (sides != 0).all():
+        raise InputError(
+            "all labels are limits, which do not fix a scale: give some labels that were measured."
+        )
+    return sides.astype(np.int8)
+
+
+@dataclass(frozen=True)
+class LimitFit:
+    """Hyperparameters, and what stands for the limits.
+
+    Attributes
+    ----------
+    mean, signal_variance, noise_variance : float
+    at_bound : bool
+        Whether the evidence alone takes lambda to an end of its search range.
+    log_evidence : float
+    labels : float64 array, shape (n,)
+        The measured labels, and labels in the place of limits.
+    excess : float64 array, shape (n,)
+        Noise variance beyond `noise_variance`: 0 for measured labels.
+    n_sweeps : int
+        Of the last fit.
+    """
+
+    mean: float
+    signal_variance: float
+    noise_variance: float
+    at_bound: bool
+    log_evidence: float
+    labels: Array
+    excess: Array
+    n_sweeps: int
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The best mean and signal variance for a lambda."""
+
+    log_ratio: float
+    mean: float
+    signal_variance: float
+    log_evidence: float
+    propagated: Propagated
+
+
+class _Conditional:
+    """The distribution of hidden measurements by the measured labels, for one lambda.
+
+    With C = K_MM + lambda I, its mean is m + K_LM C^-1 (y - m), and its covariance the signal variance times
+    K_LL + lambda I - K_LM C^-1 K_ML.
+    """
+
+    def __init__(self, matrix: Array, y: Array, side: Sides, ratio: float) -> None:
+        hidden, measured = np.flatnonzero(side), np.flatnonzero(side == 0)
+        inner = matrix[np.ix_(measured, measured)]
+        inner.flat[:: len(inner) + 1] += ratio
+        try:
+            factor = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            raise NotPositiveError from None
+        right = np.column_stack([np.ones(len(measured)), y[measured], matrix[np.ix_(measured, hidden)]])
+        half = solve_triangular(factor, right, lower=True, overwrite_b=True, check_finite=False)
+        self.one, self.y, cross = half[:, 0], half[:, 1], half[:, 2:]
+        self.by_one, self.by_y = 1.0 - cross.T @ self.one, cross.T @ self.y
+        self.shape = matrix[np.ix_(hidden, hidden)] - cross.T @ cross
+        self.shape.flat[:: len(hidden) + 1] += ratio
+        self.log_det = 2.0 * float(np.log(factor.diagonal()).sum())
+        self.labels = Censored(y[hidden], side[hidden])
+
+    def evidence(
+        self, mean: float, signal: float, start: Sites | None, tolerance: float
+    ) -> tuple[Propagated, float, Array]:
+        """Return the approximation, the log evidence, and its gradient in mean and log signal variance."""
+        n, residual = len(self.y), self.y - mean * self.one
+        form = float(residual @ residual) / signal
+        measured = -0.5 * (n * math.log(2.0 * math.pi * signal) + self.log_det + form)
+        prior_mean = mean * self.by_one + self.by_y
+        result = propagate(self.labels, prior_mean, signal * self.shape, start=start, tolerance=tolerance)
+        by_mean = float(self.one @ residual) / signal + float(result.by_mean @ self.by_one)
+        by_signal = 0.5 * (form - n) + result.by_scale
+        return result, measured + result.log_evidence, np.array([by_mean, by_signal])
+
+
+class _Search:
+    """Maximizes the evidence over the values that are not fixed."""
+
+    def __init__(
+        self,
+        matrix: Array,
+        y: Array,
+        side: Sides,
+        fixed: tuple[float | None, float | None, float | None],
+        doubt: float,
+    ) -> None:
+        self.matrix, self.y, self.side, self.fixed, self.doubt = matrix, y, side, fixed, doubt
+        measured = y[side == 0]
+        self.size = float(matrix.trace()) / len(y)
+        self.spread = max(float(measured.std()), 1e-12 * float(np.abs(measured).max()), 1e-150)
+        self.guess = float(measured.mean()), math.log(self.spread**2 / max(self.size, 1e-300))
+        self.sites: Sites | None = None
+        self.points: dict[float, _Point] = {}
+
+    def at(self, log_ratio: float, tolerance: float = _COARSE) -> _Point:
+        """Return the best mean and signal variance for a lambda; starts from those of the last one."""
+        ratio = math.exp(log_ratio)
+        conditional = _Conditional(self.matrix, self.y, self.side, ratio)
+        m, a, s = self.fixed
+        signal = a if a is not None else None if s is None else s / ratio
+        first = np.array([0.0 if m is None else (m - self.guess[0]) / self.spread, 0.0])
+        best: dict[float, _Point] = {}
+
+        def loss(free: Array) -> tuple[float, Array]:
+            x = first.copy()
+            x[chosen] = free
+            mean = self.guess[0] + self.spread * float(x[0])
+            variance = math.exp(self.guess[1] + float(x[1])) if signal is None else signal
+            result, value, gradient = conditional.evidence(
+                mean if m is None else m, variance, self.sites, tolerance
+            )
+            best[-value] = _Point(log_ratio, mean if m is None else m, variance, value, result)
+            if result.converged:
+                self.sites = result.sites
+            return -value, -(gradient * [self.spread, 1.0])[chosen]
+
+        chosen = np.flatnonzero([m is None, signal is None])
+        if len(chosen):
+            bounds = [((-10.0, 10.0), (-8.0, 8.0))[k] for k in chosen]  # about the last point
+            options = {"ftol": 1e-7, "gtol": 1e-2, "maxiter": 15}
+            minimize(loss, first[chosen], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        else:
+            loss(np.empty(0))
+        point = best[min(best)]
+        if point.propagated.converged:
+            self.guess = point.mean, math.log(point.signal_variance)
+            self.sites = point.propagated.sites
+        return point
+
+    def run(self, start: float | None) -> tuple[_Point, bool]:
+        """Return the best point, and whether the evidence alone is best at an end of the range."""
+        _, a, s = self.fixed
+        if a is not None and s is not None:
+            return self.at(math.log(s / a), _FINEST), False
+        low, high = (math.log(end * self.size) for end in _GRID)
+        grid = [start] if start is not None else np.arange(low, high + _GRID_STEP / 2, _GRID_STEP).tolist()
+        for x in reversed(grid):  # large lambda first: its sites are the easiest
+            self.points[round(x, 9)] = self.at(x)
+        at_bound = start is None and self._best(doubt=0.0) in (min(self.points), max(self.points))
+        for step in _FINE if start is None else _FINE[1:]:
+            self._refine(step, low, high)
+        return self.at(self._top(), _FINEST), at_bound
+
+    def loss(self, log_ratio: float, doubt: float | None = None) -> float:
+        """Return what is minimized, at a lambda that was evaluated."""
+        weight = self.doubt if doubt is None else doubt
+        return weight * math.exp(-log_ratio) - self.points[log_ratio].log_evidence
+
+    def _best(self, doubt: float | None = None) -> float:
+        return min(self.points, key=lambda log_ratio: self.loss(log_ratio, doubt))
+
+    def _refine(self, step: float, low: float, high: float) -> None:
+        """Evaluate points beside the best one until it has a worse neighbour at both sides."""
+        while True:
+            best = self._best()
+            self.guess = self.points[best].mean, math.log(self.points[best].signal_variance)
+            self.sites = self.points[best].propagated.sites
+            beside = [round(best + sign * step, 9) for sign in (-1.0, 1.0)]
+            new = [x for x in beside if x not in self.points and low <= x <= high]
+            if not new:
+                return
+            for x in new:
+                self.points[x] = self.at(x)
+
+    def _top(self) -> float:
+        """Return the top of the parabola through the best point and its neighbours."""
+        best, step = self._best(), _FINE[-1]
+        beside = [round(best + sign * step, 9) for sign in (-1.0, 1.0)]
+        if not all(x in self.points for x in beside):
+            return best
+        left, middle, right = (self.loss(x) for x in (beside[0], best, beside[1]))
+        bend = left - 2.0 * middle + right
+        return best if bend <= 0.0 else best + 0.5 * step * (left - right) / bend
+
+
+def fit_limits(
+    matrix: Array,
+    y: Array,
+    side: Sides,
+    fixed: tuple[float | None, float | None, float | None],
+    *,
+    doubt: float = 0.0,
+    start: float | None = None,
+) -> LimitFit:
+    """Find the hyperparameters that maximize the evidence of labels and limits, and the sites for them.
+
+    Parameters
+    ----------
+    matrix : float64 array, shape (n, n)
+        k(X, X), symmetric.
+    y : float64 array, shape (n,)
+        Labels and limits.
+    side : int8 array, shape (n,)
+        0 for a label, 1 for a lower limit, -1 for an upper one.
+    fixed : (float or None, float or None, float or None)
+        Mean, signal variance and noise variance to keep.
+    doubt : float
+        Of the prior exp(-doubt / lambda); see `daskrf.gp.processes.evidence.maximize_evidence`.
+    start : float, optional
+        log lambda to start from; by default, its whole range is searched.
+
+    Returns
+    -------
+    LimitFit
+    """
+    search = _Search(matrix, y, side, fixed, doubt)
+    point, at_bound = search.run(start)
+    a, ratio = point.signal_variance, math.exp(point.log_ratio)
+    hidden = np.flatnonzero(side)
+    labels, excess = y.copy(), np.zeros(len(y))
+    prior_variance = a * (matrix.diagonal()[hidden] + ratio)
+    labels[hidden], excess[hidden] = point.propagated.sites.as_labels(prior_variance)
+    return LimitFit(
+        mean=point.mean,
+        signal_variance=a,
+        noise_variance=a * ratio if fixed[2] is None else fixed[2],
+        at_bound=at_bound,
+        log_evidence=point.log_evidence,
+        labels=labels,
+        excess=excess,
+        n_sweeps=point.propagated.n_sweeps,
+    )
+
+
+def gradient_with_limits(matrix: Array, fit: LimitFit) -> Array:
+    """Return the gradient of the log evidence in mean, signal variance and noise variance, shape (3,)."""
+    covariance = fit.signal_variance * matrix
+    covariance.flat[:: len(matrix) + 1] += fit.noise_variance + fit.excess
+    inverse = np.linalg.inv(covariance)
+    alpha = inverse @ (fit.labels - fit.mean)
+    by_signal = 0.5 * (float(alpha @ matrix @ alpha) - float(np.einsum("ij,ij->", inverse, matrix)))
+    by_noise = 0.5 * (float(alpha @ alpha) - float(inverse.trace()))
+    return np.array([float(alpha.sum()), by_signal, by_noise])
