@@ -12,6 +12,8 @@ DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 MAX_COUNT = 65_535
 """Largest count in one column: counts are stored as uint16."""
+MISSING = frozenset({"", "na", "n/a", "null", "none", "<na>", "#n/a"})
+"""Cells, in small letters, that hold nothing."""
 _LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each
 
 

@@ -243,8 +243,10 @@ def suggest(
         Conditions that molecules must meet, such as "weight < 450 and 1 < logp < 4". Names are columns that
         the library keeps (--keep-columns) or a file has, or weight, logp, tpsa, rotatable bonds, donors,
         acceptors, rings, aromatic rings, heavy atoms, charge, and fraction sp3. Columns may also be compared
-        with texts, as in 'supplier == "Enamine"' or 'supplier not in ("A", "B")'; an empty cell is not equal
-        to any text. Put a name that holds a comma or a sign in quotes, as in '"Price, USD" < 90'.
+        with texts and lists, searched for a piece of text, or tested for presence, as in 'supplier in
+        [Enamine, Mcule] and not name ~ "salt" and CAS present'; `docs/filters.md` has the grammar. An empty
+        cell is not equal to any text. Put a name that holds a comma or a sign in quotes, as in '"Price, USD"
+        < 90'.
     smarts : str or sequence of str
         A pattern that each molecule must contain.
     without_smarts : str or sequence of str

@@ -9,8 +9,8 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
+from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.counts.descriptors import n_acceptors, n_rings
-from daskrf.molecules.filters import Comparison
 
 _PROPERTIES: dict[str, Callable[[Chem.Mol], float]] = {
     "weight": Descriptors.MolWt,  # type: ignore[attr-defined]
@@ -28,7 +28,7 @@ _PROPERTIES: dict[str, Callable[[Chem.Mol], float]] = {
 
 
 def property_of(name: str, smiles: str) -> float:
-    """Return a property of `daskrf.molecules.filters.PROPERTIES`.
+    """Return a property of `daskrf.molecules.conditions.PROPERTIES`.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def _test(test: Comparison | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
     """Return a function that tells whether a molecule passes one test."""
     if not isinstance(test, tuple):
         computed = _PROPERTIES[test.name]
-        return lambda molecule: test.holds(float(computed(molecule)))
+        return lambda molecule: bool(test.holds(float(computed(molecule))))
     kind, what = test
     if kind == "alerts":
         parameters = FilterCatalogParams()

@@ -13,7 +13,7 @@ from daskrf.molecules.diversity import scaffolds
 from daskrf.molecules.isolation import Lost, each
 
 PROPERTIES = ("weight", "logp", "tpsa")
-"""Names of `daskrf.molecules.filters.PROPERTIES` that are shown."""
+"""Names of `daskrf.molecules.conditions.PROPERTIES` that are shown."""
 
 
 @dataclass(frozen=True)

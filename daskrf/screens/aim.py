@@ -21,7 +21,8 @@ from daskrf.gp.processes.weightedsum import Target, WeightedSum
 from daskrf.models.directions import maximizes
 from daskrf.models.models import Model, predictions_of, read_model
 from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
-from daskrf.molecules.filters import Limit, limits_of
+from daskrf.molecules.comparisons import Limit
+from daskrf.molecules.conditions import limits_of
 from daskrf.quantities import amount, listed
 from daskrf.screens.choosers import Believing, ByDraws, Chooser, Ranked
 from daskrf.screens.request import ScreenRequest, SuggestRequest

@@ -216,9 +216,11 @@ class SuggestJob(Job[Any]):
         why = "; ".join(f"{number:,} left out, {name}" for name, number in left_out.items() if number)
         there = f"only {n_picks:,} can" if n_picks else "none can"
         advice = f"ask for -n {n_picks}, or" if n_picks else "ask for"
+        worst = "" if n_picks else self.candidates.library.passing.strictest(hits.left_out.tolist())
         raise InputError(
             f"{amount(self.n, 'molecules')} were asked for, but of {self.candidates.words_of_all(hits)} "
-            f"{there} be chosen ({why or 'all of them'}); {advice} {'demand less' if n_picks else 'less'}."
+            f"{there} be chosen ({why or 'all of them'}){worst}; {advice} "
+            f"{'demand less' if n_picks else 'less'}."
         )
 
     def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:

@@ -180,11 +180,11 @@ class ScreenJob(Job[Any]):
         if isinstance(result, PassingHits):
             result = self._passed(run, result)
             [top] = result.tops
-            if not len(top) and request.filters.texts:
+            if not len(top) and request.filters.texts and ranking.passing is not None:
                 why = "; ".join(self._tested(result)[1:-1])
                 raise InputError(
-                    f"None of {amount(result.n_scored, 'molecules')} passes the filters ({why}); ask for "
-                    "less."
+                    f"None of {amount(result.n_scored, 'molecules')} passes the filters ({why})"
+                    f"{ranking.passing.strictest(result.left_out.tolist())}; ask for less."
                 )
         features = ranking.features
         table = table_of_rows(features, self._columns(top))

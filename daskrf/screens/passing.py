@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
 from daskrf.files.backend import absolute
 from daskrf.models.labelled import smiles_array
+from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import RULES, KnownStructures, Level
 from daskrf.sources.smiles import SmilesSource
@@ -141,28 +144,45 @@ class Passing:
         return codes
 
     def _codes_of(self, partition: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
-        numbers, smiles, columns = _texts(self.source, partition, self.filters.columns)
-        at = np.searchsorted(numbers, rows)
+        cells = _cells(self.source, partition, self.filters.columns)
+        at = pa.array(np.searchsorted(cells["row"].to_numpy(), rows))
+        smiles = cells["smiles"].take(at)
         codes = np.full(len(rows), PASSED, np.int16)
         limits = [limit for limit in self.filters.limits if limit.column]
         unknown = len(self.words) - 2
         for i, limit in enumerate(limits):
-            texts = columns[limit.name][at].tolist()
-            values = texts if limit.text else _notation(self.source, limit.name).numbers(texts).tolist()
-            holds = np.array([limit.holds(value) for value in values], dtype=bool)
+            values = texts = cells[limit.name].take(at)
             free = codes == PASSED
-            codes[free & ~holds] = i
             if not limit.text:
-                codes[free & np.isnan(np.array(values))] = unknown
+                values = _notation(self.source, limit.name).numbers_of_column(texts)
+            codes[free & ~limit.holds(values)] = i
+            if not limit.text:
+                codes[free & np.isnan(values)] = unknown
         left = np.flatnonzero(codes == PASSED)
         for i, excluded in enumerate(self.excluded):
-            there = np.array(excluded.structures.among([smiles[a] for a in at[left].tolist()]), dtype=bool)
+            there = np.array(excluded.structures.among(smiles.take(pa.array(left)).to_pylist()), dtype=bool)
             codes[left[there]] = len(self.filters.words) + i
             left = left[~there]
-        failed = self.filters.first_failed([smiles[a] for a in at[left].tolist()])
+        failed = self.filters.first_failed(smiles.take(pa.array(left)).to_pylist())
         shifted = {PASSED: PASSED, -2: unknown + 1}
         codes[left] = [shifted.get(code, len(limits) + code) for code in failed]
         return codes
+
+    def strictest(self, left_out: Sequence[int]) -> str:
+        """Return which condition left out most of the molecules, and where it is written; "" if none did.
+
+        Parameters
+        ----------
+        left_out : sequence of int
+            How many molecules did not meet each demand of `words`.
+        """
+        ordered = sorted(self.filters.limits, key=lambda limit: not limit.column)
+        counts = [*zip(left_out, ordered, strict=False)]
+        n, worst = max(counts, key=lambda pair: pair[0], default=(0, None))
+        if worst is None or 2 * n <= sum(left_out):
+            return ""
+        share = "all" if n == sum(left_out) else "most"
+        return f"; {share} of them fail '{worst}'{_place_of(worst)}"
 
 
 def reason_of(name: str) -> str:
@@ -191,24 +211,23 @@ def columns_of(source: Source) -> tuple[str, ...]:
     return tuple(source.store.spec.get("extra", ())) if isinstance(source, StoreSource) else ()
 
 
-Cells = tuple[npt.NDArray[np.int64], list[str], dict[str, npt.NDArray[np.object_]]]
-
-
-def _texts(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
+def _cells(source: Source, partition: int, columns: tuple[str, ...]) -> pa.Table:
     """Return the rows of a partition, their SMILES and columns; the last partition is kept, per thread."""
     key = (source.path, source.spec_hash, partition, columns)
     if getattr(_LATER, "key", None) != key:
         _LATER.key = None
-        _LATER.texts = _read(source, partition, columns)
+        table = _table(source, partition, columns)
+        names = ("row", "smiles", *columns)
+        _LATER.cells = pa.table({name: _plain(table[name]) for name in names})
         _LATER.key = key
-    cells: Cells = _LATER.texts
+    cells: pa.Table = _LATER.cells
     return cells
 
 
-def _read(source: Source, partition: int, columns: tuple[str, ...]) -> Cells:
-    table = _table(source, partition, columns)
-    cells = {name: np.array(table[name].to_pylist(), dtype=object) for name in columns}
-    return table["row"].to_numpy(), table["smiles"].to_pylist(), cells
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, of texts if it is not of row numbers."""
+    kind = column.type if pa.types.is_integer(column.type) else pa.string()
+    return pc.cast(column, kind).combine_chunks()
 
 
 def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
@@ -252,5 +271,10 @@ def check_columns(filters: Filters, source: Source) -> None:
             example = f', but texts such as "{printable(texts[0], _SHOWN)}"' if texts else ""
             raise InputError(
                 f"The column '{printable(limit.name)}' of the library holds no numbers to compare with in "
-                f"'{limit}'{example}; compare it with a text in quotes by == or !=, or leave this out."
+                f"'{limit}'{_place_of(limit)}{example}; compare it with a text in quotes by == or !=, or "
+                "leave this out."
             )
+
+
+def _place_of(limit: Comparison) -> str:
+    return "" if limit.place is None else f" {limit.place}"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
-from daskrf.quantities import is_number, listed
+from daskrf.quantities import MISSING, is_number, listed
 from daskrf.tables.formats import Head
 from daskrf.tables.values.names import normalised
-from daskrf.tables.values.notation import MISSING, is_value, sign_of
+from daskrf.tables.values.notation import is_value, sign_of
 from daskrf.tables.values.units import is_sure_unit, unit_of_cell
 from daskrf.tables.values.values import is_logarithm
 

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from daskrf.errors import InputError
 from daskrf.molecules.extensions import clean_smiles
 from daskrf.molecules.isolation import each
-from daskrf.quantities import is_number, listed
+from daskrf.quantities import MISSING, is_number, listed
 from daskrf.tables.formats import EVERY, Head, TableFormat
 from daskrf.tables.values.docking import chosen_score, known_score
 from daskrf.tables.values.names import (
@@ -23,7 +23,7 @@ from daskrf.tables.values.names import (
     find_smiles,
     normalised,
 )
-from daskrf.tables.values.notation import MISSING, is_truth, is_value
+from daskrf.tables.values.notation import is_truth, is_value
 
 _ROW_NAMES = frozenset(
     [

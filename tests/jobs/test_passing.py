@@ -9,7 +9,8 @@ import pytest
 
 from daskrf import TableFormat, fingerprint
 from daskrf.errors import InputError
-from daskrf.molecules.filters import Filters, Limit
+from daskrf.molecules.comparisons import Limit
+from daskrf.molecules.filters import Filters
 from daskrf.screens.passing import PASSED, Passing, check_columns
 from daskrf.sources.sources import open_source
 from daskrf.storage.kinds import stored_library

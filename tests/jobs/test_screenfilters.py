@@ -39,6 +39,8 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "property": ({"where": f"weight < {MEDIAN}"}, WEIGHT < MEDIAN),
     "column": ({"where": "price < 20 and price > 2"}, (PRICE < 20) & (PRICE > 2)),
     "text": ({"where": "Supplier == 'Enamine'"}, SUPPLIER == "Enamine"),
+    "fragment": ({"where": "Supplier ~ 'ENAM' and not price > 40"}, (SUPPLIER == "Enamine") & (PRICE <= 40)),
+    "missing": ({"where": "Supplier missing, price present"}, SUPPLIER == ""),
     "several": (
         {"where": ["Supplier in ('WuXi', 'x')", f"weight < {MEDIAN}"]},
         (SUPPLIER == "WuXi") & (WEIGHT < MEDIAN),
@@ -118,8 +120,17 @@ def test_filters_are_part_of_what_hits_are(made: Path, tmp_path: Path) -> None:
     assert again.table["row"].to_pylist() == ranked(made, np.ones(N, bool), "greedy")[:3]
     with pytest.raises(InputError, match=rf"None of {N} molecules passes .*left out, not weight < 5: {N}"):
         daskrf.screen(made / "model", made / "fp", tmp_path / "none.csv", k=3, where="weight < 5")
+    where = "price > 3 and Supplier ~ 'mcule'"
+    for command, n in ((daskrf.screen, {"k": 3}), (daskrf.suggest, {"n": 3})):
+        with pytest.raises(InputError, match=r"most of them fail .Supplier ~ .mcule.. at character 15 of"):
+            command(made / "model", made / "fp", tmp_path / "none.csv", where=where, **n)
+    with pytest.raises(InputError, match=r"'Supplier <= 7' at character 13 of .*, but texts such as"):
+        daskrf.screen(made / "model", made / "fp", tmp_path / "none.csv", where="weight < 5, Supplier <= 7")
     assert not (tmp_path / "none.csv").exists()
-    with pytest.raises(InputError, match="'wieght' is neither a column kept by the library nor a property"):
+    with pytest.raises(
+        InputError,
+        match="'wieght' is neither a column kept by the library nor a property, at character 1",
+    ):
         daskrf.screen(made / "model", made / "fp", tmp_path / "none.csv", k=3, where="wieght < 5")
     daskrf.screen(made / "model", made / "fp", tmp_path / "h.html", k=3, where="price < 20")
     page = html.unescape((tmp_path / "h.html").read_text())

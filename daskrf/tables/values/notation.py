@@ -7,14 +7,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
-from daskrf.quantities import is_number
+from daskrf.quantities import MISSING, is_number
 from daskrf.tables.values.units import CURRENCIES, unit_of_cell
 
 Floats = npt.NDArray[np.float64]
@@ -23,7 +26,6 @@ Kinds = npt.NDArray[np.uint8]
 NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED = range(9)
 """What a cell holds: see `Notation.read`; a `Scale` finds UNIT, LOGARITHM and HUGE, `Limits` DROPPED."""
 
-MISSING = frozenset({"", "na", "n/a", "null", "none", "<na>", "#n/a"})
 RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
 """Signs before a value; all but "=" make it a censored one."""
 _SIGN_WORDS = {
@@ -218,6 +220,23 @@ class Notation:
         if self.unit or units:
             values[[unit != self.unit for unit in units or [""] * len(values)]] = math.nan
         return values
+
+    def numbers_of_column(self, texts: pa.Array) -> Floats:
+        """Return what `numbers` does of a column of Arrow, at once if all cells are plain numbers.
+
+        Examples
+        --------
+        >>> Notation().numbers_of_column(pa.array(["7", "", "1e-3", None])).tolist()
+        [7.0, nan, 0.001, nan]
+        """
+        if self.decimal != "," and not self.unit:
+            plain = pc.utf8_trim_whitespace(texts)
+            plain = pc.if_else(pc.equal(plain, ""), pa.scalar(None, pa.string()), plain)
+            with suppress(pa.ArrowInvalid):  # a cell is no plain number
+                values = np.array(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False))
+                values[~np.isfinite(values)] = math.nan
+                return values
+        return self.numbers(texts.to_pylist())
 
     def _number(self, text: str) -> tuple[float, int, str]:
         """Return the number in a cell, what the cell holds, and the unit."""
