@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +34,7 @@ from daskrf.sources.inputs import Input, inputs_of, source_words
 from daskrf.sources.sources import Block, Source, making_of
 from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_predictions, write_rejects
 from daskrf.storage.kinds import check_output
-from daskrf.storage.outputs import earlier_output
+from daskrf.storage.outputs import earlier_output, output_or_temporary
 from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.storage.stores.rowstore import REJECT_SCHEMA
 from daskrf.storage.stores.store import REJECTS, CommitRecord
@@ -217,16 +216,10 @@ def predict(
     input, path = Input(source, format, fragments, accept_rejects), as_path(model)
     if std_error is not None and not std:
         raise OptionError("--std-error (std_error) is for standard deviations; leave it or --no-std out.")
-    if output is not None:
-        job = _Predict(path, input, as_path(output), std, bool(every_row), std_error=std_error)
-        return run(job, client, progress, shard, prepare)
-    if shard is not None or prepare:
-        raise OptionError("A shard needs an output; give --output (output).")
-    with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
-        job = _Predict(
-            path, input, Path(folder) / "p", std, bool(every_row), prints=True, std_error=std_error
-        )
-        return run(job, None, progress)
+    shared = shard is not None or prepare
+    with output_or_temporary(output, "p", shared=shared) as place:
+        job = _Predict(path, input, place, std, bool(every_row), prints=output is None, std_error=std_error)
+        return run(job, None if output is None else client, progress, shard, prepare)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args
 
@@ -36,6 +36,7 @@ from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
+from daskrf.storage.outputs import output_or_temporary, rejects_beside
 from daskrf.storage.tablefiles import check_ending
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
@@ -97,8 +98,9 @@ class ScreenReport(OfInput):
 
     Attributes
     ----------
-    hits : Path
+    hits : Path or None
         The file: rank, row, id, smiles, source, line, mean, std, std_y, acquisition, columns of the input.
+        None if there is no output.
     table : pyarrow.Table
         The same.
     rows, rejected : int
@@ -114,9 +116,11 @@ class ScreenReport(OfInput):
         What was assumed, left out or counted.
     inputs : tuple of str
         How SMILES files were read: one line for each layout.
+    left_out : pyarrow.Table or None
+        The rejected rows, if there is no output: row, source, line, text and reason.
     """
 
-    hits: PurePath
+    hits: PurePath | None
     table: pa.Table = field(repr=False)
     rows: int
     rejected: int
@@ -127,12 +131,14 @@ class ScreenReport(OfInput):
     direction: str
     notes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    left_out: pa.Table | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
+        where = "" if self.hits is None else f", in {self.hits}"
         first = (
-            f"best {self.table.num_rows:,} of {amount(self.rows, 'molecules')} by {self.acquisition}, {how}, "
-            f"in {self.hits} ({self.seconds:.1f} s)"
+            f"best {self.table.num_rows:,} of {amount(self.rows, 'molecules')} by {self.acquisition}, {how}"
+            f"{where} ({self.seconds:.1f} s)"
         )
         rejects = self.rejects
         return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
@@ -141,7 +147,7 @@ class ScreenReport(OfInput):
 def screen(
     model: Paths,
     source: Data | Sequence[Data],
-    output: Paths,
+    output: Paths | None = None,
     *,
     k: int = 1000,
     acquisition: Acquisition | str = "greedy",
@@ -192,10 +198,11 @@ def screen(
         A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
         whose products are never listed. Features made here are not stored. In Python also a DataFrame, a list
         of SMILES, or a list of RDKit molecules.
-    output : path
+    output : path, optional
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
         .csv.gz and so on, or .html, a page as `page` makes. The model, library and options of the hits are
-        recorded in the metadata of a Parquet file, and in a hidden file beside any other.
+        recorded in the metadata of a Parquet file, and in a hidden file beside any other. In Python it may be
+        left out: nothing is kept then but the report, whose `to_pandas()` returns the hits.
     k : int
         Number of molecules to keep.
     acquisition : Acquisition or str
@@ -261,7 +268,6 @@ def screen(
     StoreError
         If `output` holds the hits of another search; the message names what differs.
     """
-    output = as_path(output)
     _check_options(k, std, output)
     rule, maximize = asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
@@ -270,30 +276,39 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     filters = FilterTexts(where, smarts, without_smarts, alerts)
     level = _level_of(exclude_by, exclude_labelled=exclude_labelled)
-    request = ScreenRequest(
-        model=as_path(model),
-        input=Input(source, format, fragments, accept_rejects),
-        output=output,
-        k=k,
-        rule=rule,
-        maximize=maximize,
-        target=target,
-        std=std,
-        seed=seed or 0,
-        shortlist=shortlist,
-        overwrite=overwrite,
-        filters=filters,
-        exclude_labelled=exclude_labelled,
-        exclude_by=level,
-        products=SpaceOptions(within, per_block, rough, rough_components),
-    )
+    with output_or_temporary(output, "hits.parquet", shared=prepare or shard is not None) as place:
+        request = ScreenRequest(
+            model=as_path(model),
+            input=Input(source, format, fragments, accept_rejects),
+            output=place,
+            k=k,
+            rule=rule,
+            maximize=maximize,
+            target=target,
+            std=std,
+            seed=seed or 0,
+            shortlist=shortlist,
+            overwrite=overwrite,
+            filters=filters,
+            exclude_labelled=exclude_labelled,
+            exclude_by=level,
+            products=SpaceOptions(within, per_block, rough, rough_components),
+        )
+        report = run(_job_of(request), client, progress, shard, prepare)
+        if output is None and isinstance(report, ScreenReport):
+            return replace(report, hits=None, rejects=None, left_out=rejects_beside(place))
+        return report
+
+
+def _job_of(request: ScreenRequest) -> ScreenJob | SpaceScreenJob:
+    """Return the job that screens a library or a space."""
     space = space_among(request.input.paths)
     if space is None:
         check_library_options(request)
-        return run(ScreenJob(request, ScreenReport, _page_of), client, progress, shard, prepare)
-    _refuse_filters(filters)
+        return ScreenJob(request, ScreenReport, _page_of)
+    _refuse_filters(request.filters)
     check_space_options(request)
-    return run(SpaceScreenJob(request, space, ScreenReport, _page_of), client, progress, shard, prepare)
+    return SpaceScreenJob(request, space, ScreenReport, _page_of)
 
 
 def _refuse_filters(filters: FilterTexts) -> None:
@@ -317,15 +332,21 @@ def _level_of(level: Level | None, *, exclude_labelled: bool) -> Level:
     return level
 
 
-def _check_options(k: int, std: str, output: PurePath) -> None:
+def _check_options(k: int, std: str, output: Paths | None) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
         raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
+    if output is not None:
+        check_output_of(as_path(output), k)
+
+
+def check_output_of(output: PurePath, n: int) -> None:
+    """Refuse an output that is neither a table of molecules nor a page, and a page of too many molecules."""
     check_ending(output, others=(ENDING,))
     if output.suffix.lower() == ENDING:
-        check_rows(k)
+        check_rows(n)
 
 
 def check_library_options(request: ScreenRequest) -> None:

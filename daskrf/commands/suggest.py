@@ -18,6 +18,7 @@ from daskrf.commands.screen import (
     FILTERING,
     asked_for,
     check_library_options,
+    check_output_of,
     check_space_options,
     read_fraction,
 )
@@ -34,7 +35,7 @@ from daskrf.quantities import amount
 from daskrf.report.hitspage import write_hits_page
 from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
-from daskrf.report.webpage import ENDING, check_rows
+from daskrf.report.webpage import ENDING
 from daskrf.screens.batch import SuggestJob
 from daskrf.screens.candidates import CandidateSource, LibraryCandidates
 from daskrf.screens.demands import Demands
@@ -46,7 +47,7 @@ from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.hits import rejects_of
-from daskrf.storage.tablefiles import check_ending
+from daskrf.storage.outputs import output_or_temporary, rejects_beside
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Progress
 
@@ -120,10 +121,10 @@ class SuggestReport(OfInput):
 
     Attributes
     ----------
-    batch : Path
+    batch : Path or None
         The file: rank, smiles, id, mean, std, std_y, acquisition, similarity_to_labelled, nearest_labelled,
         why, row, source, line. For a space, reaction, blocks and properties take the place of source and
-        line.
+        line. None if there is no output.
     table : pyarrow.Table
         The same.
     rows, rejected : int
@@ -140,9 +141,11 @@ class SuggestReport(OfInput):
         What was assumed, left out or counted.
     inputs : tuple of str
         How SMILES files were read: one line for each layout.
+    rejects : pyarrow.Table or None
+        The rejected rows, if there is no output: row, source, line, text and reason.
     """
 
-    batch: PurePath
+    batch: PurePath | None
     table: pa.Table = field(repr=False)
     rows: int
     rejected: int
@@ -153,23 +156,25 @@ class SuggestReport(OfInput):
     seconds: float
     notes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    rejects: pa.Table | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         if self.direction == "each":
             how = f"for {printable(self.target, 200)}"
+        where = "" if self.batch is None else f", in {self.batch}"
         first = (
             f"batch of {amount(self.table.num_rows, 'molecules')} from {self.rows:,} by {self.acquisition}, "
-            f"{how}, in {self.batch} ({self.seconds:.1f} s)"
+            f"{how}{where} ({self.seconds:.1f} s)"
         )
-        rejects = rejects_of(self.batch)
+        rejects = None if self.batch is None else rejects_of(self.batch)
         return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
 
 
 def suggest(
     model: Paths,
     source: Data | Sequence[Data],
-    output: Paths,
+    output: Paths | None = None,
     *,
     n: int = 500,
     acquisition: Acquisition | str | None = None,
@@ -220,9 +225,9 @@ def suggest(
     source : path, or sequence of paths
         A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
         whose products are never listed. Features made here are not stored.
-    output : path
+    output : path, optional
         File of the batch; its ending chooses the format: .csv, .parquet, .sdf or .smi, also with .gz, or
-        .html, a page as `page` makes.
+        .html, a page as `page` makes. In Python it may be left out, as in `screen`.
     n : int
         Number of molecules.
     acquisition : Acquisition or str, optional
@@ -336,7 +341,6 @@ def suggest(
     Source of the batch rules: see `daskrf.acquisition.believer`, `daskrf.molecules.diversity` and, for
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
-    output = as_path(output)
     several = are_several(target)
     usual = {"batch": (batch, "ranked"), "std": (std, "candidates")}
     changed = {name: value for name, (value, default) in usual.items() if value != default}
@@ -346,7 +350,9 @@ def suggest(
     named = "thompson" if several else acquisition or "ucb"  # which draws, too
     rule, maximize = asked_for(named, maximize, settings)
     _check_std(std, rule, several)
-    _check(n, rule, batch, max_similarity, per_scaffold, seed, output)
+    _check(n, rule, batch, max_similarity, per_scaffold, seed)
+    if output is not None:
+        check_output_of(as_path(output), n)
     demands = Demands(
         filters=FilterTexts(where, smarts, without_smarts, alerts),
         exclude=tuple(as_list(exclude)),
@@ -358,30 +364,34 @@ def suggest(
         exclude_by=exclude_by,
         same_fingerprint=same_fingerprint,
     )
-    request = SuggestRequest(
-        model=as_path(model),
-        input=Input(source, format, fragments, accept_rejects),
-        output=output,
-        k=n,
-        rule=rule,
-        maximize=maximize,
-        target=target,
-        std=std,
-        seed=seed or 0,
-        shortlist=shortlist,
-        overwrite=overwrite,
-        products=SpaceOptions(within, per_block, rough, rough_components),
-        batch=batch,
-        demands=demands,
-        reached=_as_texts(reference),
-    )
-    candidates = _candidates_of(request)
-    if isinstance(candidates, SpaceCandidates):
-        request = replace(request, shortlist=None)  # that of the screen: its products are all candidates
-    job = SuggestJob(request, candidates, SuggestReport, _page_of)
-    report = run(job, client, progress, shard, prepare)
-    assert isinstance(report, SuggestReport | ShardReport)
-    return report
+    with output_or_temporary(output, "batch.parquet", shared=prepare or shard is not None) as place:
+        request = SuggestRequest(
+            model=as_path(model),
+            input=Input(source, format, fragments, accept_rejects),
+            output=place,
+            k=n,
+            rule=rule,
+            maximize=maximize,
+            target=target,
+            std=std,
+            seed=seed or 0,
+            shortlist=shortlist,
+            overwrite=overwrite,
+            products=SpaceOptions(within, per_block, rough, rough_components),
+            batch=batch,
+            demands=demands,
+            reached=_as_texts(reference),
+        )
+        candidates = _candidates_of(request)
+        if isinstance(candidates, SpaceCandidates):
+            request = replace(request, shortlist=None)  # that of the screen: its products are all candidates
+        report = run(
+            SuggestJob(request, candidates, SuggestReport, _page_of), client, progress, shard, prepare
+        )
+        assert isinstance(report, SuggestReport | ShardReport)
+        if output is None and isinstance(report, SuggestReport):
+            return replace(report, batch=None, rejects=rejects_beside(place))
+        return report
 
 
 def _candidates_of(request: SuggestRequest) -> CandidateSource:
@@ -437,7 +447,6 @@ def _check(
     max_similarity: float | None,
     per_scaffold: int | None,
     seed: int | None,
-    output: PurePath,
 ) -> None:
     """Refuse impossible options."""
     if n < 1:
@@ -455,9 +464,6 @@ def _check(
         raise OptionError(f"max_similarity must be from 0 to 1, not {max_similarity}.")
     if per_scaffold is not None and per_scaffold < 1:
         raise OptionError(f"per_scaffold must be at least 1, not {per_scaffold}.")
-    check_ending(output, others=(ENDING,))
-    if output.suffix.lower() == ENDING:
-        check_rows(n)
 
 
 def _check_std(std: str, rule: Acquisition, several: bool) -> None:

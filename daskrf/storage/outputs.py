@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 
-from daskrf.errors import InputError, StoreError
-from daskrf.files.backend import backend, exists, is_file
+import pyarrow as pa
+
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.files.backend import as_path, backend, exists, is_file
 from daskrf.files.disk import digests_of_file, digests_of_stream, file_errors
-from daskrf.storage.hits import Earlier, hits_at, refuse_foreign
+from daskrf.storage.hits import Earlier, hits_at, refuse_foreign, rejects_of
 from daskrf.storage.integrity import read_sealed, write_sealed
+from daskrf.storage.stores.rowstore import REJECT_SCHEMA
+
+
+@contextmanager
+def output_or_temporary(
+    output: str | os.PathLike[str] | None, name: str, *, shared: bool = False
+) -> Iterator[PurePath]:
+    """Yield an output, or one called `name` in a temporary folder, which is deleted at the end.
+
+    Parameters
+    ----------
+    output : path, optional
+    name : str
+        A file or folder.
+    shared : bool
+        Whether several commands work on the output, which then must have a path.
+
+    Raises
+    ------
+    OptionError
+        It has none.
+    """
+    if output is not None:
+        yield as_path(output)
+        return
+    if shared:
+        raise OptionError("A shard needs an output; give --output (output).")
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
+        yield Path(folder, name)
+
+
+def rejects_beside(output: PurePath) -> pa.Table:
+    """Return the rejected rows in the file beside an output: row, source, line, text and reason."""
+    rejects = hits_at(rejects_of(output))
+    return REJECT_SCHEMA.empty_table() if rejects is None else rejects.table
 
 
 def refuse_others(path: PurePath, work: PurePath | None = None, *, overwrite: bool) -> None:
