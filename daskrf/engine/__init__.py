@@ -32,9 +32,11 @@ __all__ = [
     "Factors",
     "Hashes",
     "Molecules",
+    "Query",
     "Readings",
     "RingTable",
     "Rows",
+    "Shares",
     "engine",
 ]
 
@@ -125,6 +127,32 @@ class Molecules(NamedTuple):
     links: npt.NDArray[np.int16]
     first_links: Integers
     stops: Integers
+
+
+class Shares(NamedTuple):
+    """Count vectors of parts of molecules, as far as they concern a query.
+
+    `counts` (int32) has the columns of the query, `sums` (float64) those of limits; `shared` (int64) is the
+    sum of minima of each row and the query, `totals` (int64) the sum of all counts of the row, in any column.
+    """
+
+    counts: npt.NDArray[np.int32]
+    shared: Integers
+    totals: Integers
+    sums: Double
+
+
+class Query(NamedTuple):
+    """What pairs are compared with: positive `counts` (int32) of some columns, and their `total`.
+
+    A pair must have a Tanimoto similarity of at least `least`, and sums from `low` to `high` (float64).
+    """
+
+    counts: npt.NDArray[np.int32]
+    total: int
+    least: float
+    low: Double
+    high: Double
 
 
 class RingTable(NamedTuple):
@@ -366,6 +394,38 @@ class Engine(Protocol):
         """Prepare sparse rows for sums over the columns that they share with other rows.
 
         With `multiply`, terms are products and totals are sums of squares; otherwise minima and sums.
+        """
+
+    def similar_pairs(
+        self, ones: Shares, others: Shares, query: Query, first: int, out: Integers
+    ) -> tuple[int, int]:
+        """List the pairs whose summed counts are similar to a query, of the rows of `ones` from `first` on.
+
+        The Tanimoto similarity of counts x and q is sum(min(x, q)) / (sum(x) + sum(q) - sum(min(x, q))).
+
+        Parameters
+        ----------
+        ones, others : Shares
+            The rows of `others` are in descending order of `shared`, then in ascending order of `totals`.
+        query : Query
+        first : int
+        out : int64 array, shape (at least the rows of `others`, 3)
+            Its first rows get the rows of each pair, and its sum of minima.
+
+        Returns
+        -------
+        int, int
+            How many pairs were found, and the row of `ones` to go on with: `out` may be full before the end.
+
+        Examples
+        --------
+        >>> none = np.empty((1, 0))
+        >>> one = Shares(np.array([[1, 2]], np.int32), np.array([3]), np.array([4]), none)
+        >>> other = Shares(np.array([[1, 0]], np.int32), np.array([1]), np.array([1]), none)
+        >>> out = np.empty((4, 3), np.int64)
+        >>> query = Query(np.array([2, 2], np.int32), 4, 0.7, np.empty(0), np.empty(0))
+        >>> engine().similar_pairs(one, other, query, 0, out), out[0].tolist()
+        ((1, 1), [0, 0, 4])
         """
 
     def radial_values(

@@ -7,6 +7,7 @@ from daskrf.engine.cpu.keys import find_keys, hash_texts, number_keys
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
 from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
+from daskrf.engine.cpu.similar import similar_pairs
 from daskrf.engine.cpu.smiles import read_smiles, ring_table
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
@@ -34,5 +35,6 @@ __all__ = [
     "random_products",
     "read_smiles",
     "ring_table",
+    "similar_pairs",
     "torsion_counts",
 ]
