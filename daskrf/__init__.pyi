@@ -19,6 +19,7 @@ from daskrf.commands.predict import predict as predict
 from daskrf.commands.quickstart import quickstart as quickstart
 from daskrf.commands.sample import sample as sample
 from daskrf.commands.screen import screen as screen
+from daskrf.commands.search import search as search
 from daskrf.commands.status import status as status
 from daskrf.commands.suggest import suggest as suggest
 from daskrf.commands.verify import verify as verify

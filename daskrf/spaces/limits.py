@@ -103,3 +103,18 @@ def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float
             raise ValueError(f"{text!r} must be NAME=LOW:HIGH, such as weight=:450, with each name once.")
         ranges[name] = limits
     return ranges
+
+
+def range_words(limits: Sequence[Range]) -> str:
+    """Return limits as text, as `ranges_of_texts` reads them.
+
+    Examples
+    --------
+    >>> range_words(ranges_of({"heavy_atoms": (None, 35), "rings": (1, 4)}))
+    'heavy_atoms=:35 rings=1:4'
+    """
+    return " ".join(f"{SUMS[column]}={_bound(low)}:{_bound(high)}" for column, low, high in limits)
+
+
+def _bound(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else ""

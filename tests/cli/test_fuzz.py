@@ -148,6 +148,7 @@ COMMANDS = {
     "plan": ["{a.smi}"],
     "check-space": ["{y.csv}"],
     "sample": ["{y.csv}", "-o", "OUT.csv", "-n", "2"],
+    "search": ["{y.csv}", "-o", "OUT.csv", "--similar-to", "CCO"],
 }
 
 NOT_TRIED = {"quickstart": "takes a minute, and reads nothing"}

@@ -53,6 +53,7 @@ LINES = {
     "explain": "explain model CCOC(=O)C -o out.svg",
     "page": "page hits.parquet -o out.html",
     "sample": "sample space -o out.csv -n 20",
+    "search": "search space -o out.csv --similar-to CC(=O)NC -k 5",
 }
 
 

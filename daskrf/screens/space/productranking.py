@@ -50,7 +50,7 @@ from daskrf.screens.space.surrogate import (
 from daskrf.sources.mapreference import MapReference
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, Product, decoded
-from daskrf.spaces.limits import SUMS, Range, ranges_of
+from daskrf.spaces.limits import Range, range_words, ranges_of
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
@@ -228,7 +228,6 @@ class ProductRanking:
     def spec(self) -> dict[str, Any]:
         """Everything that determines the hits; all shards must agree on it."""
         request = self.request
-        within = " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
         surrogate = {
             "shortlist": self.shortlist,
             "rough": self.rough,
@@ -242,7 +241,7 @@ class ProductRanking:
             **({"candidates": self.n_kept} if self.ranks_itself and self.aim.rule.needs_std else {}),
             "target": self.aim.target_name,
             "seed": request.seed if self.aim.rule.needs_sample else None,
-            "within": within or None,
+            "within": range_words(self.limits) or None,
             "per_block": request.products.per_block,
             "exclude_labelled": request.exclude_labelled,
             **({"exclude_by": request.exclude_by} if request.exclude_labelled else {}),
@@ -662,7 +661,3 @@ def shortlist_of_space(request: ScreenRequest) -> int | None:
 def first_shortlist(shortlist: int | None, k: int) -> int:
     """Return the length of the first shortlist, to find k products."""
     return shortlist or max(LEAST_SHORTLIST, _ROUGHLY * k)
-
-
-def _bound(value: float) -> str:
-    return f"{value:g}" if math.isfinite(value) else ""

@@ -103,6 +103,7 @@ KIND_NAMES = {
     "table": "predictions in one file",
     "batch": "a batch of molecules to measure",
     "sample": "random molecules of a space",
+    "similar": "products of a space similar to a molecule",
     "evaluation": "predictions of left-out labels",
     "picture": "a picture",
     "drawing": "a drawing of a molecule",

@@ -1,0 +1,162 @@
+"""Space -> the products most similar to a molecule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+import pyarrow as pa
+from distributed import Client
+
+from daskrf.errors import OptionError
+from daskrf.files.backend import as_path
+from daskrf.jobs.job import run
+from daskrf.jobs.shards import AnyShard, ShardReport
+from daskrf.molecules import FingerprintSpec
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.report.lines import report_text
+from daskrf.report.notebook import Shown
+from daskrf.screens.space.similarproducts import SimilarityRequest, SimilarProductsJob
+from daskrf.spaces.limits import ranges_of, ranges_of_texts
+from daskrf.spaces.synthons import check_spec
+from daskrf.storage.tablefiles import check_ending
+from daskrf.workers.progress import Progress
+
+CLI = Command(
+    "daskrf search real_space/ -o similar.csv --similar-to 'CC(=O)Nc1ccc(O)cc1' -k 100",
+    step=10,
+    options={
+        "similar_to": Option(metavar="SMILES", repeated=True),
+        "k": Option(least=1),
+        "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts),
+        "per_block": Option(least=1),
+    },
+    resumable=True,
+)
+
+
+@dataclass(frozen=True)
+class SearchReport(Shown):
+    """What `search` found.
+
+    Attributes
+    ----------
+    output : Path
+    table : pyarrow.Table
+        The same as in the file.
+    queries : tuple of str
+        The molecules that products were compared with.
+    products : int
+        Number of products of the space; one that can be made in several ways counts for each.
+    seconds : float
+    notes : tuple of str
+        How products were compared, and what was left out.
+    """
+
+    output: PurePath
+    table: pa.Table = field(repr=False)
+    queries: tuple[str, ...]
+    products: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{amount(self.table.num_rows, 'products')} in {self.output} ({self.seconds:.1f} s)"
+        return report_text(what, [self._line(query) for query in self.queries], notes=self.notes)
+
+    def _line(self, query: str) -> str:
+        """Return how similar the products are to one molecule."""
+        values = [
+            value
+            for value, of in zip(
+                self.table["similarity"].to_pylist(), self.table["query"].to_pylist(), strict=True
+            )
+            if of == query
+        ]
+        if not values:
+            return f"{query}: no product"
+        return (
+            f"{query}: {amount(len(values), 'products')}, similarity {max(values):.3f} to {min(values):.3f}"
+        )
+
+
+def search(
+    space: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    similar_to: str | Sequence[str],
+    k: int = 100,
+    spec: FingerprintSpec | None = None,
+    within: Mapping[str, Sequence[float | None]] | None = None,
+    per_block: int | None = None,
+    overwrite: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
+) -> SearchReport | ShardReport:
+    """Find the products of a make-on-demand space most similar to a molecule.
+
+    The search is exact: no product that is not in the output is more similar than the last one, by the
+    Tanimoto similarity of counts, which is the sum of minima over the sum of maxima. Products are never
+    listed, since counts of a product are sums over its synthons. The products are different molecules, most
+    similar first, with the columns query, rank, similarity, row (the number of the product), id, smiles,
+    reaction and block_0, block_1 and so on, and heavy_atoms, weight, donors, rings and polar_surface.
+
+    Parameters
+    ----------
+    space : path
+        As in `check_space`.
+    output : path
+        File of the products; its ending chooses the format, as in `screen`.
+    similar_to : str, or sequence of str
+        SMILES of the molecule to compare with, or of several, each with its own k products.
+    k : int
+        Number of products for each molecule.
+    spec : FingerprintSpec, optional
+        Fingerprints to compare: Morgan counts of radius 0, 1 or 2. Default: radius 2.
+    within : dict of str to (float or None, float or None), optional
+        As in `sample`: only products within these limits are listed.
+    per_block : int, optional
+        At most this many products for a molecule have the same block, in whatever slot.
+    overwrite : bool
+        Replace a file at the output.
+    client, progress, shard, prepare
+        As in `fingerprint`.
+
+    Returns
+    -------
+    SearchReport
+        For a shard, or the preparation of shards, a `ShardReport`.
+
+    Raises
+    ------
+    InputError
+        If the space cannot be read, has no products, or a SMILES is not a molecule.
+    StoreError
+        If there is a file at the output.
+    """
+    spec = spec or FingerprintSpec("morgan:2")
+    check_spec(spec)
+    smiles = tuple(dict.fromkeys([similar_to] if isinstance(similar_to, str) else similar_to))
+    if not smiles:
+        raise OptionError("Give a molecule to compare with, by --similar-to (similar_to).")
+    if k < 1:
+        raise OptionError(f"The number of products must be at least 1, not {k}.")
+    if per_block is not None and per_block < 1:
+        raise OptionError(f"per_block must be at least 1, not {per_block}.")
+    check_ending(as_path(output))
+    request = SimilarityRequest(
+        as_path(space),
+        as_path(output),
+        smiles,
+        k,
+        spec,
+        limits=ranges_of(within),
+        per_block=per_block,
+        overwrite=overwrite,
+    )
+    return run(SimilarProductsJob(request, SearchReport), client, progress, shard, prepare)

@@ -1,0 +1,357 @@
+"""The job of searching a space for the products most similar to some molecules."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
+
+from daskrf.errors import InputError
+from daskrf.files.backend import absolute
+from daskrf.files.disk import work_folder
+from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.memory import need_of_products
+from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.tree import Reduction, Root, Tree
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.quantities import amount
+from daskrf.screening import TopK
+from daskrf.screens.space.cutspaces import (
+    cut_once,
+    families_once,
+    left_out,
+    no_products,
+    search_tables,
+    without_differing,
+)
+from daskrf.screens.space.hits import Candidates, product_columns
+from daskrf.screens.space.productscores import Scored, product_texts
+from daskrf.screens.space.search import Chosen, Ranked
+from daskrf.spaces import CutSpace, Space, read_space
+from daskrf.spaces.families import Family, decoded
+from daskrf.spaces.limits import Range, range_words
+from daskrf.spaces.ranking import Limit, Piece
+from daskrf.spaces.sampling import counts_of
+from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
+from daskrf.storage.hits import write_hits
+from daskrf.storage.outputs import guarded, refuse_others
+from daskrf.storage.stores.store import hash_of
+from daskrf.workers.calls import check_stop
+
+_VERSION = 1  # of the tables of a space, and of the pieces of its search
+_MORE = 4  # times k products are kept, since some are the same molecule
+_GROWTH = 4  # times as many are kept in the next try, if these were too few
+_TRIES = 4
+
+
+@dataclass(frozen=True)
+class SimilarPieces:
+    """Pieces of a space by number: a chunk for `SimilaritySearch`."""
+
+    tables: tuple[str, str, int]
+    pieces: tuple[int, ...] = ()
+
+    def of(self, pieces: tuple[int, ...]) -> SimilarPieces:
+        """Return the chunk of some pieces."""
+        return replace(self, pieces=pieces)
+
+    def __iter__(self) -> Iterator[Piece]:
+        every = pieces_of_similarity(search_tables(*self.tables).families)
+        for number in self.pieces:
+            check_stop()
+            yield every[number]
+
+
+@dataclass(frozen=True)
+class SimilaritySearch(Reduction):
+    """Keeps the k products most similar to each of some queries.
+
+    Attributes
+    ----------
+    tables : tuple
+        Arguments of `search_tables`.
+    columns, counts : tuple of tuples of int
+        Of each query: see `daskrf.spaces.similarity.Query`.
+    k : int
+        How many products are kept for each query.
+    limits : tuple of Range
+    """
+
+    tables: tuple[str, str, int]
+    columns: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[int, ...], ...]
+    k: int
+    limits: tuple[Range, ...] = ()
+    name: str = "search"
+
+    def zero(self) -> Ranked:
+        return Ranked([TopK(self.k) for _ in self.columns])
+
+    def add(self, total: Ranked, block: Piece) -> None:
+        tables = search_tables(*self.tables)
+        family = tables.families[block.family]
+        limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
+        for number, (columns, counts) in enumerate(zip(self.columns, self.counts, strict=True)):
+            query = Query(np.array(columns, np.int64), np.array(counts, np.int32))
+            best = Chosen(family, total.tops[number])
+            most_similar(block, family, tables.inner, query, limits, best)
+            total.tops[number] = best.top()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
+        every = range(len(self.columns))
+        return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in every])
+
+
+@dataclass(frozen=True)
+class SimilarityRequest:
+    """What a search asks for.
+
+    Attributes
+    ----------
+    source : Path
+        The space.
+    output : Path
+    smiles : tuple of str
+        The molecules that products are compared with.
+    k : int
+        Number of products for each of them.
+    spec : FingerprintSpec
+    limits : tuple of Range
+    per_block : int or None
+    overwrite : bool
+    """
+
+    source: PurePath
+    output: PurePath
+    smiles: tuple[str, ...]
+    k: int
+    spec: FingerprintSpec
+    limits: tuple[Range, ...] = ()
+    per_block: int | None = None
+    overwrite: bool = False
+
+
+@dataclass
+class SimilarProductsJob(Job[Any]):
+    """The job of `search`.
+
+    Attributes
+    ----------
+    request : SimilarityRequest
+    made : callable
+        Makes the report.
+    """
+
+    request: SimilarityRequest
+    made: Callable[..., Any]
+    output: PurePath = field(init=False)
+    space: Space = field(init=False)
+    cut: CutSpace = field(init=False)
+    families: list[Family] = field(init=False)
+    queries: list[Query] = field(init=False)
+    tree: Tree = field(init=False)
+    notes: tuple[str, ...] = ()
+
+    name = "search"
+
+    def __post_init__(self) -> None:
+        self.output = self.request.output
+
+    @property
+    def locked(self) -> PurePath:
+        """The output is a file."""
+        return work_folder(self.output)
+
+    def plan(self, run: Run) -> None:
+        """Count the queries, and cut the space."""
+        request = self.request
+        refuse_others(self.output, run.work, overwrite=request.overwrite)
+        self.queries = _queries(request.smiles, request.spec)
+        self.space = read_space(request.source)
+        refused = list[str]()
+
+        def check(cut: CutSpace) -> CutSpace:
+            composing, differing = without_differing(cut, run.progress)
+            refused.extend(differing)
+            return composing
+
+        whole = cut_once(self.space, request.spec, run.work, self._key, run.progress)
+        self.cut, self.families = families_once(whole, run.work, self._key, check)
+        if not self.families:
+            raise no_products(self.space, refused)
+        self.notes = tuple(left_out(self.cut))
+
+    @property
+    def _key(self) -> str:
+        """A hash of everything that determines the tables of the space."""
+        spec = self.request.spec.state()
+        return hash_of({"space": self.space.digest, "fingerprint": spec, "version": _VERSION})
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Everything that determines the products; all shards must agree on it."""
+        request = self.request
+        return {
+            "similar_to": list(request.smiles),
+            "fingerprint": request.spec.state(),
+            "k": request.k,
+            "within": range_words(request.limits) or None,
+            "per_block": request.per_block,
+            "library": self.space.digest,
+        }
+
+    def need(self) -> Need:
+        pieces = pieces_of_similarity(self.families)
+        rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
+        tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
+        tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
+        columns = max(len(query.columns) for query in self.queries)
+        return Need(need_of_products(rows, columns, tables, _MORE * self.request.k * len(self.queries)))
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        run.agree(self.spec)
+        self.tree = self._tree(run, _MORE * self.request.k)
+        return [self.tree]
+
+    def _tree(self, run: Run, n_kept: int) -> Tree:
+        """Return the search for `n_kept` products of each query."""
+        tables = absolute(run.work), self._key, self.cut.spec.n_columns
+        search = SimilaritySearch(
+            tables,
+            tuple(tuple(query.columns.tolist()) for query in self.queries),
+            tuple(tuple(query.counts.tolist()) for query in self.queries),
+            n_kept,
+            self.request.limits,
+        )
+        pieces = pieces_of_similarity(self.families)
+        key = hash_of([self.spec, n_kept, _VERSION])
+        root = Root(search, SimilarPieces(tables).of, run.work / f"partials-{n_kept}", key)
+        return Tree(
+            [root], [(i,) for i in range(len(pieces))], [piece.size for piece in pieces], "blocks of products"
+        )
+
+    def finish(self, run: Run, made: int) -> Any:
+        """Write the products."""
+        request = self.request
+        best, notes = self._best(run)
+        tables = [self._table(number, candidates.best(request.k)) for number, candidates in enumerate(best)]
+        table = pa.concat_tables(tables)
+        if not table.num_rows:
+            raise InputError(f"No product of {request.source} lies within the limits; widen them (--within).")
+        sizes = self.cut.sizes
+        counted = [
+            f"compared by {request.spec.name} counts",
+            f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
+            "to make them counts",
+        ]
+        notes = (*counted, *self.notes, *notes)
+        to = request.smiles[0] if len(request.smiles) == 1 else amount(len(request.smiles), "molecules")
+        about = {
+            **self.spec,
+            "made": f"{amount(table.num_rows, 'products')} similar to {to}",
+            "source_kind": "space",
+            "source": request.source.name,
+            "notes": list(notes),
+        }
+        before = guarded(self.output, run.work, overwrite=request.overwrite)
+        write_hits(table, self.output, about, kind="similar", before=before)
+        return self.made(
+            output=self.output,
+            table=table,
+            queries=request.smiles,
+            products=sum(sizes),
+            seconds=run.seconds,
+            notes=notes,
+        )
+
+    def _best(self, run: Run) -> tuple[list[Candidates], tuple[str, ...]]:
+        """Return the products most similar to each query, which are distinct molecules, best first."""
+        n_kept = _MORE * self.request.k
+        for attempt in range(_TRIES):
+            if attempt:
+                n_kept *= _GROWTH
+                self.tree = self._tree(run, n_kept)
+                self.tree.make(client=run.client, progress=run.progress)
+            tops = self.tree.result().tops
+            best = [self._candidates(query, top.row) for query, top in zip(self.queries, tops, strict=True)]
+            if all(self._enough(*both, n_kept) for both in zip(best, tops, strict=True)):
+                return best, ()
+        return best, (
+            f"only the best {n_kept:,} products were compared, as very many are the same molecule, equally "
+            "similar, or of the same blocks: others may be as similar as those found",
+        )
+
+    def _enough(self, best: Candidates, top: TopK, n_kept: int) -> bool:
+        """Return whether no other product can be among the best k."""
+        k = self.request.k
+        if len(top) < n_kept:
+            return True
+        return len(best) >= k and float(np.float32(best.columns["score"][k - 1])) > float(top.score[-1])
+
+    def _candidates(self, query: Query, row: npt.NDArray[np.int64]) -> Candidates:
+        products = decoded(self.cut, row.tolist())
+        counts = counts_of(self.cut, products)
+        scores = {"score": query.similarities(counts), "key": _keys(counts)}
+        scored = Scored(product_texts(self.cut, products), scores)
+        return Candidates.of(self.cut, row, scored, self.request.per_block)
+
+    def _table(self, number: int, best: Candidates) -> pa.Table:
+        """Return the products of one query as a table."""
+        score = best.columns["score"]
+        self._check(number, best)
+        table: dict[str, Any] = {
+            "query": pa.array([self.request.smiles[number]] * len(best), pa.string()),
+            "rank": pa.array(np.arange(1, len(best) + 1)),
+            "similarity": np.asarray(score, np.float64),
+            "row": best.row,
+        }
+        return pa.table(table | product_columns(self.cut, decoded(self.cut, best.row.tolist()), best.smiles))
+
+    def _check(self, number: int, best: Candidates) -> None:
+        """Refuse similarities that differ from those of the products' SMILES."""
+        block = Fingerprinter(self.request.spec)(best.smiles)
+        same = self.queries[number].similarities(block.fingerprints)
+        if len(same) != len(best) or not np.array_equal(same, best.columns["score"]):
+            raise InputError(
+                "Similarities of products differ from those of their SMILES, so their fingerprints do not "
+                f"compose; find the reaction by `daskrf check-space {self.request.source} --sample 5000`, "
+                "and leave it out."
+            )
+
+
+def _queries(smiles: Sequence[str], spec: FingerprintSpec) -> list[Query]:
+    """Return the queries of some SMILES.
+
+    Raises
+    ------
+    InputError
+        If one of them is not a molecule.
+    """
+    block = Fingerprinter(spec)(list(smiles))
+    if block.rejects:
+        at, reason = block.rejects[0]
+        raise InputError(f"The molecule to compare with, {smiles[at]!r}, cannot be used: {reason}.")
+    queries = [Query.of(block.fingerprints[i]) for i in range(len(smiles))]
+    for text, query in zip(smiles, queries, strict=True):
+        if not len(query.columns):
+            raise InputError(f"The molecule to compare with, {text!r}, has no atoms.")
+    return queries
+
+
+def _keys(counts: sparse.csr_matrix) -> npt.NDArray[np.int64]:
+    """Return a hash of each row."""
+    counts.sort_indices()
+    digests = [
+        hashlib.blake2b(
+            counts.indices[start:stop].tobytes() + counts.data[start:stop].tobytes(), digest_size=8
+        )
+        for start, stop in zip(counts.indptr[:-1].tolist(), counts.indptr[1:].tolist(), strict=True)
+    ]
+    return np.frombuffer(b"".join(digest.digest() for digest in digests), np.int64)
