@@ -32,6 +32,7 @@ from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.memory import Making
 from daskrf.jobs.pieces import Pieces
 from daskrf.models.directions import check_conventions, directions_of
+from daskrf.models.intervals import residual_arrays
 from daskrf.models.labelled import SMILES, labelled_smiles, smiles_array
 from daskrf.models.models import Model, feature_map_of, read_model
 from daskrf.models.rounds import best_of, redirected, rounds_of
@@ -461,6 +462,7 @@ class _Add(Job[AddReport]):
             "labelled_rows": np.concatenate([old["labelled_rows"], new.row]),
             "labels": y,
             SMILES: smiles_array(smiles),
+            **residual_arrays(gp),
         }
         changed = {
             "gp": {**gp.state(), "feature_map": None},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
 
@@ -17,9 +18,11 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
+from daskrf.gp.validation.intervals import checked_levels
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import EXPANDED, Making, MemoryNeed
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
+from daskrf.models.intervals import interval_factors
 from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
 from daskrf.models.modelsource import source_for
 from daskrf.models.sampledstds import SampledStds, leave_samples, n_samples_of, open_sampled
@@ -45,11 +48,21 @@ from daskrf.workers.progress import Progress
 
 Paths = str | os.PathLike[str]
 
+
+def _levels(text: str) -> list[float]:
+    """Return levels in percent from text such as 50,80,95."""
+    try:
+        return [float(each) for each in text.replace("%", "").split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of levels in percent, such as 50,80,95.") from None
+
+
 CLI = Command(
     "daskrf predict docking.model real.fingerprints -o real.predictions",
     step=4,
     options={
         "std_error": Option(metavar="FRACTION"),
+        "intervals": Option(metavar="50,80,95", convert=_levels),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -64,6 +77,7 @@ MOST_PRINTED = 1_000
 _ROW_BYTES = 24  # row number, ID and SMILES of a prediction, in compressed Parquet
 _NOT_WRITTEN = (".html", ".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
 _STD = "; std is of the function, and std_y of a new measurement"
+_INTERVALS = "; low and high are the ends of intervals of a new measurement"
 _WIDTH = 60  # characters of a printed text
 _TEXT_BYTES = 25  # of a number in text
 
@@ -135,7 +149,10 @@ class PredictReport(OfInput):
 
     def __str__(self) -> str:
         if self.table is not None:
-            what = f"of {listed(self.targets, chr(39))}{_STD if 'std' in str(self.table.schema) else ''}"
+            names = self.table.column_names
+            ends = _INTERVALS if any(name.startswith("low_") for name in names) else ""
+            stds = _STD if any(name.startswith("std") for name in names) else ""
+            what = f"of {listed(self.targets, chr(39))}{stds}{ends}"
             return "\n".join([*_printed(self.table, self.left_out), what, *self.scales, *self.notes])
         of = f" of {listed(self.targets)}" if self.targets else ""
         return report_text(
@@ -155,6 +172,7 @@ def predict(
     *,
     std: bool = True,
     std_error: float | None = None,
+    intervals: float | Sequence[float] | None = None,
     every_row: bool | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
@@ -192,6 +210,12 @@ def predict(
         samples, 496 of them for an error of 0.03 with M = 4096, in a tenth of the time. The error of each
         molecule is random with this standard deviation, and it is compared with that of some exact ones.
         Default: exact. For models on features.
+    intervals : float or sequence of float, optional
+        Levels in percent, such as 50,80,95: also predict intervals that contain a new measurement this often,
+        as columns low_95 and high_95. They extend to either side of the mean by a number of standard
+        deviations that just as many errors of labelled molecules do not exceed, each predicted without its
+        labels. So unlike standard deviations they do not assume that errors are normally distributed. They
+        hold for molecules like the labelled ones; no method can promise them for others. For exact processes.
     every_row : bool, optional
         Give each row of the input its own row, in order. If a row has no prediction, its numbers are NaN
         (empty in text), and the column reason says why. Default: only for data in memory.
@@ -209,16 +233,30 @@ def predict(
     Raises
     ------
     InputError
-        If the library's fingerprints or features are not those of the model.
+        If the library's fingerprints or features are not those of the model, or it gives no intervals.
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
     input, path = Input(source, format, fragments, accept_rejects), as_path(model)
     if std_error is not None and not std:
         raise OptionError("--std-error (std_error) is for standard deviations; leave it or --no-std out.")
+    levels: tuple[float, ...] = ()
+    if intervals is not None:
+        levels = checked_levels(intervals if isinstance(intervals, Iterable) else [intervals])
+    if levels and not std:
+        raise OptionError("--intervals (intervals) are made of standard deviations; leave --no-std out.")
     shared = shard is not None or prepare
     with output_or_temporary(output, "p", shared=shared) as place:
-        job = _Predict(path, input, place, std, bool(every_row), prints=output is None, std_error=std_error)
+        job = _Predict(
+            path,
+            input,
+            place,
+            std,
+            bool(every_row),
+            levels,
+            prints=output is None,
+            std_error=std_error,
+        )
         return run(job, None if output is None else client, progress, shard, prepare)
 
 
@@ -231,10 +269,13 @@ class _Predict(Job[PredictReport]):
     output: PurePath
     std: bool
     every_row: bool = False
+    levels: tuple[float, ...] = ()  # of intervals, in percent
     prints: bool = False
     std_error: float | None = None
     n_samples: int | None = field(default=None, init=False)  # for approximate standard deviations
     sampled: SampledStds | None = field(default=None, init=False)
+    factors: npt.NDArray[np.float64] | None = field(default=None, init=False)  # of each level and target
+    lacking: list[str] = field(default_factory=list, init=False)
     model: Model = field(init=False)
     features: Source = field(init=False)
     earlier: Earlier | None = field(default=None, init=False)
@@ -267,6 +308,8 @@ class _Predict(Job[PredictReport]):
         self.model = read_model(self.path, statistics=False)
         if self.std_error is not None:
             self.n_samples = n_samples_of(self.model, self.std_error)
+        if self.levels:
+            self.factors, self.lacking = interval_factors(self.model, self.levels)
         in_memory = is_given(self.input.paths)
         if in_memory and not self.in_file and not self.prints:
             self.input = _with_index(self.input)
@@ -286,19 +329,18 @@ class _Predict(Job[PredictReport]):
     def spec(self) -> dict[str, Any]:
         """What a file of predictions depends on."""
         model, library = self.model.metadata["spec_hash"], self.features.spec_hash
-        return {"model": model, "library": library, "std": self.std} | self._approximate | self._every_row
+        return {"model": model, "library": library, "std": self.std} | self._requested
 
     @property
-    def _approximate(self) -> dict[str, int | None]:
-        """The number of posterior samples for standard deviations; only if they are or were approximate."""
-        was = self.earlier is not None and "std_samples" in self.earlier.about
-        return {} if self.n_samples is None and not was else {"std_samples": self.n_samples}
+    def _requested(self) -> dict[str, Any]:
+        """What else is or was requested; older outputs lack the keys.
 
-    @property
-    def _every_row(self) -> dict[str, bool]:
-        """Whether every row has its place; only if it has or had, as older outputs lack the key."""
-        was = self.earlier is not None and "every_row" in self.earlier.about
-        return {"every_row": self.every_row} if self.every_row or was else {}
+        That is the number of posterior samples for approximate standard deviations, whether every row has its
+        place, and the levels of intervals.
+        """
+        values = {"std_samples": self.n_samples, "every_row": self.every_row, "intervals": list(self.levels)}
+        before = () if self.earlier is None else self.earlier.about
+        return {name: value for name, value in values.items() if value or name in before}
 
     def need(self) -> Need:
         if self.earlier is not None:
@@ -306,7 +348,7 @@ class _Predict(Job[PredictReport]):
         n_targets, n_rows = len(self.model.targets), sum(self.features.partition_rows)
         making = making_of(self.features)
         worker = making.need(self._need_of_task, "rows")
-        numbers = n_targets * (3 if self.std else 1)
+        numbers = n_targets * (3 if self.std else 1) + 2 * n_targets * len(self.levels)
         size = n_rows * (_ROW_BYTES + 8 * numbers)  # random mantissas do not compress
         text = n_rows * (2 * _ROW_BYTES + _TEXT_BYTES * numbers) if self.in_file else 0
         here = None if self.n_samples is None else need_of_model(self.model, making, 0, std=True)
@@ -330,7 +372,7 @@ class _Predict(Job[PredictReport]):
             self.folder,
             source=features.spec_hash,
             model=model_hash,
-            options={"std": self.std, "map": features.brief_map} | self._approximate | self._every_row,
+            options={"std": self.std, "map": features.brief_map} | self._requested,
             rows=rows,
             provenance={"model_path": path, "source_path": _describe(self.input.paths)},
         )
@@ -347,8 +389,15 @@ class _Predict(Job[PredictReport]):
             + score_seconds(self.model, features.block_size, std=self.std, n_samples=self.n_samples),
             every_row=self.every_row,
             samples=None if self.sampled is None else self.sampled.path,
+            intervals=self._intervals,
         )
         return [Partitions(stage, self.store, rows)]
+
+    @property
+    def _intervals(self) -> dict[float, tuple[float, ...]]:
+        """The factors of the intervals, one for each target, by level."""
+        factors = () if self.factors is None else self.factors.tolist()
+        return {level: tuple(row) for level, row in zip(self.levels, factors, strict=True)}
 
     def finish(self, run: Run, made: int) -> PredictReport:
         if self.earlier is not None:
@@ -357,7 +406,7 @@ class _Predict(Job[PredictReport]):
             return self._report(about, about["partitions"], 0, run.seconds, notes)
         counts, n_partitions = self.store.counts(), self.store.n_partitions
         approximate = () if self.sampled is None else (str(self.sampled),)
-        notes = (*approximate, *self.features.note_on_groups())
+        notes = (*approximate, *self.lacking, *self.features.note_on_groups())
         about = {
             **self.spec,
             "model_name": self.path.name,
@@ -389,7 +438,7 @@ class _Predict(Job[PredictReport]):
         """Yield the predictions by partition; of no rows at all, a table without rows."""
         yield from map(self.store.read, range(self.store.n_partitions))
         if not self.store.n_partitions:
-            kinds = ("mean", "std", "std_y") if self.std else ("mean",)
+            kinds = ("mean", "std", "std_y", *ends_of(self.levels)) if self.std else ("mean",)
             numbers = dict.fromkeys(
                 itertools.chain(*(target_names(self.model, kind) for kind in kinds)), pa.float64()
             )
@@ -415,6 +464,17 @@ class _Predict(Job[PredictReport]):
             notes=notes,
             scales=self.model.scales_of(self.model.targets),
         )
+
+
+def ends_of(levels: Iterable[float]) -> list[str]:
+    """Return the names of the columns of intervals.
+
+    Examples
+    --------
+    >>> ends_of([50, 97.5])
+    ['low_50', 'high_50', 'low_97.5', 'high_97.5']
+    """
+    return [f"{end}_{level:g}" for level in levels for end in ("low", "high")]
 
 
 def _with_index(input: Input) -> Input:
@@ -467,6 +527,7 @@ class PredictStage:
     seconds_per_row: float
     every_row: bool = False
     samples: str | None = None
+    intervals: Mapping[float, tuple[float, ...]] = field(default_factory=dict)
     name: str = "predict"
 
     def make(self, partition: int) -> CommitRecord:
@@ -502,7 +563,7 @@ class PredictStage:
         return store.write_partition(partition, beside(pa.table(columns), every.table), every.rejects)
 
     def _table(self, model: Model, block: Block | None) -> pa.Table:
-        """Return a table of row and, for each target, mean, std and std_y."""
+        """Return a table of row and, for each target, mean, std and std_y, and the ends of intervals."""
         names = ("mean", "std", "std_y") if self.std else ("mean",)
         columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)
@@ -512,7 +573,12 @@ class PredictStage:
             predicted = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
         else:
             predicted = [model.gp.predict(block.phi)]
+        predicted = [values.reshape(-1, n_targets) for values in predicted]
+        for level, factors in self.intervals.items():
+            names = (*names, *ends_of([level]))
+            mean, half = predicted[0], predicted[2] * factors
+            predicted += [mean - half, mean + half]
         for kind, values in zip(names, predicted, strict=True):
             for t, name in enumerate(target_names(model, kind)):
-                columns[name] = values.reshape(-1, n_targets)[:, t]
+                columns[name] = values[:, t]
         return pa.table(columns)

@@ -21,6 +21,7 @@ from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
+from daskrf.models.intervals import has_residuals, residual_arrays
 from daskrf.models.labelled import SMILES, smiles_array_of_rows
 from daskrf.models.models import Model, read_model
 from daskrf.models.rounds import identity_after, redirected, rounds_of
@@ -134,6 +135,7 @@ class FitJob(Job[Any]):
         arrays = {**gp.arrays(), "labelled_rows": training.joined.row, "labels": training.joined.y}
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
             arrays[SMILES] = smiles
+        arrays |= residual_arrays(gp)
         save_model(
             self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": directions}
         )
@@ -237,14 +239,19 @@ def _leave(
     described: dict[str, Any],
     progress: Progress,
 ) -> None:
-    """Leave a model as it is, except for directions and descriptions of its targets that have changed."""
+    """Leave a model as it is, except for what has changed in directions and descriptions of its targets.
+
+    A model of an older version gets the errors that intervals are made from.
+    """
     progress.note(f"{output} already holds exactly this model.")
-    if directions != stored.directions or any(
-        stored.metadata.get(name) != value for name, value in described.items()
-    ):
+    lacking = {} if has_residuals(stored) else residual_arrays(stored.gp)
+    changed = any(stored.metadata.get(name) != value for name, value in described.items())
+    if lacking or changed or directions != stored.directions:
         there = load_model(output)
-        metadata = {**there.metadata, **described}
-        save_model(output, there.arrays, redirected(metadata, there.arrays["labels"], directions))
+        metadata, arrays = {**there.metadata, **described}, {**there.arrays, **lacking}
+        save_model(output, arrays, redirected(metadata, arrays["labels"], directions))
+    if lacking:
+        progress.note("The errors of molecules left out were added to it, which intervals are made from.")
     if directions != stored.directions:
         changes = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())
         progress.note(f"The directions of {output} were changed: {printable(changes)}.")

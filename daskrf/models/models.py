@@ -35,7 +35,7 @@ from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 from daskrf.tables.values.values import scales_in
 
-_OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
+_ON_REQUEST = ("labelled_rows", "labels", "labelled_smiles", "residuals")  # arrays that only some need
 
 # Metadata that is used as it is.
 _METADATA = {
@@ -108,7 +108,7 @@ def read_model(path: PurePath, *, statistics: bool = True) -> Model:
         If there is no model, or it is damaged or from another version.
     """
     saved = load_model(path, ())
-    names = [name for name in saved.entries if name not in _OF_LABELS]
+    names = [name for name in saved.entries if name not in _ON_REQUEST]
     arrays = more_arrays(path, saved, names if statistics else [n for n in names if "statistics/" not in n])
     with as_damage(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
         check_numbers(saved.metadata["gp"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,8 +19,10 @@ from scipy import sparse
 
 from daskrf.errors import InputError, RejectWarning, StoreError, printable
 from daskrf.files.backend import absolute, as_path, backend, readable
+from daskrf.gp.validation.intervals import checked_levels
 from daskrf.jobs.pieces import opened
 from daskrf.models.countarray import CountArray
+from daskrf.models.intervals import interval_factors
 from daskrf.models.models import Model, feature_map_of, read_model
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -30,6 +32,8 @@ from daskrf.sources.sources import Block, feature_blocks
 from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
+
+Of = Literal["y", "f", "both"]
 
 _SHOWN = 80  # characters of a SMILES in a message
 
@@ -228,6 +232,7 @@ class Predictor(Model):
         of: Literal["y", "f"] = "y",
         diagonal: npt.ArrayLike | None = None,
         return_reasons: bool = False,
+        intervals: Sequence[float] | None = None,
     ) -> Any:
         """Return predictions for molecules, like `daskrf.predict`.
 
@@ -248,6 +253,9 @@ class Predictor(Model):
             k(x, x) for each row of features, if the features do not determine it.
         return_reasons : bool
             Also return, last, why rows have no prediction: a list of texts, None for a row that has one.
+        intervals : sequence of float, optional
+            Levels in percent, such as [50, 95]: also return, after means and standard deviations, a dict of
+            each level to the ends (low, high) of intervals of a new label, as `daskrf.predict` does.
 
         Returns
         -------
@@ -256,21 +264,32 @@ class Predictor(Model):
         Raises
         ------
         InputError
-            If `X` holds no molecules, or rows do not match this model's fingerprint or map.
+            If `X` holds no molecules, rows do not match this model's fingerprint or map, or it gives no
+            intervals.
         """
+        levels = () if intervals is None else checked_levels(intervals)
+        factors = interval_factors(self, levels)[0] if levels else None
+        needs_std = return_std or factors is not None
+        kind: Of = of if factors is None else "both"
         if _are_texts(X) or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
             check_toolkit(self)
             smiles, reasons = molecules_given(X)
-            predictions = self._of_smiles(smiles, reasons, return_std, of)
+            predictions = self._of_smiles(smiles, reasons, needs_std, kind)
             if not return_reasons:
                 _warn_of(smiles, reasons)
         else:
-            predictions, reasons = self._of_rows(X, return_std, of, diagonal), [None] * X.shape[0]
+            predictions, reasons = self._of_rows(X, needs_std, kind, diagonal), [None] * X.shape[0]
+        if factors is not None:
+            mean, std_f, std_y = predictions
+            halves = [std_y * (row if mean.ndim > 1 else row[0]) for row in factors]
+            ends = {level: (mean - half, mean + half) for level, half in zip(levels, halves, strict=True)}
+            stds = ((std_y if of == "y" else std_f),) if return_std else ()
+            predictions = (mean, *stds, ends)
         whole = (*predictions, reasons) if return_reasons else predictions
         return whole if len(whole) > 1 else whole[0]
 
     def _of_smiles(
-        self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Literal["y", "f"]
+        self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Of
     ) -> tuple[Any, ...]:
         """Return predictions for SMILES, NaN where there are none; fill in `reasons` for rejects."""
         there = [row for row, reason in enumerate(reasons) if reason is None]
@@ -285,7 +304,7 @@ class Predictor(Model):
             whole[-1][places] = values
         return tuple(whole)
 
-    def _of_rows(self, X: Any, return_std: bool, of: Literal["y", "f"], diagonal: Any) -> tuple[Any, ...]:
+    def _of_rows(self, X: Any, return_std: bool, of: Of, diagonal: Any) -> tuple[Any, ...]:
         """Return predictions for fingerprints or features."""
         if not sparse.issparse(X) and self.metadata["map"] is None:
             raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")

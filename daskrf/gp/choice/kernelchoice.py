@@ -45,6 +45,7 @@ _ALL = "all kinds"
 FEWEST_LABELS = 20
 """The least number of labels that can tell kernels apart."""
 
+_ORDER = "gp/kernelchoice"  # the name of the random order of rows
 _ONE_BY_ONE = 4000  # up to here labels are left out one at a time: a trial takes seconds
 _MOST = 12_000  # rows of a trial for more labels: it takes some ten seconds
 _LEFT_OUT = 2000  # labels then left out in all, at most a fifth of the rows at a time
@@ -175,7 +176,7 @@ def choose_kernel(
     if len(y) < FEWEST_LABELS or y.min() == y.max():
         tanimoto = _on(TanimotoMinMax(), next(_parts(columns or {}))[1])
         return KernelChoice(tanimoto if kernel is None else usual_kernel(kernel, X), asked=kernel)
-    order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
+    order = np.argsort(seeds.words(random_state, _ORDER, len(y)), kind="stable")
     if len(y) <= _ONE_BY_ONE:
         out = np.arange(len(y))
         scorer: Scorer = _OneByOne(X, y)
@@ -198,6 +199,29 @@ def choose_kernel(
         return search.with_metric(choice, X, y, order, next(_parts(columns or {})))
     search.run_scales(kernel)
     return replace(search.choice(y[out], len(order), best=True), asked=kernel)
+
+
+def rows_of_metric(choice: KernelChoice, n_rows: int, random_state: int) -> npt.NDArray[np.int64]:
+    """Return the rows that the metric of the chosen kernel was learned from; none without a metric.
+
+    Parameters
+    ----------
+    choice : KernelChoice
+        From `choose_kernel` with this `random_state`.
+    n_rows : int
+        Number of all rows; more may have followed those of the choice.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import Gaussian
+    >>> rows_of_metric(KernelChoice(Gaussian(2.0), n_rows=500), 500, 0).tolist()
+    []
+    """
+    if not choice.variances:
+        return np.empty(0, np.int64)
+    n = choice.n_rows if choice.n_rows < _MOST else n_rows
+    order = np.argsort(seeds.words(random_state, _ORDER, n), kind="stable")[:_MOST]
+    return np.array_split(order[:_ONE_BY_ONE], 2)[1]
 
 
 @dataclass

@@ -598,6 +598,15 @@ class ExactGP(Regressor):
         weights = self.alpha_[:, None] - self._cholesky().solve(prior)
         return weights.astype(np.float32)
 
+    def draw_weights(self) -> npt.NDArray[np.float32]:
+        """Return C^-1 times the noisy prior samples of a fit by conjugate gradients, shape (n, n_draws).
+
+        C = K + noise_variance / signal_variance I is their covariance, so that of the result is C^-1.
+        """
+        self._check_fitted()
+        self._check_draws()
+        return self._pathwise.alpha[:, 1:]
+
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
         """Return the sample, or samples, with weights from `weights_of_draw` or `weights_of_draws`."""
         n = weights.shape[1]

@@ -1,0 +1,133 @@
+"""Intervals of `predict`: stored by `fit` and `add`, and those of the processes themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import daskrf
+from daskrf import TanimotoMinMax, TanimotoMinMaxFeatures
+from daskrf.commands.fit import FitReport
+from daskrf.commands.predict import PredictReport
+from daskrf.demo.enumeration import ReactionLibrary
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp.processes.separate import process_of
+from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
+from daskrf.models.intervals import RESIDUALS
+from daskrf.storage.model import load_model, save_model
+
+SMILES = list(ReactionLibrary().smiles(0, 100))
+
+
+def labels(n: int = 60) -> pd.DataFrame:
+    """Two targets, one of them with gaps and few labels, and a molecule that was measured twice."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"smiles": SMILES[:n], "a": rng.standard_normal(n), "b": rng.standard_normal(n)})
+    table.loc[12:, "b"] = np.nan
+    return pd.concat([table, table[:1].assign(a=0.5)])
+
+
+def fitted(path: Path, table: pd.DataFrame) -> FitReport:
+    report = daskrf.fit(table, output=path, target=["a", "b"], kernel=TanimotoMinMax(), drop_non_numbers=True)
+    assert isinstance(report, FitReport)
+    return report
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("intervals")
+    labels().to_csv(folder / "labels.csv", index=False)
+    fitted(folder / "model", folder / "labels.csv")
+    return folder / "model"
+
+
+def without_residuals(model: Path, path: Path) -> Path:
+    """Copy a model as an older version would have written it."""
+    saved = load_model(model)
+    save_model(path, {k: v for k, v in saved.arrays.items() if k != RESIDUALS}, saved.metadata)
+    return path
+
+
+def test_columns_are_mean_and_standard_deviations(model: Path, tmp_path: Path) -> None:
+    daskrf.predict(model, SMILES, tmp_path / "p.csv", intervals=[80, 50])
+    table, gp = pd.read_csv(tmp_path / "p.csv"), daskrf.load(model).gp
+    for t, name in enumerate("ab"):
+        residuals = studentized_residuals(process_of(gp, t)[0])
+        for level in (50, 80):
+            half = interval_factor(residuals, level) * table[f"std_y_{name}"]
+            np.testing.assert_allclose(table[f"low_{level}_{name}"], table[f"mean_{name}"] - half)
+            np.testing.assert_allclose(table[f"high_{level}_{name}"], table[f"mean_{name}"] + half)
+    daskrf.predict(model, SMILES, tmp_path / "plain.csv")
+    plain = pd.read_csv(tmp_path / "plain.csv")
+    pd.testing.assert_frame_equal(plain, table[plain.columns])
+    mean, std, ends = daskrf.load(model).predict(SMILES[:3], True, intervals=[80, 50])
+    assert mean.shape == std.shape == ends[50.0][0].shape
+    np.testing.assert_allclose(ends[80.0][1], table[["high_80_a", "high_80_b"]].to_numpy()[:3])
+
+
+def test_every_row_and_folders_have_them_too(model: Path, tmp_path: Path) -> None:
+    report = daskrf.predict(model, ["CCO", "bad(", SMILES[0]], intervals=50)
+    assert isinstance(report, PredictReport)
+    frame = report.to_pandas()
+    assert frame["low_50_a"].isna().tolist() == [False, True, False]
+    assert "low and high are the ends of intervals" in str(report)
+    daskrf.predict(model, SMILES, tmp_path / "folder", intervals=[50])
+    there = pd.read_parquet(tmp_path / "folder")
+    assert (there["low_50_a"] < there["high_50_a"]).all()
+
+
+def test_few_labels_leave_an_interval_empty(model: Path, tmp_path: Path) -> None:
+    report = daskrf.predict(model, SMILES[:2], tmp_path / "p.csv", intervals=[90, 95])
+    assert isinstance(report, PredictReport)
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert table["low_95_b"].isna().all()
+    assert table["low_95_a"].notna().all()
+    note = "12 labelled molecules of 'b' do not determine intervals above 92.3 %, so that of 95 % is empty"
+    assert note in report.notes
+    with pytest.raises(InputError, match=r"60 labelled molecules determine no interval above 98\.3 %"):
+        daskrf.predict(model, SMILES[:2], tmp_path / "q.csv", intervals=99)
+    daskrf.predict(model, SMILES[:2], tmp_path / "q.csv", intervals=98)  # the corrected command
+
+
+def test_added_labels_count(model: Path, tmp_path: Path) -> None:
+    more = labels(70)[60:70]
+    daskrf.add(model, more[["smiles", "a"]], output=tmp_path / "more")
+    gp = daskrf.load(tmp_path / "more").gp
+    (stored,) = load_model(tmp_path / "more", [RESIDUALS]).arrays.values()
+    assert np.isfinite(stored).sum(axis=1).tolist() == [70, 12]
+    np.testing.assert_allclose(stored[0], studentized_residuals(process_of(gp, 0)[0]))
+
+
+def test_models_of_older_versions_get_them_by_a_fit(model: Path, tmp_path: Path) -> None:
+    file = model.parent / "labels.csv"
+    fitted(tmp_path / "new", file)
+    without_residuals(tmp_path / "new", old := tmp_path / "new")
+    with pytest.raises(InputError, match="fit it again"):
+        daskrf.predict(old, SMILES[:2], intervals=[50])
+    before = daskrf.predict(old, SMILES[:2])
+    assert isinstance(before, PredictReport)
+    assert fitted(old, file).was_there
+    after = daskrf.predict(old, SMILES[:2], intervals=[50])
+    assert isinstance(after, PredictReport)
+    assert after.table is not None
+    assert before.table is not None
+    assert after.table.select(before.table.column_names).equals(before.table)
+
+
+def test_what_cannot_be_is_one_sentence(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="leave --no-std out"):
+        daskrf.predict(model, SMILES[:2], std=False, intervals=[50])
+    daskrf.fit(labels()[["smiles", "a"]], output=tmp_path / "m", feature_map=TanimotoMinMaxFeatures(256))
+    with pytest.raises(InputError, match="intervals are for exact processes"):
+        daskrf.predict(tmp_path / "m", SMILES[:2], intervals=[50])
+
+
+def test_other_levels_are_another_output(model: Path, tmp_path: Path) -> None:
+    daskrf.predict(model, SMILES[:5], tmp_path / "p.csv", intervals=[50])
+    report = daskrf.predict(model, SMILES[:5], tmp_path / "p.csv", intervals=[50])
+    assert "already holds exactly these predictions" in str(report)
+    with pytest.raises(StoreError, match="intervals"):
+        daskrf.predict(model, SMILES[:5], tmp_path / "p.csv", intervals=[80])
