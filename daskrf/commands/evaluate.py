@@ -41,6 +41,7 @@ from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
+from daskrf.gp.validation.intervals import LEVELS, interval_factor
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
@@ -713,6 +714,13 @@ class _Target:
     def _nothing(self) -> Predictions:
         return np.full((2, len(self.y)), np.nan)
 
+    def _factors(self) -> Array:
+        """Return how many standard deviations the intervals extend, by what each fold learns from."""
+        factors = np.full((len(LEVELS), len(self.y)), np.nan)
+        for (_, test), fit in zip(self.rows, self.held_out, strict=True):
+            factors[:, test] = [[interval_factor(fit.residuals, level)] for level in LEVELS]
+        return factors
+
     @cached_property
     def evaluation(self) -> TargetEvaluation:
         """The whole evaluation."""
@@ -792,6 +800,7 @@ class _Target:
             classes=is_class(self.y),
             direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
             seed=self.job.seed,
+            factors=self._factors(),
         )
 
 
@@ -919,6 +928,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             classes=of_classes and folds is not None,
             direction=self.directions.get(name),
             seed=self.seed,
+            factors=np.tile([[interval_factor(fit.residuals, level)] for level in LEVELS], n),
         )
         feature_map, words = feature_map_of(model), f"an exact process with {fit.kernel}"
         if feature_map is not None:

@@ -23,6 +23,7 @@ from daskrf.gp.validation.agreement import impossible
 from daskrf.jobs.job import Run
 from daskrf.jobs.memory import Making, MemoryNeed
 from daskrf.models.everylabel import EveryLabel
+from daskrf.models.intervals import residuals_of
 from daskrf.models.labelled import labelled_smiles
 from daskrf.models.models import Model, feature_map_of, need_of_model
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -180,7 +181,8 @@ class ExternalSet:
         else:
             process.feature_map_ = feature_map_of(self.model)
             kernel = process.feature_map_.kernel_
-        return HeldOutFit.of(process, self.labels.X[each.rows], kernel, column)
+        residuals = residuals_of(self.model)[each.target]
+        return HeldOutFit.of(process, self.labels.X[each.rows], kernel, column, residuals)
 
     def impossible(self, each: ExternalTarget, fit: HeldOutFit) -> list[str]:
         """Return a caution if labels cannot be values of the quantity that the model predicts."""

@@ -27,6 +27,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.sums.chunks import sum_rows
 from daskrf.gp.sums.folds import Folds
 from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.validation.intervals import MOST_MOLECULES, studentized_residuals
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
 from daskrf.storage.model import Saved, made_once
@@ -55,6 +56,8 @@ class HeldOutFit:
     kernel : str
         The kernel in words.
     cautions : tuple of str
+    residuals : float64 array, shape (n,)
+        Of the training molecules, for intervals (`daskrf.gp.validation.intervals`); empty without any.
     """
 
     mean: Array
@@ -62,26 +65,39 @@ class HeldOutFit:
     hyperparameters: Mapping[str, float]
     kernel: str
     cautions: tuple[str, ...]
+    residuals: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, gp: Any, X: Any, kernel: Kernel, target: int = 0) -> HeldOutFit:
+    def of(
+        cls, gp: Any, X: Any, kernel: Kernel, target: int = 0, residuals: Array | None = None
+    ) -> HeldOutFit:
         """Return the predictions of one target of a fitted process."""
         mean, std = gp.predict(X, return_std=True, target=target)
         names = ("mean", "signal_variance", "noise_variance")
         hyperparameters = {name: float(np.ravel(getattr(gp, f"{name}_"))[target]) for name in names}
-        return cls(np.ravel(mean), np.ravel(std), hyperparameters, kernel.words(), tuple(gp.cautions(target)))
+        return cls(
+            np.ravel(mean),
+            np.ravel(std),
+            hyperparameters,
+            kernel.words(),
+            tuple(gp.cautions(target)),
+            np.empty(0) if residuals is None else residuals,
+        )
 
     @classmethod
     def from_saved(cls, saved: Saved) -> HeldOutFit:
         """Rebuild predictions from what `to_save` returned."""
         arrays, meta = saved.arrays, saved.metadata
         cautions = tuple(meta["cautions"])
-        return cls(arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions)
+        residuals = arrays.get("residuals", np.empty(0))
+        return cls(
+            arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions, residuals
+        )
 
     def to_save(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays and JSON values for a file."""
         meta = {"hyperparameters": self.hyperparameters, "kernel": self.kernel, "cautions": self.cautions}
-        return {"mean": self.mean, "std": self.std}, meta
+        return {"mean": self.mean, "std": self.std, "residuals": self.residuals}, meta
 
 
 @dataclass
@@ -157,7 +173,8 @@ class ExactHeldOut(Process):
 
     @property
     def spec(self) -> dict[str, Any]:
-        return {**self.gp.get_params(deep=False), "kernel": self.gp.kernel.state(), "columns": self.columns}
+        settings = {"kernel": self.gp.kernel.state(), "columns": self.columns, "residuals": MOST_MOLECULES}
+        return {**self.gp.get_params(deep=False), **settings}
 
     @cached_property
     def for_all(self) -> tuple[ExactGP, Mapping[str, tuple[int, int]] | None]:
@@ -190,7 +207,7 @@ class ExactHeldOut(Process):
         process, columns = (self.gp, self.columns) if self.chooses_for(len(training)) else self.for_all
         equations = Equations(self.X[training], self.y[training], self.folder / name)
         (gp,) = solve_exact(self.run, process, [equations], columns=columns)
-        return HeldOutFit.of(gp, self.X[rows], gp.kernel)
+        return HeldOutFit.of(gp, self.X[rows], gp.kernel, residuals=studentized_residuals(gp))
 
 
 @dataclass

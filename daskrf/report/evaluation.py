@@ -387,11 +387,21 @@ def _better(one: Figure, other: Figure) -> bool:
     return bool(difference.mean() > _STANDARD_ERRORS * error)
 
 
-def judged_intervals(figures: Mapping[str, Figure], n: int) -> dict[str, str]:
-    """Return whether each interval is right, too narrow or too wide, in the order of their levels."""
+def interval_kind(figures: Mapping[str, Figure]) -> str:
+    """Return which intervals are judged: by errors left out, or else "coverage", of a normal distribution."""
+    there = all(math.isfinite(figures[f"interval_{level}"].value) for level in _LEVELS)
+    return "interval" if there else "coverage"
+
+
+def judged_intervals(figures: Mapping[str, Figure], n: int, kind: str = "") -> dict[str, str]:
+    """Return whether each interval is right, too narrow or too wide, in the order of their levels.
+
+    `kind` is one of `interval_kind`, by default what that returns.
+    """
+    kind = kind or interval_kind(figures)
     judged: dict[str, str] = {}
     for level in _LEVELS:
-        held = figures[f"coverage_{level}"]
+        held = figures[f"{kind}_{level}"]
         there = [share for share in held.folds if math.isfinite(share)]
         spread = held.spread / math.sqrt(len(there)) if len(there) > 1 else 0.0
         judged[str(level)] = judged_coverage(held.value, level / 100, n, spread)
@@ -399,19 +409,26 @@ def judged_intervals(figures: Mapping[str, Figure], n: int) -> dict[str, str]:
 
 
 def _intervals(figures: Mapping[str, Figure], n: int) -> str:
-    """Return the sentence on whether error bars can be trusted."""
-    judged = judged_intervals(figures, n)
-    held = {level: _percent(figures[f"coverage_{level}"].value) for level in judged}
+    """Return the sentence on whether error bars can be trusted, and how far standard deviations can."""
+    kind = interval_kind(figures)
+    judged, normal = judged_intervals(figures, n, kind), judged_intervals(figures, n, "coverage")
     *first, last = judged
-    levels, shares = f"{', '.join(first)} and {last} %", [held[level].removesuffix(" %") for level in judged]
-    all_of_them = f"its {levels} intervals contain {', '.join(shares[:-1])} and {shares[-1]} % of the values"
+    all_of_them = (
+        f"its {', '.join(first)} and {last} % intervals contain {_shares(figures, kind)} of the values"
+    )
+    of_normal = ""
+    if kind != "coverage" and set(normal.values()) != {"right"}:
+        of_normal = (
+            " Intervals of a normal distribution with its standard deviations contain "
+            f"{_shares(figures, 'coverage')}."
+        )
     verdicts = set(judged.values())
     if verdicts == {"right"}:
-        return f"Its error bars are right: {all_of_them}."
+        return f"Its error bars are right: {all_of_them}.{of_normal}"
     if verdicts == {"too wide"}:
-        return f"Its error bars are too wide: {all_of_them}."
+        return f"Its error bars are too wide: {all_of_them}.{of_normal}"
     if verdicts == {"too narrow"}:
-        return f"Do not trust its error bars, which are too narrow: {all_of_them}."
+        return f"Do not trust its error bars, which are too narrow: {all_of_them}.{of_normal}"
     parts = []
     for word in dict.fromkeys(judged.values()):
         alike = [level for level in judged if judged[level] == word]
@@ -419,7 +436,13 @@ def _intervals(figures: Mapping[str, Figure], n: int) -> str:
     start = "Do not trust all of its error bars"
     if "too narrow" not in verdicts:
         start = "Its error bars are partly right"
-    return f"{start}: {all_of_them}; {', '.join(parts[:-1])} and {parts[-1]}."
+    return f"{start}: {all_of_them}; {', '.join(parts[:-1])} and {parts[-1]}.{of_normal}"
+
+
+def _shares(figures: Mapping[str, Figure], kind: str) -> str:
+    """Return the shares of values within the intervals of one kind, in words."""
+    *first, last = (_percent(figures[f"{kind}_{level}"].value) for level in _LEVELS)
+    return f"{', '.join(share.removesuffix(' %') for share in first)} and {last}"
 
 
 def _cell(figure: Figure, measure: Measure) -> str:

@@ -46,6 +46,8 @@ class Judged:
     direction : {"maximize", "minimize"}, optional
     seed : int
         Molecules with equal predictions are ranked in a random order.
+    factors : float64 array, shape (3, n), optional
+        How many standard deviations the model's intervals of 50, 80 and 95 % extend to either side.
     """
 
     y: Array
@@ -56,6 +58,7 @@ class Judged:
     classes: bool
     direction: Literal["maximize", "minimize"] | None
     seed: int
+    factors: Array | None = None
 
     @property
     def n_predicted(self) -> int:
@@ -66,7 +69,8 @@ class Judged:
     def figures(self) -> dict[str, dict[str, Figure]]:
         """All figures of merit, by predictor."""
         return {
-            name: self.figures_of(values, ranks=name != MEAN) for name, values in self.predictions.items()
+            name: self.figures_of(values, ranks=name != MEAN, factors=self.factors if name == MODEL else None)
+            for name, values in self.predictions.items()
         }
 
     @property
@@ -103,8 +107,13 @@ class Judged:
                 probability[rows] = expit(a + b * mean[rows])
         return probability
 
-    def figures_of(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
-        """Return all figures of merit of a predictor; `ranks` says whether it ranks molecules at all."""
+    def figures_of(
+        self, predicted: Predictions, *, ranks: bool = True, factors: Array | None = None
+    ) -> dict[str, Figure]:
+        """Return all figures of merit of a predictor; `ranks` says whether it ranks molecules at all.
+
+        Those of intervals need their `factors`, as in the attribute.
+        """
         mean, std = predicted
         # The mean of the known labels is the share of 1 among them, and needs no link.
         probability = (self._probability(mean) if ranks else mean) if self.classes else None
@@ -116,8 +125,9 @@ class Judged:
             if probability is not None:
                 return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
             row_std = std[rows] if np.isfinite(std[rows]).all() else None
-            seed, direction = self.seed, self.direction
-            return measured(self.y[rows], mean[rows], row_std, direction=direction, ranks=ranks, seed=seed)
+            options: dict[str, Any] = {"direction": self.direction, "ranks": ranks, "seed": self.seed}
+            options["factors"] = None if factors is None else factors[:, rows]
+            return measured(self.y[rows], mean[rows], row_std, **options)
 
         by_part = [of(rows) for rows in self.parts]
         whole = of(np.concatenate(self.parts))

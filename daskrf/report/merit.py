@@ -52,9 +52,12 @@ MEASURES = (
     Measure("brier", "Brier score"),
     Measure("reliability_error", "calibration error", percent=True),
     Measure("log_probability", "mean log probability"),
-    Measure("coverage_50", "within the 50 % interval", percent=True),
-    Measure("coverage_80", "within the 80 % interval", percent=True),
-    Measure("coverage_95", "within the 95 % interval", percent=True),
+    Measure("interval_50", "within the 50 % interval", percent=True),
+    Measure("interval_80", "within the 80 % interval", percent=True),
+    Measure("interval_95", "within the 95 % interval", percent=True),
+    Measure("coverage_50", "within 0.67 standard deviations (50 %)", percent=True),
+    Measure("coverage_80", "within 1.28 standard deviations (80 %)", percent=True),
+    Measure("coverage_95", "within 1.96 standard deviations (95 %)", percent=True),
     Measure("recall_1", "best 1 % found in the first 1 %", percent=True),
     Measure("recall_10", "best 1 % found in the first 10 %", percent=True),
     Measure("enrichment_1", "enrichment in the first 1 %"),
@@ -73,6 +76,7 @@ def measured(
     mean: npt.ArrayLike,
     std: npt.ArrayLike | None = None,
     *,
+    factors: npt.ArrayLike | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
     ranks: bool = True,
     seed: int = 0,
@@ -87,6 +91,9 @@ def measured(
         True and predicted values.
     std : float array, optional
         Standard deviations of the predictions, noise included.
+    factors : float array, shape (3, n), optional
+        How many of them the intervals of 50, 80 and 95 % extend to either side; figures of a level are NaN if
+        one is not finite.
     direction : {"maximize", "minimize"}, optional
         Which values are good. Without it, or with fewer than 100 values, figures on the best 1 % are NaN.
     ranks : bool
@@ -117,6 +124,11 @@ def measured(
         figures["log_probability"] = mean_log_probability(truth, mean, std)
         for level, share in zip(_LEVELS, coverage(truth, mean, std, _LEVELS).tolist(), strict=True):
             figures[f"coverage_{100 * level:.0f}"] = share
+    if std is not None and factors is not None:
+        sizes, halves = np.abs(truth - mean), np.asarray(factors, dtype=np.float64) * np.asarray(std)
+        for level, half in zip(_LEVELS, halves, strict=True):
+            share = float((sizes <= half).mean()) if np.isfinite(half).all() else math.nan
+            figures[f"interval_{100 * level:.0f}"] = share
     if not ranks:
         return figures
     figures["spearman"] = rank_correlation(truth, mean)

@@ -14,6 +14,7 @@ from daskrf.commands.fit import FitReport
 from daskrf.commands.predict import PredictReport
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
 from daskrf.models.intervals import RESIDUALS
@@ -77,6 +78,32 @@ def test_every_row_and_folders_have_them_too(model: Path, tmp_path: Path) -> Non
     daskrf.predict(model, SMILES, tmp_path / "folder", intervals=[50])
     there = pd.read_parquet(tmp_path / "folder")
     assert (there["low_50_a"] < there["high_50_a"]).all()
+
+
+def test_an_external_set_is_judged_by_what_predict_writes(model: Path) -> None:
+    test = labels(100)[60:100].drop(columns="b")
+    report = daskrf.evaluate(model, test)
+    ends = daskrf.load(model).predict(test["smiles"], intervals=[50, 80, 95])[1]
+    y = test["a"].to_numpy()
+    for level, (low, high) in ends.items():
+        figure = report.targets[0].figures["daskrf"][f"interval_{level:g}"]
+        assert figure.value == pytest.approx(((low[:, 0] <= y) & (y <= high[:, 0])).mean())
+
+
+def test_folds_are_judged_by_what_each_learns_from(tmp_path: Path) -> None:
+    table = labels()[:60][["smiles", "a"]]
+    report = daskrf.evaluate(table, kernel=TanimotoMinMax(), folds=3)
+    found = report.to_pandas()
+    daskrf.fit(table, output=tmp_path / "m", kernel=TanimotoMinMax())
+    gp, y = daskrf.load(tmp_path / "m").gp, table["a"].to_numpy()
+    np.testing.assert_array_equal(gp.y_train_, y)
+    factor = np.empty(60)
+    for fold in (1, 2, 3):
+        training = found["fold"].to_numpy() != fold
+        fitted_to = ExactGP(TanimotoMinMax()).fit(gp.X_train_[training], y[training])
+        factor[~training] = interval_factor(studentized_residuals(fitted_to), 80)
+    contained = np.abs(y - found["mean"]) <= factor * found["std_y"]
+    assert report.targets[0].figures["daskrf"]["interval_80"].value == pytest.approx(contained.mean())
 
 
 def test_few_labels_leave_an_interval_empty(model: Path, tmp_path: Path) -> None:

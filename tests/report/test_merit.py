@@ -195,6 +195,7 @@ def figures(rmse: list[float], r2: float, *coverage: float) -> dict[str, Figure]
         "rmse": Figure.of(float(np.mean(rmse)), rmse),
         "r2": Figure.of(r2, [r2] * len(rmse)),
         **{f"coverage_{level}": Figure.of(share, []) for level, share in held},
+        **{f"interval_{level}": Figure.of(math.nan, []) for level in (50, 80, 95)},
     }
 
 
@@ -240,6 +241,26 @@ def test_all_intervals_are_judged(factor: float, heavy: bool, words: str) -> Non
 def test_the_number_of_labels_counts(n: int, shares: tuple[float, ...], words: str) -> None:
     model, usual = figures([0.5, 0.6, 0.5], 0.8, *shares), figures([2.0, 2.1, 1.9], 0.0)
     assert_matches(words, verdict({MODEL: model, MEAN: usual}, n))
+
+
+def test_intervals_by_errors_are_judged_in_place_of_normal_ones() -> None:
+    """Of errors with heavy tails, by factors that hold and by those of a normal distribution."""
+    rng = np.random.default_rng(0)
+    error = rng.standard_normal(2000) * np.where(rng.random(2000) < 0.85, 0.4, 6.0)
+    truth, usual = 3 * rng.standard_normal(2000), {"rmse": Figure.of(3.0, [])}
+    factors = np.tile(np.quantile(np.abs(error), [[0.5], [0.8], [0.95]]), 2000)
+    results = measured(truth, truth - error, np.ones(2000), factors=factors)
+    for level in (50, 80, 95):
+        assert results[f"interval_{level}"] == pytest.approx(level / 100)
+    words = verdict({MODEL: {name: Figure.of(each, []) for name, each in results.items()}, MEAN: usual}, 2000)
+    assert "Its error bars are right: its 50, 80 and 95 % intervals contain 50, 80 and 95 % of the" in words
+    normal = "Intervals of a normal distribution with its standard deviations contain 79, 88 and 90 %."
+    assert words.endswith(normal)
+    factors[2] = np.inf  # too few labels for 95 %
+    results = measured(truth, truth - error, np.ones(2000), factors=factors)
+    assert math.isnan(results["interval_95"])
+    words = verdict({MODEL: {name: Figure.of(each, []) for name, each in results.items()}, MEAN: usual}, 2000)
+    assert_matches("those of 50 .*are too wide.* 95 % are too narrow", words)
 
 
 def test_the_spread_over_folds_counts() -> None:
