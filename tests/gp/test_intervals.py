@@ -53,6 +53,17 @@ def test_labels_that_a_metric_was_learned_from_are_no_evidence() -> None:
     assert len(studentized_residuals(gp)) == len(unseen)
 
 
+def test_limits_have_no_errors() -> None:
+    """Without limits that say anything, the errors of the others are those of a fit without limits."""
+    X, y = labelled(40)
+    distinct = np.unique(X, axis=0, return_index=True)[1]
+    X, y = X[distinct], y[distinct]
+    X_far, side = np.concatenate([X, 50 * np.eye(12, dtype=int)]), np.repeat([0, 1], [len(y), 12])
+    gp = ExactGP(Gaussian(1.0), **GIVEN).fit(X_far, np.concatenate([y, np.full(12, -50.0)]), side=side)
+    alone = ExactGP(Gaussian(1.0), **GIVEN).fit(X, y)
+    np.testing.assert_allclose(studentized_residuals(gp), studentized_residuals(alone), rtol=1e-6)
+
+
 def test_conjugate_gradients_estimate_them_from_samples() -> None:
     """With S samples a variance is that of S squares, so that residuals are wider by 1 in 4 S on average."""
     X, y = labelled(150, 20)

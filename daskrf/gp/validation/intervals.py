@@ -47,7 +47,8 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
 
     A molecule is left out with all of its labels, and its error is that of their mean. Kernel, mean and
     variances are those of the fit to all labels. Molecules whose labels a metric was learned from are not
-    among those left out: the process knows these labels even without them.
+    among those left out: the process knows these labels even without them. Nor are those with a limit for a
+    label, whose error is not known; what limits say of the others is as in the fit.
 
     Parameters
     ----------
@@ -83,6 +84,8 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
     if gp.kernel_choice_ is not None:
         learned = rows_of_metric(gp.kernel_choice_, len(groups), gp.random_state)
         order = order[~np.isin(order, groups[learned])]
+    if gp.side_ is not None:
+        order = order[~np.isin(order, groups[gp.side_ != 0])]
     chosen = np.sort(order[:most])
     sums = np.bincount(groups, gp.alpha_, n_molecules)[chosen]
     if gp.solver_ == "cholesky":
