@@ -37,6 +37,7 @@ from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
 from daskrf.report.webpage import ENDING
 from daskrf.screens.batch import SuggestJob
+from daskrf.screens.budget import Budget
 from daskrf.screens.candidates import CandidateSource, LibraryCandidates
 from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
@@ -100,6 +101,8 @@ CLI = Command(
         "same_fingerprint": Option("--same-fingerprint", section=_DIFFERENT.section),
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
+        "budget": Option(metavar="SUM", section=_PASSING.section),
+        "price": Option(metavar="COLUMN", section=_PASSING.section),
         "per_value": Option(
             metavar="COLUMN=N", repeated=True, convert=caps_of_texts, section=_DIFFERENT.section
         ),
@@ -192,6 +195,8 @@ def suggest(
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
     per_value: Mapping[str, int] | None = None,
+    budget: float | None = None,
+    price: str | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | Mapping[str, float] | Sequence[str | int] | None = None,
@@ -229,7 +234,7 @@ def suggest(
         File of the batch; its ending chooses the format: .csv, .parquet, .sdf or .smi, also with .gz, or
         .html, a page as `page` makes. In Python it may be left out, as in `screen`.
     n : int
-        Number of molecules.
+        Number of molecules; with --budget the most there may be.
     acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or posterior samples of the whole function (thompson): each pick is the best
@@ -282,6 +287,12 @@ def suggest(
     per_value : dict of str to int, optional
         Take at most this number of molecules with the same value of a column of the library, such as a
         building block or a supplier: on the command line, amine=3. Molecules without a value are not limited.
+    budget : float, optional
+        What the batch may cost in all, by the column --price. Molecules are taken in the order of the rule;
+        one that costs more than is left is passed over. The batch has `n` molecules at most, and ends when
+        what is left buys no candidate. Molecules without a price are left out, and counted.
+    price : str, optional
+        Column of the library with the price of each molecule, for --budget.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional
@@ -338,6 +349,11 @@ def suggest(
     each posterior sample over the whole space; samples of other models are compared on the 10 n products (at
     least 1,000) with the largest ucb of kappa 2.
 
+    A budget keeps to the order of the rule: no molecule that could have been paid stands before a pick in the
+    order in which picks were made. This is the greedy rule for a sum of scores under a limit on the sum of
+    prices, by score and not by score per price: scores of most rules have no zero, so that their ratio to a
+    price means nothing. To keep out the dear ones, add --where "Price < 200".
+
     Source of the batch rules: see `daskrf.acquisition.believer`, `daskrf.molecules.diversity` and, for
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
@@ -363,6 +379,7 @@ def suggest(
         per_block=per_block,
         exclude_by=exclude_by,
         same_fingerprint=same_fingerprint,
+        budget=Budget.of(budget, price),
     )
     with output_or_temporary(output, "batch.parquet", shared=prepare or shard is not None) as place:
         request = SuggestRequest(

@@ -321,5 +321,17 @@ def _match(name: str, columns: Collection[str]) -> tuple[str, bool] | None:
     return None
 
 
+def column_named(name: str, columns: Collection[str]) -> str | None:
+    """Return the column with a name, in whatever capitals and with whatever blanks; None if there is none.
+
+    Examples
+    --------
+    >>> column_named("price_usd", ["CAS", "Price USD"])
+    'Price USD'
+    """
+    match = _match(name, columns)
+    return match[0] if match is not None and match[1] else None
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).lower()

@@ -6,6 +6,7 @@ directed sphere exclusion, J. Chem. Inf. Comput. Sci. 43).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,13 +18,15 @@ from daskrf.molecules.counts.similarity import Similarities
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.structures import Level, same_names
 
-FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED, ALIKE = range(7)
+FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED, ALIKE, COSTLY = range(8)
+_ROUNDING = 1e-12  # of a sum of prices, relative
 REASONS = {
     COPY: "the same molecule as a pick",
     SIMILAR: "too similar to a pick",
     CROWDED: "of a scaffold that has enough picks",
     ALIKE: "with the same fingerprint as a pick, such as a stereoisomer",
     CAPPED: "with a value of a column that has enough picks",
+    COSTLY: "dearer than what is left of the budget",
 }
 
 
@@ -48,12 +51,18 @@ class Diversity:
         What counts as the same molecule; each molecule is picked once at most.
     alike : array of int, shape (n,), optional
         Equal for candidates that the model cannot tell apart; only one of them may be picked.
+    prices : float64 array, shape (n,), optional
+        What each candidate costs; not negative.
+    budget : float
+        What all picks may cost together.
 
     Attributes
     ----------
     state : int8 array, shape (n,)
         0 if a candidate is free, else 1 if it was taken, or a key of `REASONS`.
     picks : list of int
+    cost : float
+        What the picks cost together.
 
     Examples
     --------
@@ -63,6 +72,9 @@ class Diversity:
     >>> amines = Diversity(["CCO", "CCCO", "CCCCO"], caps=[(["A1", "A1", "A2"], 1)])
     >>> [amines.take(i) for i in range(3)], amines.state.tolist()
     ([True, False, True], [1, 5, 1])
+    >>> cheap = Diversity(["CCO", "CCCO", "CCCCO"], prices=np.array([60.0, 50.0, 40.0]), budget=100.0)
+    >>> [cheap.take(i) for i in range(3)], cheap.cost
+    ([True, False, True], 100.0)
     >>> blocks = Diversity(["CCO", "CCCO", "CCCCO"], caps=[([("A1", "B1"), ("B1", None), ("B2", "B3")], 1)])
     >>> [blocks.take(i) for i in range(3)], blocks.state.tolist()
     ([True, False, True], [1, 5, 1])
@@ -76,6 +88,9 @@ class Diversity:
         caps: Sequence[tuple[Sequence[str | Sequence[str | None] | None], int]] = (),
         level: Level = "structure",
         alike: npt.NDArray[np.int64] | None = None,
+        *,
+        prices: npt.NDArray[np.float64] | None = None,
+        budget: float = math.inf,
     ) -> None:
         self.state = np.zeros(len(smiles), np.int8)
         self.picks: list[int] = []
@@ -86,17 +101,26 @@ class Diversity:
         groups = [] if per_scaffold is None else [(_table(scaffolds(smiles)), per_scaffold, CROWDED)]
         self._groups = [*groups, *((_table(values), n, CAPPED) for values, n in caps)]
         self._times: Counter[tuple[int, str]] = Counter()
+        self.prices = np.zeros(len(smiles)) if prices is None else prices
+        self.cost, self._budget = 0.0, budget * (1 + _ROUNDING)
+        self._leave(self.prices > self._budget, COSTLY)
 
     @property
     def free(self) -> npt.NDArray[np.bool_]:
         """Whether each candidate is free."""
         return self.state == FREE
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether what is left of the budget buys no candidate, not even one that is left out."""
+        return bool(self.picks) and self.cost + self.prices.min() > self._budget
+
     def take(self, pick: int) -> bool:
         """Take a candidate, unless it is not free; return whether it was taken."""
         if self.state[pick] != FREE:
             return False
         self.picks.append(pick)
+        self.cost += float(self.prices[pick])
         self.state[pick] = TAKEN
         self._leave(self._names == self._names[pick], COPY)
         if self._alike is not None:
@@ -108,6 +132,8 @@ class Diversity:
                 self._times[number, value] += 1
                 if self._times[number, value] == most:
                     self._leave((values == value).any(axis=1), reason)
+        if self._budget < math.inf:
+            self._leave(self.cost + self.prices > self._budget, COSTLY)
         return True
 
     def _leave(self, which: npt.NDArray[np.bool_], reason: int) -> None:

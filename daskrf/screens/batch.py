@@ -101,14 +101,14 @@ class SuggestJob(Job[Any]):
             hits = candidates.library.hits()
             columns = candidates.library.columns(hits)
             diverse = self._choose(columns)
-            if len(diverse.picks) == self.n or not candidates.deepen(hits):
+            if len(diverse.picks) == self.n or diverse.is_spent or not candidates.deepen(hits):
                 break
             so_far = f"{len(diverse.picks):,} of {self.n:,} could be chosen"
             run.progress.note(f"{so_far}; looking at {candidates.n_looked_at:,} candidates")
             run.check(candidates.need())
             candidates.look(run)
         left_out = self._left_out(hits, columns, diverse)
-        if len(diverse.picks) < self.n:
+        if len(diverse.picks) < (self.n if self.request.demands.budget is None else 1):
             self._refuse(hits, len(diverse.picks), left_out)
         library = candidates.library
         rejected, _ = library.ranking.write_rejects(self.output)
@@ -118,8 +118,9 @@ class SuggestJob(Job[Any]):
         some = [*marked, *candidates.notes_on_ranking(hits), *library.notes_on_tests(hits)]
         batch = self.aim.notes_on_batch(table, Depth(library.k, library.ranking.n_draws))
         twins = self._twins(table)
-        notes = (*self.notes, *library.ranking.notes, *some, *counts, *batch, *twins, similar)
-        self._write(run, table, self._about(hits, rejected, notes))
+        paid = self._paid(diverse)
+        notes = (*self.notes, *library.ranking.notes, *some, *counts, *paid, *batch, *twins, similar)
+        self._write(run, table, self._about(hits, rejected, notes, len(table)))
         return self.made(
             batch=self.output,
             table=table,
@@ -134,7 +135,16 @@ class SuggestJob(Job[Any]):
             inputs=candidates.inputs,
         )
 
-    def _about(self, hits: PassingHits, rejected: int, notes: Sequence[str]) -> dict[str, Any]:
+    def _paid(self, diverse: Diversity) -> list[str]:
+        """Return what the batch costs, if there is a budget."""
+        budget = self.request.demands.budget
+        return (
+            []
+            if budget is None
+            else [budget.note(len(diverse.picks), self.n, diverse.cost, spent=diverse.is_spent)]
+        )
+
+    def _about(self, hits: PassingHits, rejected: int, notes: Sequence[str], n: int) -> dict[str, Any]:
         """Return the metadata of the file of the batch."""
         aim = self.aim
         source, library = self.candidates.chosen_from
@@ -142,7 +152,7 @@ class SuggestJob(Job[Any]):
         verb = f"{aim.direction.removesuffix('e')}ing"
         way = f"for {aim.target_name}" if several else f"{verb} '{aim.target_name}'"
         return {
-            "made": f"batch of {amount(self.n, 'molecules')} from {n_rows:,} by {aim.rule_name}",
+            "made": f"batch of {amount(n, 'molecules')} from {n_rows:,} by {aim.rule_name}",
             "chosen": f"Chosen from {amount(n_rows, 'molecules')} of {source} by {aim.rule_name}, {way}.",
             "model": aim.model.metadata["spec_hash"],
             "model_name": aim.model.path.name,
@@ -156,7 +166,7 @@ class SuggestJob(Job[Any]):
 
     def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
         """Write the batch in the format that the file's ending names."""
-        title = f"{amount(self.n, 'molecules')} to measure next"
+        title = f"{amount(len(table), 'molecules')} to measure next"
         page = self.page(self.output, about, self.aim.model, self.aim.model.path, title)
         before = guarded(self.output, run.work, overwrite=self.request.overwrite)
         write_hits(table, self.output, about, page, kind="batch", before=before)
@@ -172,6 +182,7 @@ class SuggestJob(Job[Any]):
             caps=demands.caps(columns["described"]),
             level=demands.exclude_by,
             alike=None if demands.same_fingerprint else self._alike(smiles),
+            **self._costs(columns["described"]),
         )
         columns["why"] = {}
         if len(columns["row"]):
@@ -179,6 +190,14 @@ class SuggestJob(Job[Any]):
             chosen = chooser.choose(columns, diverse, self.n)
             columns["acquisition"], columns["why"] = chosen.scores, chosen.why
         return diverse
+
+    def _costs(self, described: pa.Table) -> dict[str, Any]:
+        """Return the prices of the candidates and the budget, if there is one."""
+        budget = self.request.demands.budget
+        if budget is None:
+            return {}
+        features = self.candidates.library.features
+        return {"prices": budget.prices(features, described), "budget": budget.total}
 
     def _twins(self, table: pa.Table) -> list[str]:
         """Return how many molecules of the batch the model cannot tell apart, if the batch may have such."""
@@ -201,7 +220,8 @@ class SuggestJob(Job[Any]):
         library = self.candidates.library
         counts = dict(zip(library.passing.words, hits.left_out.tolist(), strict=True))
         score, state = columns["acquisition"], diverse.state
-        worst = score[state == TAKEN].min(initial=np.inf) if len(diverse.picks) == self.n else -np.inf
+        whole = len(diverse.picks) == self.n or diverse.is_spent
+        worst = score[state == TAKEN].min(initial=np.inf) if whole else -np.inf
         for code, name in REASONS.items():
             counts[name] = int(((state == code) & (score >= worst)).sum())
         if library.ranking.exclude_labelled:
@@ -214,9 +234,12 @@ class SuggestJob(Job[Any]):
     def _refuse(self, hits: PassingHits, n_picks: int, left_out: Mapping[str, int]) -> None:
         """Refuse, as too few molecules can be chosen."""
         why = "; ".join(f"{number:,} left out, {name}" for name, number in left_out.items() if number)
+        budget, library = self.request.demands.budget, self.candidates.library
+        if budget is not None and not hits.tops[0] and not any(hits.left_out[2:-2]):
+            raise InputError(f"{budget.refusal(library.features)}; raise --budget.")
         there = f"only {n_picks:,} can" if n_picks else "none can"
         advice = f"ask for -n {n_picks}, or" if n_picks else "ask for"
-        worst = "" if n_picks else self.candidates.library.passing.strictest(hits.left_out.tolist())
+        worst = "" if n_picks else library.passing.strictest(hits.left_out.tolist())
         raise InputError(
             f"{amount(self.n, 'molecules')} were asked for, but of {self.candidates.words_of_all(hits)} "
             f"{there} be chosen ({why or 'all of them'}){worst}; {advice} "

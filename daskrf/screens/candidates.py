@@ -131,7 +131,7 @@ class LibraryCandidates(CandidateSource):
         check_shortlist(aim, request.shortlist)
         features = source_for(run, aim.model, request.input, keep_columns=True)
         request.demands.check(columns_of(features))
-        filters = request.demands.filters.of_library(features)
+        filters = request.demands.filters_of(features)
         measured = measured_of(aim.model, aim.target, features)
         by_rows = is_library_of(aim.model, features)
         excluded = batch_exclusions(run, request, measured, by_rows=by_rows)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError
+from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import LEVELS, Level
 from daskrf.quantities import listed
-from daskrf.screens.passing import FilterTexts
+from daskrf.screens.budget import Budget
+from daskrf.screens.passing import FilterTexts, check_columns, columns_of
+from daskrf.sources.sources import Source
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,14 @@ class Demands:
     per_block: int | None = None
     exclude_by: Level = "tautomer"
     same_fingerprint: bool = False
+    budget: Budget | None = None
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse impossible caps, and caps on columns that the library lacks."""
         if self.exclude_by not in LEVELS:
             raise OptionError(f"exclude_by is one of {', '.join(LEVELS)}, not {self.exclude_by!r}.")
+        if self.budget is not None:
+            self.budget.column(columns)
         if self.per_block is not None and self.per_block < 1:
             raise OptionError(f"per_block must be at least 1, not {self.per_block}.")
         for name, most in self.per_value.items():
@@ -45,10 +51,19 @@ class Demands:
             if most < 1:
                 raise OptionError(f"per_value must be at least 1 for each column, not {most} for '{name}'.")
 
+    def filters_of(self, source: Source) -> Filters:
+        """Return what each molecule of a library must pass, after checking that its columns fit."""
+        filters = self.filters.of_library(source)
+        if self.budget is None:
+            return filters
+        filters = replace(filters, limits=(*self.budget.limits(columns_of(source)), *filters.limits))
+        check_columns(filters, source)
+        return filters
+
     @property
     def different(self) -> bool:
         """Whether picks rule out more than copies of themselves."""
-        capped = self.per_scaffold or self.per_value or self.per_block
+        capped = self.per_scaffold or self.per_value or self.per_block or self.budget
         return bool(self.max_similarity is not None or capped)
 
     def caps(self, table: pa.Table) -> list[tuple[list[Any], int]]:

@@ -154,7 +154,7 @@ class Passing:
             values = texts = cells[limit.name].take(at)
             free = codes == PASSED
             if not limit.text:
-                values = _notation(self.source, limit.name).numbers_of_column(texts)
+                values = numbers_of_column(self.source, limit.name, texts)
             codes[free & ~limit.holds(values)] = i
             if not limit.text:
                 codes[free & np.isnan(values)] = unknown
@@ -236,6 +236,23 @@ def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
         return source.store.read_rows(partition, ["row", "smiles", *columns])
     low, high = source.row_bounds[partition : partition + 2].tolist()
     return source.describe(partition, np.arange(low, high))
+
+
+def numbers_of_column(
+    source: Source, column: str, texts: pa.Array | pa.ChunkedArray
+) -> npt.NDArray[np.float64]:
+    """Return the numbers in some cells of a column of a library, NaN where there is none."""
+    return _notation(source, column).numbers_of_column(_plain(pa.chunked_array(texts)))
+
+
+def smallest_number(source: Source, column: str) -> float | None:
+    """Return the smallest number in a column of a library; None if it has none, or has many partitions."""
+    if len(source.partition_rows) > _PARTITIONS:
+        return None
+    partitions = range(len(source.partition_rows))
+    columns = (numbers_of_column(source, column, _table(source, p, (column,))[column]) for p in partitions)
+    least = min((float(np.nanmin(values)) for values in columns if np.isfinite(values).any()), default=None)
+    return least
 
 
 def _notation(source: Source, column: str) -> Notation:

@@ -138,11 +138,15 @@ def test_different_molecules(seed: int) -> None:
     rng = np.random.default_rng(seed)
     some = [SMILES[i] for i in rng.choice(60, 40)]  # with copies
     limit, cap = float(rng.uniform(0.2, 0.6)), int(rng.integers(1, 4))
-    diversity = Diversity(some, limit, cap)
-    picks = [i for i in range(40) if diversity.take(i)]
-    expected = naive.batch(some, list(range(40, 0, -1)), 40, max_similarity=limit, per_scaffold=cap)
-    assert picks == diversity.picks == expected
-    assert not diversity.free.any()
+    prices = rng.integers(0, 20, 40).astype(float)  # whole, so that sums are exact
+    for budget in (np.inf, float(rng.integers(1, 60))):
+        diversity = Diversity(some, limit, cap, prices=prices, budget=budget)
+        picks = [i for i in range(40) if diversity.take(i)]
+        options = {"max_similarity": limit, "per_scaffold": cap, "prices": prices.tolist(), "budget": budget}
+        expected = naive.batch(some, list(range(40, 0, -1)), 40, **options)
+        assert picks == diversity.picks == expected
+        assert diversity.cost == prices[picks].sum() <= budget
+        assert not diversity.free.any()
 
 
 def test_what_rdkit_cannot_read_does_not_pass() -> None:

@@ -46,6 +46,8 @@ def batch(
     max_similarity: float = 1.0,
     per_scaffold: int = 10**9,
     caps: Sequence[tuple[Sequence[object], int]] = (),
+    prices: Sequence[float] | None = None,
+    budget: float = float("inf"),
 ) -> list[int]:
     """Return the positions of the picks: the best that may be taken, one after the other."""
     unwanted = {_canonical(text) for text in excluded}
@@ -63,6 +65,8 @@ def batch(
         if own and times[own] == per_scaffold:
             continue
         if any(sum(values[p] == values[i] for p in picks) >= most for values, most in caps):
+            continue
+        if prices is not None and sum(prices[p] for p in [*picks, i]) > budget:
             continue
         unwanted.add(name)
         times[own] += 1

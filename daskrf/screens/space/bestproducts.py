@@ -141,7 +141,7 @@ class SpaceCandidates(CandidateSource):
         table = self.products.table(None)
         texts = [name for name in table.column_names if name in ("id", "smiles", *ranking.columns)]
         features = listed_products(run, self.aim.model, table.select(texts), str(ranking.k))
-        passing = Passing(features, self.request.demands.filters.of_library(features))
+        passing = Passing(features, self.request.demands.filters_of(features))
         self.library.rank(self.request, self.aim, passing, self.depth, exclude_labelled=False)
 
     def deepen(self, hits: PassingHits) -> bool:
