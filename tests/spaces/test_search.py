@@ -14,7 +14,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from daskrf import FingerprintSpec, search
 from daskrf.commands.search import SearchReport
 from daskrf.errors import DaskrfError, InputError, StoreError
-from daskrf.screens.space import similarproducts
+from daskrf.screens.space import productsearch
 from daskrf.spaces import cut, read_space
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
@@ -90,7 +90,7 @@ def test_limits_and_blocks_hold(space: Path, products: list[str], tmp_path: Path
 def test_more_are_looked_at_where_many_are_the_same(
     space: Path, products: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(similarproducts, "_MORE", 1)
+    monkeypatch.setattr(productsearch, "_MORE", 1)
     search(space, tmp_path / "out.csv", similar_to=QUERY, k=25)
     table = pd.read_csv(tmp_path / "out.csv")
     best = sorted(by_rdkit(products, QUERY).values(), reverse=True)[:25]
@@ -109,6 +109,9 @@ def test_all_products_are_listed_if_there_are_fewer(space: Path, products: list[
         ({"similar_to": "no molecule"}, "'no molecule'"),
         ({"similar_to": ""}, "no atoms"),
         ({"similar_to": []}, "Give a molecule"),
+        ({"smarts": "[Xe]"}, "None of the"),
+        ({"smarts": "[N;$(NC)]"}, "another block"),
+        ({"without_smarts": "C.C"}, "several fragments"),
         ({"k": 0}, "at least 1"),
         ({"spec": FingerprintSpec("atompair")}, "not sums over synthons"),
         ({"within": {"heavy_atoms": (500, None)}}, "No product"),
@@ -135,3 +138,37 @@ def test_a_file_that_is_no_space_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lib.smi").write_text("CCO a\n")
     with pytest.raises(InputError):
         search(tmp_path / "lib.smi", tmp_path / "out.csv", similar_to="CCO")
+
+
+def test_patterns_filter_what_is_similar(space: Path, products: list[str], tmp_path: Path) -> None:
+    search(space, tmp_path / "out.csv", similar_to=QUERY, smarts="C1CC1", without_smarts="[2H]", k=20)
+    table = pd.read_csv(tmp_path / "out.csv")
+    ring, deuterium = Chem.MolFromSmarts("C1CC1"), Chem.MolFromSmarts("[2H]")
+    molecules = {text: Chem.MolFromSmiles(text) for text in products}
+    having = [
+        text
+        for text, molecule in molecules.items()
+        if molecule.HasSubstructMatch(ring) and not molecule.HasSubstructMatch(deuterium)
+    ]
+    assert set(table["smiles"]) <= set(having)
+    best = sorted(by_rdkit(having, QUERY).values(), reverse=True)[:20]
+    np.testing.assert_allclose(table["similarity"], best)
+
+
+def test_random_products_contain_the_pattern(space: Path, products: list[str], tmp_path: Path) -> None:
+    across = "[CX4]C(=O)N[CX4]"
+    report = search(space, tmp_path / "out.csv", smarts=across, k=30, within={"rings": (1, None)})
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert len(table) == 30
+    assert table["smiles"].is_unique
+    assert table["rings"].min() == 1
+    assert all(
+        Chem.MolFromSmiles(text).HasSubstructMatch(Chem.MolFromSmarts(across)) for text in table["smiles"]
+    )
+    assert f"products contain {across}" in str(report)
+    search(space, tmp_path / "other.csv", smarts=across, k=30, within={"rings": (1, None)}, seed=1)
+    assert set(pd.read_csv(tmp_path / "other.csv")["smiles"]) != set(table["smiles"])
+    search(space, tmp_path / "all.csv", smarts=across, k=100_000)
+    pattern = Chem.MolFromSmarts(across)
+    every = {text for text in products if Chem.MolFromSmiles(text).HasSubstructMatch(pattern)}
+    assert set(pd.read_csv(tmp_path / "all.csv")["smiles"]) == every

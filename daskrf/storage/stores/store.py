@@ -103,7 +103,7 @@ KIND_NAMES = {
     "table": "predictions in one file",
     "batch": "a batch of molecules to measure",
     "sample": "random molecules of a space",
-    "similar": "products of a space similar to a molecule",
+    "search": "products that a search of a space found",
     "evaluation": "predictions of left-out labels",
     "picture": "a picture",
     "drawing": "a drawing of a molecule",

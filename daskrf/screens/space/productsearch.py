@@ -1,7 +1,8 @@
-"""The job of searching a space for the products most similar to some molecules."""
+"""The job of searching a space: by similarity to molecules, by patterns, or by both."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,16 +15,17 @@ import pyarrow as pa
 from scipy import sparse
 
 from daskrf.errors import InputError
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.memory import need_of_products
-from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.pieces import Done, Pieces
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.screens.space.cutspaces import (
+    COMPARED,
     cut_once,
     families_once,
     left_out,
@@ -37,10 +39,19 @@ from daskrf.screens.space.search import Chosen, Ranked
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words
+from daskrf.spaces.patterns import (
+    AllowedProducts,
+    PatternTable,
+    by_rdkit,
+    n_allowed,
+    n_looked_at,
+    pattern_tables,
+)
 from daskrf.spaces.ranking import Limit, Piece
-from daskrf.spaces.sampling import counts_of
+from daskrf.spaces.sampling import counts_of, inside, random_numbers
 from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
 from daskrf.storage.hits import write_hits
+from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
@@ -82,6 +93,8 @@ class SimilaritySearch(Reduction):
     k : int
         How many products are kept for each query.
     limits : tuple of Range
+    patterns : str
+        File of the pattern tables; empty without patterns.
     """
 
     tables: tuple[str, str, int]
@@ -89,6 +102,7 @@ class SimilaritySearch(Reduction):
     counts: tuple[tuple[int, ...], ...]
     k: int
     limits: tuple[Range, ...] = ()
+    patterns: str = ""
     name: str = "search"
 
     def zero(self) -> Ranked:
@@ -98,10 +112,11 @@ class SimilaritySearch(Reduction):
         tables = search_tables(*self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
+        patterns = _patterns(self.patterns)[block.family] if self.patterns else None
         for number, (columns, counts) in enumerate(zip(self.columns, self.counts, strict=True)):
             query = Query(np.array(columns, np.int64), np.array(counts, np.int32))
             best = Chosen(family, total.tops[number])
-            most_similar(block, family, tables.inner, query, limits, best)
+            most_similar(block, family, tables.inner, query, limits, best, patterns)
             total.tops[number] = best.top()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
@@ -109,8 +124,20 @@ class SimilaritySearch(Reduction):
         return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in every])
 
 
+@functools.lru_cache(maxsize=1)
+def _patterns(path: str) -> list[PatternTable]:
+    """Read the pattern tables of all families, once per process."""
+    arrays = needed_checkpoint(path, as_path(path).name).arrays
+    tables: list[PatternTable] = []
+    while f"{len(tables)}/allowed" in arrays:
+        allowed = arrays[f"{len(tables)}/allowed"]
+        classes = [arrays[f"{len(tables)}/{slot}"] for slot in range(allowed.ndim)]
+        tables.append(PatternTable(classes, allowed.astype(bool)))
+    return tables
+
+
 @dataclass(frozen=True)
-class SimilarityRequest:
+class SearchRequest:
     """What a search asks for.
 
     Attributes
@@ -119,13 +146,17 @@ class SimilarityRequest:
         The space.
     output : Path
     smiles : tuple of str
-        The molecules that products are compared with.
+        The molecules that products are compared with; none for random products.
     k : int
         Number of products for each of them.
     spec : FingerprintSpec
     limits : tuple of Range
     per_block : int or None
     overwrite : bool
+    smarts, without_smarts : tuple of str
+        Patterns that products must contain, and must not contain.
+    seed : int
+        Of random products.
     """
 
     source: PurePath
@@ -136,10 +167,13 @@ class SimilarityRequest:
     limits: tuple[Range, ...] = ()
     per_block: int | None = None
     overwrite: bool = False
+    smarts: tuple[str, ...] = ()
+    without_smarts: tuple[str, ...] = ()
+    seed: int = 0
 
 
 @dataclass
-class SimilarProductsJob(Job[Any]):
+class ProductSearchJob(Job[Any]):
     """The job of `search`.
 
     Attributes
@@ -149,7 +183,7 @@ class SimilarProductsJob(Job[Any]):
         Makes the report.
     """
 
-    request: SimilarityRequest
+    request: SearchRequest
     made: Callable[..., Any]
     output: PurePath = field(init=False)
     space: Space = field(init=False)
@@ -157,6 +191,7 @@ class SimilarProductsJob(Job[Any]):
     families: list[Family] = field(init=False)
     queries: list[Query] = field(init=False)
     tree: Tree = field(init=False)
+    patterns: str = ""  # file of the pattern tables
     notes: tuple[str, ...] = ()
 
     name = "search"
@@ -187,6 +222,35 @@ class SimilarProductsJob(Job[Any]):
         if not self.families:
             raise no_products(self.space, refused)
         self.notes = tuple(left_out(self.cut))
+        if request.smarts or request.without_smarts:
+            self._find_patterns(run)
+
+    def _find_patterns(self, run: Run) -> None:
+        """Look for the patterns in all synthons, and count the products."""
+        request = self.request
+        key = hash_of([self._key, request.smarts, request.without_smarts])
+        path = run.work / f"patterns-{key[:16]}"
+
+        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+            run.progress.start("patterns", n_looked_at(self.families), "synthons")
+            tables = pattern_tables(
+                self.cut, self.families, request.smarts, request.without_smarts, run.progress.advance
+            )
+            run.progress.finish()
+            arrays: dict[str, npt.NDArray[Any]] = {
+                f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
+            }
+            arrays |= {f"{f}/{s}": of for f, table in enumerate(tables) for s, of in enumerate(table.classes)}
+            return arrays, {}
+
+        made_once(path, path.name, make)
+        self.patterns = absolute(path)
+        n = sum(map(n_allowed, self.families, _patterns(self.patterns)))
+        every = sum(family.size for family in self.families)
+        words = " and ".join(_asked_of(request))
+        self.notes = (*self.notes, f"{n:,} of {amount(every, 'products')} {words}")
+        if not n:
+            raise InputError(f"None of the {amount(every, 'products')} of {request.source} {words}.")
 
     @property
     def _key(self) -> str:
@@ -204,6 +268,9 @@ class SimilarProductsJob(Job[Any]):
             "k": request.k,
             "within": range_words(request.limits) or None,
             "per_block": request.per_block,
+            "smarts": list(request.smarts),
+            "without_smarts": list(request.without_smarts),
+            "seed": None if request.smiles else request.seed,
             "library": self.space.digest,
         }
 
@@ -212,11 +279,15 @@ class SimilarProductsJob(Job[Any]):
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
         tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
+        if not self.queries:
+            return Need()
         columns = max(len(query.columns) for query in self.queries)
         return Need(need_of_products(rows, columns, tables, _MORE * self.request.k * len(self.queries)))
 
     def pieces(self, run: Run) -> list[Pieces]:
         run.agree(self.spec)
+        if not self.queries:
+            return [Done(1, "blocks of products")]
         self.tree = self._tree(run, _MORE * self.request.k)
         return [self.tree]
 
@@ -229,6 +300,7 @@ class SimilarProductsJob(Job[Any]):
             tuple(tuple(query.counts.tolist()) for query in self.queries),
             n_kept,
             self.request.limits,
+            self.patterns,
         )
         pieces = pieces_of_similarity(self.families)
         key = hash_of([self.spec, n_kept, _VERSION])
@@ -240,28 +312,32 @@ class SimilarProductsJob(Job[Any]):
     def finish(self, run: Run, made: int) -> Any:
         """Write the products."""
         request = self.request
-        best, notes = self._best(run)
-        tables = [self._table(number, candidates.best(request.k)) for number, candidates in enumerate(best)]
-        table = pa.concat_tables(tables)
+        if self.queries:
+            best, notes = self._best(run)
+            words = (f"compared by {request.spec.name} counts",)
+        else:
+            best, notes, words = [self._random()], (), (f"random products, seed {request.seed}",)
+        hits = [candidates.best(request.k) for candidates in best]
+        table = pa.concat_tables([self._table(number, each) for number, each in enumerate(hits)])
+        self._check_patterns([smiles for each in hits for smiles in each.smiles])
         if not table.num_rows:
             raise InputError(f"No product of {request.source} lies within the limits; widen them (--within).")
         sizes = self.cut.sizes
-        counted = [
-            f"compared by {request.spec.name} counts",
+        counted = (
+            *words,
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
             "to make them counts",
-        ]
+        )
         notes = (*counted, *self.notes, *notes)
-        to = request.smiles[0] if len(request.smiles) == 1 else amount(len(request.smiles), "molecules")
         about = {
             **self.spec,
-            "made": f"{amount(table.num_rows, 'products')} similar to {to}",
+            "made": f"{amount(table.num_rows, 'products')} {self._described()}",
             "source_kind": "space",
             "source": request.source.name,
             "notes": list(notes),
         }
         before = guarded(self.output, run.work, overwrite=request.overwrite)
-        write_hits(table, self.output, about, kind="similar", before=before)
+        write_hits(table, self.output, about, kind="search", before=before)
         return self.made(
             output=self.output,
             table=table,
@@ -270,6 +346,56 @@ class SimilarProductsJob(Job[Any]):
             seconds=run.seconds,
             notes=notes,
         )
+
+    def _described(self) -> str:
+        """Return what the products are, in words."""
+        request = self.request
+        to = request.smiles[0] if len(request.smiles) == 1 else amount(len(request.smiles), "molecules")
+        words = f"similar to {to}" if request.smiles else "drawn at random"
+        patterns = _asked_of(request)
+        return f"{words} that {' and '.join(patterns)}" if patterns else words
+
+    def _random(self) -> Candidates:
+        """Return random products that are as the patterns ask; they are distinct molecules."""
+        request = self.request
+        allowed = AllowedProducts(self.families, _patterns(self.patterns))
+        n, every = 2 * request.k, len(allowed)
+        while True:
+            row = self._drawn(allowed, n)
+            best = self._distinct(row, np.arange(len(row), 0.0, -1.0))
+            if len(best) >= request.k or n >= every:
+                return best
+            n *= _GROWTH
+
+    def _drawn(self, allowed: AllowedProducts, n: int) -> npt.NDArray[np.int64]:
+        """Return the numbers of random products, within the limits."""
+
+        def wanted(places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+            numbers = allowed.numbers(places)
+            made = numbers >= 0
+            made[made] = inside(self.cut, numbers[made], self.request.limits)
+            return made
+
+        return allowed.numbers(random_numbers(len(allowed), n, self.request.seed, "space/search", wanted))
+
+    def _check_patterns(self, smiles: Sequence[str]) -> None:
+        """Compare what contains the patterns with RDKit: products to list, and random ones of both kinds."""
+        if not self.patterns:
+            return
+        tables = _patterns(self.patterns)
+        rest = [PatternTable(table.classes, ~table.allowed) for table in tables]
+        others = []
+        for each in (tables, rest):
+            products = decoded(self.cut, self._drawn(AllowedProducts(self.families, each), COMPARED).tolist())
+            others.append(Scored(product_texts(self.cut, products)).named(range(len(products))))
+        request, texts = self.request, [*smiles, *others[0], *others[1]]
+        expected = np.arange(len(texts)) < len(texts) - len(others[1])
+        differing = by_rdkit(texts, request.smarts, request.without_smarts) != expected
+        if differing.any():
+            raise InputError(
+                f"RDKit does not find the patterns in {texts[int(np.argmax(differing))]} as in its synthons; "
+                "write them with other queries of atoms, or filter a list of products."
+            )
 
     def _best(self, run: Run) -> tuple[list[Candidates], tuple[str, ...]]:
         """Return the products most similar to each query, which are distinct molecules, best first."""
@@ -296,22 +422,26 @@ class SimilarProductsJob(Job[Any]):
         return len(best) >= k and float(np.float32(best.columns["score"][k - 1])) > float(top.score[-1])
 
     def _candidates(self, query: Query, row: npt.NDArray[np.int64]) -> Candidates:
+        return self._distinct(row, query.similarities(counts_of(self.cut, decoded(self.cut, row.tolist()))))
+
+    def _distinct(self, row: npt.NDArray[np.int64], score: npt.NDArray[np.float64]) -> Candidates:
+        """Return the distinct molecules of products, the largest score first."""
         products = decoded(self.cut, row.tolist())
-        counts = counts_of(self.cut, products)
-        scores = {"score": query.similarities(counts), "key": _keys(counts)}
+        scores = {"score": score, "key": _keys(counts_of(self.cut, products))}
         scored = Scored(product_texts(self.cut, products), scores)
         return Candidates.of(self.cut, row, scored, self.request.per_block)
 
     def _table(self, number: int, best: Candidates) -> pa.Table:
-        """Return the products of one query as a table."""
-        score = best.columns["score"]
-        self._check(number, best)
-        table: dict[str, Any] = {
-            "query": pa.array([self.request.smiles[number]] * len(best), pa.string()),
-            "rank": pa.array(np.arange(1, len(best) + 1)),
-            "similarity": np.asarray(score, np.float64),
-            "row": best.row,
-        }
+        """Return the products of one query, or random ones, as a table."""
+        table: dict[str, Any] = {}
+        if self.queries:
+            self._check(number, best)
+            table |= {
+                "query": pa.array([self.request.smiles[number]] * len(best), pa.string()),
+                "rank": pa.array(np.arange(1, len(best) + 1)),
+                "similarity": np.asarray(best.columns["score"], np.float64),
+            }
+        table["row"] = best.row
         return pa.table(table | product_columns(self.cut, decoded(self.cut, best.row.tolist()), best.smiles))
 
     def _check(self, number: int, best: Candidates) -> None:
@@ -326,6 +456,12 @@ class SimilarProductsJob(Job[Any]):
             )
 
 
+def _asked_of(request: SearchRequest) -> list[str]:
+    """Return what the patterns ask of products, in words."""
+    wanted = [f"contain {text}" for text in request.smarts]
+    return wanted + [f"do not contain {text}" for text in request.without_smarts]
+
+
 def _queries(smiles: Sequence[str], spec: FingerprintSpec) -> list[Query]:
     """Return the queries of some SMILES.
 
@@ -334,6 +470,8 @@ def _queries(smiles: Sequence[str], spec: FingerprintSpec) -> list[Query]:
     InputError
         If one of them is not a molecule.
     """
+    if not smiles:
+        return []
     block = Fingerprinter(spec)(list(smiles))
     if block.rejects:
         at, reason = block.rejects[0]

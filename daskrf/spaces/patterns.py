@@ -1,0 +1,325 @@
+"""Which products of a space contain a pattern, without making the products.
+
+Slots are joined by single bonds that are in no ring. So a pattern lies in one synthon; or some of its bonds,
+which are in no ring of it, are the new bonds, and each piece between them lies in one synthon, at its cuts. A
+product contains the pattern if its synthons contain the pieces of one such way. Synthons that contain the
+same pieces are one class, and classes are few.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from rdkit import Chem, rdBase
+
+from daskrf.errors import InputError
+from daskrf.spaces.cut import CutSpace, in_helpers
+from daskrf.spaces.families import Family
+
+_BEYOND = {  # words of RDKit's descriptions of queries, and what they are in SMARTS
+    "Recursive": "$( )",
+    "Hybridization": "^",
+    "Heteroatom": "z or Z",
+}
+
+Way = Mapping[int, str]
+"""A way to find a pattern: by slot, the SMARTS of the piece that its synthon contains."""
+
+Bools = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PatternTable:
+    """Which products of a family contain all wanted patterns, and none of the unwanted ones.
+
+    Attributes
+    ----------
+    classes : list of int32 arrays
+        Class of each synthon, by slot.
+    allowed : bool array, shape (n classes of each slot, ...)
+        Whether products of these classes are as asked for.
+    """
+
+    classes: list[npt.NDArray[np.int32]]
+    allowed: Bools
+
+
+def read_pattern(smarts: str) -> Chem.Mol:
+    """Return a pattern whose occurrences in products follow from those of its pieces in synthons.
+
+    Raises
+    ------
+    InputError
+        If it is no SMARTS, has several fragments, or asks for what lies beyond an atom and its bonds.
+
+    Examples
+    --------
+    >>> read_pattern("c1ccccc1C(=O)N").GetNumAtoms()
+    9
+    >>> read_pattern("[N;$(NC=O)]")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    daskrf.errors.InputError: The pattern '[N;$(NC=O)]' asks by $( ) for what may lie in another block; ...
+    """
+    with rdBase.BlockLogs():
+        pattern = Chem.MolFromSmarts(smarts)
+    if pattern is None:
+        raise InputError(f"{smarts!r} is not a SMARTS pattern that RDKit can read.")
+    if not pattern.GetNumAtoms():
+        raise InputError(f"The pattern {smarts!r} has no atoms.")
+    if len(Chem.GetMolFrags(pattern)) > 1:
+        raise InputError(f"The pattern {smarts!r} has several fragments; give each as a pattern of its own.")
+    for atom in pattern.GetAtoms():
+        words = [sign for word, sign in _BEYOND.items() if word in atom.DescribeQuery()]
+        if words:
+            raise InputError(
+                f"The pattern {smarts!r} asks by {words[0]} for what may lie in another block; write it with "
+                "the atoms that are meant."
+            )
+    return pattern
+
+
+def ways(pattern: Chem.Mol, cuts: Sequence[Sequence[int]]) -> list[dict[int, str]]:
+    """Return all ways to find a pattern in products.
+
+    Parameters
+    ----------
+    pattern : rdkit.Chem.Mol
+        From `read_pattern`.
+    cuts : sequence of sequences of int
+        The numbers of the cuts of each slot; each number is that of two slots.
+
+    Examples
+    --------
+    >>> ways(read_pattern("CN"), [[1], [1]])  # doctest: +ELLIPSIS
+    [{0: '[C&!#0][N&!#0]'}, {1: '[C&!#0][N&!#0]'}, {0: '[C&!#0][#0&1*]', 1: '[N&!#0][#0&1*]'}, ...]
+    """
+    bridges = [bond.GetIdx() for bond in pattern.GetBonds() if not _in_ring(pattern, bond)]
+    numbers = sorted({number for slot in cuts for number in slot})
+    every: list[dict[int, str]] = [
+        {slot: _piece(pattern, set(range(pattern.GetNumAtoms())), {})} for slot in range(len(cuts))
+    ]
+    choices = [None, *itertools.product(bridges, (False, True))]
+    for chosen in itertools.product(choices, repeat=len(numbers)):
+        broken = {
+            choice[0]: (number, choice[1]) for number, choice in zip(numbers, chosen, strict=True) if choice
+        }
+        if broken and len(broken) == sum(choice is not None for choice in chosen):
+            way = _way(pattern, cuts, broken)
+            if way is not None and way not in every:
+                every.append(way)
+    return every
+
+
+def _in_ring(pattern: Chem.Mol, bond: Chem.Bond) -> bool:
+    """Whether a bond is in a ring of the pattern: its atoms stay joined without it."""
+    rest = Chem.RWMol(pattern)
+    rest.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+    return len(Chem.GetMolFrags(rest)) == 1
+
+
+def _way(
+    pattern: Chem.Mol, cuts: Sequence[Sequence[int]], broken: Mapping[int, tuple[int, bool]]
+) -> dict[int, str] | None:
+    """Return the pieces by slot if some bonds of the pattern are new bonds; None if that cannot be.
+
+    `broken` gives the number of the cut of each bond, and whether the bond begins in the later slot.
+    """
+    rest = Chem.RWMol(pattern)
+    for index in broken:
+        bond = pattern.GetBondWithIdx(index)
+        rest.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+    way: dict[int, str] = {}
+    for atoms in map(set, Chem.GetMolFrags(rest)):
+        slots, ends = set(), {}
+        for index, (number, turned) in broken.items():
+            bond = pattern.GetBondWithIdx(index)
+            joined = [slot for slot, of in enumerate(cuts) if number in of]
+            pair = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+            for atom, slot in zip(pair, reversed(joined) if turned else joined, strict=True):
+                if atom in atoms:
+                    slots.add(slot)
+                    ends[index] = (atom, number)
+        if len(slots) != 1 or (slot := slots.pop()) in way:
+            return None
+        way[slot] = _piece(pattern, atoms, ends)
+    return way
+
+
+def _piece(pattern: Chem.Mol, atoms: set[int], ends: Mapping[int, tuple[int, int]]) -> str:
+    """Return the SMARTS of some atoms of a pattern, none of them a dummy atom but those at the ends.
+
+    `ends` gives, by bond, the atom of the piece and the number of the cut.
+    """
+    piece = Chem.RWMol(pattern)
+    for atom in piece.GetAtoms():
+        atom.ExpandQuery(Chem.AtomFromSmarts("[!#0]"))
+    for bond, (end, number) in ends.items():
+        dummy = piece.AddAtom(Chem.AtomFromSmarts(f"[#0&{number}*]"))
+        piece.ReplaceBond(piece.AddBond(end, dummy, Chem.BondType.SINGLE) - 1, pattern.GetBondWithIdx(bond))
+    piece.BeginBatchEdit()
+    for index in set(range(pattern.GetNumAtoms())) - atoms:
+        piece.RemoveAtom(index)
+    piece.CommitBatchEdit()
+    return str(Chem.MolToSmarts(piece))
+
+
+class Matcher:
+    """Function from the SMILES of a synthon to which pieces of patterns it contains: a text of 0 and 1.
+
+    Examples
+    --------
+    >>> Matcher(("[N&!#0]-[#0&1*]", "[O&!#0]"))("[1*]NC")
+    '10'
+    """
+
+    def __init__(self, pieces: tuple[str, ...]) -> None:
+        self._silence = rdBase.BlockLogs()
+        self._pieces = [Chem.MolFromSmarts(piece) for piece in pieces]
+
+    def __call__(self, text: str) -> str:
+        """Return one character for each piece."""
+        molecule = Chem.MolFromSmiles(text)
+        return "".join("01"[molecule.HasSubstructMatch(piece)] for piece in self._pieces)
+
+
+def pattern_tables(
+    cut: CutSpace,
+    families: Sequence[Family],
+    wanted: Sequence[str],
+    unwanted: Sequence[str],
+    tell: Callable[[int], None] = lambda _: None,
+) -> list[PatternTable]:
+    """Return which products of each family contain all wanted patterns, and none of the unwanted ones.
+
+    Parameters
+    ----------
+    cut : CutSpace
+    families : sequence of Family
+    wanted, unwanted : sequence of str
+        SMARTS.
+    tell : callable, optional
+        Called with the number of synthons just looked at; `n_looked_at` in all.
+    """
+    patterns = [read_pattern(smarts) for smarts in (*wanted, *unwanted)]
+    tables = []
+    for family in families:
+        cuts = [
+            cut.space.reactions[family.reactions[0]].halves[slot].cuts for slot in range(len(family.sides))
+        ]
+        of_pattern = [ways(pattern, cuts) for pattern in patterns]
+        classes, contained = [], []
+        for slot, side in enumerate(family.sides):
+            pieces = tuple(dict.fromkeys(way[slot] for each in of_pattern for way in each if slot in way))
+            texts = [cut.smiles[synthon] for synthon in side.synthon.tolist()]
+            marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces,), texts, tell=tell)
+            distinct, place = np.unique(np.array(marks, str), return_inverse=True)
+            classes.append(place.ravel().astype(np.int32))
+            contained.append(
+                {
+                    piece: np.array([mark[i] == "1" for mark in distinct.tolist()])
+                    for i, piece in enumerate(pieces)
+                }
+            )
+        shape = tuple(int(of.max(initial=-1)) + 1 for of in classes)
+        allowed = np.ones(shape, bool)
+        for number, each in enumerate(of_pattern):
+            there = np.zeros(shape, bool)
+            for way in each:
+                there |= _together(way, contained, shape)
+            allowed &= there if number < len(wanted) else ~there
+        tables.append(PatternTable(classes, allowed))
+    return tables
+
+
+def by_rdkit(texts: Sequence[str], wanted: Sequence[str], unwanted: Sequence[str]) -> Bools:
+    """Return which molecules contain all wanted patterns and none of the unwanted ones, one by one.
+
+    Examples
+    --------
+    >>> by_rdkit(["CN", "CO"], ["C"], ["O"]).tolist()
+    [True, False]
+    """
+    molecules = [Chem.MolFromSmiles(text) for text in texts]
+    here, absent = (list(map(read_pattern, of)) for of in (wanted, unwanted))
+    return np.array(
+        [
+            all(map(molecule.HasSubstructMatch, here)) and not any(map(molecule.HasSubstructMatch, absent))
+            for molecule in molecules
+        ],
+        bool,
+    )
+
+
+def n_looked_at(families: Sequence[Family]) -> int:
+    """Return the number of synthons that `pattern_tables` looks at."""
+    return sum(len(side) for family in families for side in family.sides)
+
+
+def _together(way: Way, contained: Sequence[Mapping[str, Bools]], shape: tuple[int, ...]) -> Bools:
+    """Return which combinations of classes contain the pieces of a way."""
+    mask = np.ones(shape, bool)
+    for slot, piece in way.items():
+        along = [1] * len(shape)
+        along[slot] = shape[slot]
+        mask &= contained[slot][piece].reshape(along)
+    return mask
+
+
+class AllowedProducts:
+    """The products that are as asked for, by place from 0: combinations of synthons of allowed classes.
+
+    Parameters
+    ----------
+    families : sequence of Family
+    tables : sequence of PatternTable
+        One for each family.
+    """
+
+    def __init__(self, families: Sequence[Family], tables: Sequence[PatternTable]) -> None:
+        self._families = families
+        self._blocks: list[tuple[int, list[npt.NDArray[np.intp]]]] = []
+        for number, table in enumerate(tables):
+            members = [[np.flatnonzero(of == c) for c in range(of.max() + 1)] for of in table.classes]
+            for chosen in np.argwhere(table.allowed).tolist():
+                self._blocks.append((number, [rows[c] for rows, c in zip(members, chosen, strict=True)]))
+        sizes = (math.prod(map(len, rows)) for _, rows in self._blocks)
+        self._starts = [0, *itertools.accumulate(sizes)]
+
+    def __len__(self) -> int:
+        """Return the number of combinations, of which no reaction may make some."""
+        return self._starts[-1]
+
+    def numbers(self, places: Integers) -> Integers:
+        """Return the numbers of the products at some places; -1 where no reaction makes one."""
+        numbers = np.full(len(places), -1, np.int64)
+        block = np.searchsorted(np.array(self._starts[1:], np.int64), places, side="right")
+        for b in np.unique(block).tolist():
+            family, members = self._blocks[b]
+            at = np.flatnonzero(block == b)
+            rest, rows = places[at] - self._starts[b], list[Integers]()
+            for of_slot in reversed(members):
+                rest, place = np.divmod(rest, len(of_slot))
+                rows.append(of_slot[place])
+            numbers[at] = self._families[family].number(rows[::-1])
+        return numbers
+
+
+def n_allowed(family: Family, table: PatternTable) -> int:
+    """Return the number of products that are as asked for; each combination of synthons counts once."""
+    kinds = [
+        np.unique(np.column_stack([of, (side.places >= 0).T]), axis=0, return_counts=True)
+        for side, of in zip(family.sides, table.classes, strict=True)
+    ]  # by slot: class and which reactions have a synthon, and how many synthons are alike in this
+    total = 0
+    for each in itertools.product(*(zip(*kind, strict=True) for kind in kinds)):
+        made = np.logical_and.reduce([row[1:] for row, _ in each]).any()
+        if made and table.allowed[tuple(int(row[0]) for row, _ in each)]:
+            total += int(np.prod([int(n) for _, n in each], dtype=object))
+    return total
