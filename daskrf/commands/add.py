@@ -34,7 +34,7 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.intervals import residual_arrays
 from daskrf.models.labelled import SMILES, labelled_smiles, smiles_array
-from daskrf.models.models import Model, feature_map_of, read_model
+from daskrf.models.models import LIMIT_SIDES, LIMITS, Model, feature_map_of, read_model
 from daskrf.models.rounds import best_of, redirected, rounds_of
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.structures import KnownStructures, canonical_smiles
@@ -188,7 +188,7 @@ def add(
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
     unit: str | Mapping[str, str] | None = None,
-    censored: Literal["drop", "value"] | None = None,
+    censored: Literal["limit", "drop", "value"] | None = None,
     drop_non_numbers: bool = False,
     drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
     drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
@@ -234,7 +234,7 @@ def add(
     unit : str, or dict of str to str, optional
         As in `fit`, if the file does not name the unit of its values. They are converted to the unit of the
         fit.
-    censored : {"drop", "value"}, optional
+    censored : {"limit", "drop", "value"}, optional
         As in `fit`.
     drop_non_numbers : bool
         Leave out labels that are not finite numbers, such as those of molecules that could not be scored.
@@ -396,7 +396,8 @@ class _Add(Job[AddReport]):
             n = max(each.n_rows_ for each in processes_of(self.old.gp) if isinstance(each, ExactGP)) + n_new
             nonzeros = int(self.new.X.nnz / n_new * n)
             making = Making(1, n, True, nonzeros=nonzeros)
-            return Need(here=need_of_solution(_unfitted(first), making, n))
+            limits = self.new.side is not None or LIMITS in self.old.saved.entries
+            return Need(here=need_of_solution(_unfitted(first), making, n, limits=limits))
         feature_map = feature_map_of(self.old)
         M = feature_map.n_components
         making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
@@ -461,6 +462,7 @@ class _Add(Job[AddReport]):
             **gp.arrays(),
             "labelled_rows": np.concatenate([old["labelled_rows"], new.row]),
             "labels": y,
+            **self._limits(),
             SMILES: smiles_array(smiles),
             **residual_arrays(gp),
         }
@@ -479,6 +481,19 @@ class _Add(Job[AddReport]):
             self._redirected()
         keep_round(self.output, self.path, number, self.old.saved.group)
         save_model(self.output, arrays, whole)
+
+    def _limits(self) -> dict[str, npt.NDArray[Any]]:
+        """Return limits and sides of all labels, if any are limits."""
+        shape = len(self.old.arrays("labels")[0]), len(self.old.targets)
+        bound, side = np.full(shape, np.nan), np.zeros(shape, np.int8)
+        if LIMITS in self.old.saved.entries:
+            bound, side = self.old.arrays(LIMITS, LIMIT_SIDES)
+        elif self.new.side is None:
+            return {}
+        new = self.new.bound, self.new.side
+        if new[0] is None or new[1] is None:
+            new = np.full(self.new.y.shape, np.nan), np.zeros(self.new.y.shape, np.int8)
+        return {LIMITS: np.concatenate([bound, new[0]]), LIMIT_SIDES: np.concatenate([side, new[1]])}
 
     def _redirected(self) -> None:
         """Note which directions are new."""
@@ -572,7 +587,15 @@ class _Add(Job[AddReport]):
 
     def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Any:
         """Return one process with the new labels of its targets."""
+        if isinstance(process, ExactGP):
+            return self._solved_exactly(run, process, targets[0])
         y = self.new.y[:, list(targets)]
+        if self.new.side is not None and self.new.side[:, list(targets)].any():
+            raise InputError(
+                f"{self.labels} holds limits, and this model has features, which take measured values alone; "
+                "leave limits out with --censored drop, or take their numbers as measured with --censored "
+                "value"
+            )
         there = np.isfinite(y).all(axis=1)
         if (np.isfinite(y).any(axis=1) & ~there).any():
             names = listed([self.old.targets[t] for t in targets], "'")
@@ -584,8 +607,6 @@ class _Add(Job[AddReport]):
         if not there.any():
             return process
         X, y = self.new.X[there], y[there]
-        if isinstance(process, ExactGP):
-            return self._solved_exactly(run, process, X, y[:, 0], targets[0])
         run.progress.start("solve", 1, "models")
         process.feature_map_ = feature_map_of(self.old)
         try:
@@ -598,13 +619,28 @@ class _Add(Job[AddReport]):
         run.progress.advance(1)
         return process
 
-    def _solved_exactly(
-        self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], target: int
-    ) -> ExactGP:
+    def _solved_exactly(self, run: Run, process: ExactGP, target: int) -> ExactGP:
         """Return an exact process with more labels; its kernel is chosen again if they have doubled."""
-        whole = sparse.vstack([process.X_train_, X], format="csr", dtype=process.X_train_.dtype)
+        rows = np.flatnonzero(self.new.has_label[:, target])
+        if not len(rows):
+            return process
+        whole = sparse.vstack(
+            [process.X_train_, self.new.X[rows]], format="csr", dtype=process.X_train_.dtype
+        )
+        y, (bound, new_side) = self.new.y[rows, target], self.new.limits_of(target, rows)
+        old_side, side = process.side_, None
+        if old_side is not None or new_side is not None:
+            parts = (old_side, len(process.y_train_)), (new_side, len(rows))
+            side = np.concatenate([np.zeros(n, np.int8) if each is None else each for each, n in parts])
+        if new_side is not None:
+            y = np.where(new_side != 0, bound, y)
         values = np.concatenate([process.y_train_, y])
         choice, unfitted, columns = process.kernel_choice_, _unfitted(process), None
+        if side is not None and unfitted.solver_for(len(values), limits=True) == "cg":
+            raise InputError(
+                f"{len(values):,} labels take conjugate gradients, which take measured values alone, and "
+                "some are limits; fit all labels again, without limits (--censored drop)."
+            )
         if choice is not None and _is_outgrown(choice, len(values)):
             columns = FingerprintSpec.from_state(self.old.metadata["fingerprint"]).columns
             chosen = {name: None for name, v in choice.variances.items() if getattr(unfitted, name) == v}
@@ -615,7 +651,7 @@ class _Add(Job[AddReport]):
             )
         run.progress.start("solve", 1, "models")
         folder, start = run.work / f"target-{target}", None if columns is not None else process
-        (gp,) = solve_exact(run, unfitted, [Equations(whole, values, folder, start)], columns=columns)
+        (gp,) = solve_exact(run, unfitted, [Equations(whole, values, folder, start, side)], columns=columns)
         if columns is None:
             gp.kernel_choice_ = choice
         elif gp.kernel_choice_ is not None:

@@ -64,6 +64,7 @@ from daskrf.report.evaluation import (
     TargetEvaluation,
 )
 from daskrf.report.judged import Array, Judged, Predictions, Rows
+from daskrf.report.limits import Limits
 from daskrf.report.merit import (
     is_class,
 )
@@ -147,7 +148,7 @@ def evaluate(
     target: str | int | Sequence[str | int] | None = None,
     transform: str | Mapping[str, str] | None = None,
     unit: str | Mapping[str, str] | None = None,
-    censored: Literal["drop", "value"] | None = None,
+    censored: Literal["limit", "drop", "value"] | None = None,
     drop_non_numbers: bool = False,
     drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
     drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
@@ -444,7 +445,8 @@ class _Evaluate(Job[EvaluationReport]):
         columns: dict[str, Any] = {name: molecules[name] for name in molecules.column_names}
         targets: list[_Target] = []
         for t, name in enumerate(joined.names):
-            there = np.flatnonzero(np.isfinite(joined.y[:, t]))
+            of_target = joined.of_target(t)
+            there = of_target.rows
             target_folds = Folds(folds.block[there], folds.n_blocks, folds.ordered)
             repeats = len(there) - len(np.unique(joined.row[there]))
             place = run.work / f"target-{t}"
@@ -453,13 +455,15 @@ class _Evaluate(Job[EvaluationReport]):
                 run=run,
                 name=name,
                 X=X[there],
-                y=joined.y[there, t],
+                y=of_target.y,
+                side=np.zeros(len(there), np.int8) if of_target.side is None else of_target.side,
                 folds=target_folds,
                 folder=place,
                 repeats=repeats,
             )
             targets.append(target)
-            columns[_label_column(name, joined.names)] = _column(target.y, there, len(joined.y), "")
+            columns[_label_column(name, joined.names)] = _column(target.judged.y, there, len(joined.y), "")
+            columns |= _limit_columns(name, joined.names, target.limits, there, len(joined.y))
             for kind, values in target.judged.columns().items():
                 columns[_name(kind, name, joined.names)] = _column(values, there, len(joined.y), kind)
         table = pa.table(columns)
@@ -568,7 +572,7 @@ class _Evaluate(Job[EvaluationReport]):
         return np.unique(np.nan_to_num(classes, nan=-1.0), axis=1, return_inverse=True)[1].reshape(-1)
 
 
-_KINDS = ("fold", "mean", "std_y", "nearest", "similarity", "probability")
+_KINDS = ("fold", "limit", "mean", "std_y", "nearest", "similarity", "probability")
 
 
 @dataclass
@@ -580,6 +584,7 @@ class _Target:
     name: str
     X: Any
     y: Array
+    side: npt.NDArray[np.int8]
     folds: Folds
     folder: PurePath
     repeats: int
@@ -605,7 +610,17 @@ class _Target:
             run=replace(self.run, progress=self.fit_progress),
             gp=training.exact,
             columns=training.kinds if training.searches else None,
+            side=self.side if self.side.any() else None,
         )
+
+    @property
+    def limits(self) -> Limits | None:
+        """The limits among the labels."""
+        return Limits(self.y, self.side) if self.side.any() else None
+
+    def _measured(self, rows: Rows) -> Rows:
+        """Return those of some rows whose labels were measured."""
+        return rows[self.side[rows] == 0]
 
     @cached_property
     def fit_progress(self) -> Within:
@@ -652,12 +667,14 @@ class _Target:
         """The rows that each fold learns from, and those that it predicts."""
         splits = [self.folds.rows(fold) for fold in range(len(self.folds))]
         for number, (train, test) in enumerate(splits, start=1):
-            if not len(train) or not len(test):
-                raise InputError(f"Fold {number} has no label of {self.name}; take fewer --folds.")
-            if np.ptp(self.y[train]) == 0:
+            learned = self._measured(train)
+            if not len(learned) or not len(self._measured(test)):
+                measured = "measured " if self.side.any() else ""
+                raise InputError(f"Fold {number} has no {measured}label of {self.name}; take fewer --folds.")
+            if np.ptp(self.y[learned]) == 0:
                 raise InputError(
                     f"All labels of {self.name} outside of fold {number} are the same "
-                    f"({self.y[train[0]]:g}), so nothing can be learned from them; take other --folds."
+                    f"({self.y[learned[0]]:g}), so nothing can be learned from them; take other --folds."
                 )
         return splits
 
@@ -692,7 +709,8 @@ class _Target:
         pairs, X = sum(len(train) * float(len(test)) for train, test in self.rows), self.structures
         for fold, (train, test) in enumerate(self.rows):
             some = _some(test, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
-            neighbours[:, some] = nearest_neighbour(X[train], self.y[train], X[some])
+            learned = self._measured(train)
+            neighbours[:, some] = nearest_neighbour(X[learned], self.y[learned], X[some])
         return neighbours[0], neighbours[1]
 
     @cached_property
@@ -700,14 +718,15 @@ class _Target:
         """Mean and standard deviation of each predictor; NaN for labels that it does not predict."""
         predictions = {MODEL: self._nothing(), MEAN: self._nothing()}
         for (train, test), fit in zip(self.rows, self.held_out, strict=True):
-            y = self.y[train]
+            y = self.y[self._measured(train)]
             predictions[MODEL][:, test] = fit.mean, fit.std
             predictions[MEAN][:, test] = [[y.mean()], [y.std()]]
         if self.job.forest:
             predictions[FOREST] = self._nothing()
             for _, train, test in self._each("random forest"):
-                X, y, seed = self.X, self.y[train], self.job.seed
-                predictions[FOREST][0, test] = random_forest(X[train], y, X[test], random_state=seed)
+                learned, seed = self._measured(train), self.job.seed
+                X, y = self.X, self.y[learned]
+                predictions[FOREST][0, test] = random_forest(X[learned], y, X[test], random_state=seed)
         predictions[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
         return {name: predictions[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in predictions}
 
@@ -735,6 +754,8 @@ class _Target:
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         notes += judged.notes()
+        if self.limits is not None:
+            notes.append(self.limits.judged(judged.predictions))
         if judged.classes:
             notes.append(_CLASSES)
         curve = self._curve(figures) if self.job.learning_curve else []
@@ -742,7 +763,7 @@ class _Target:
             notes.append("there are too few labels for a learning curve")
         return TargetEvaluation(
             name=self.name,
-            n_labels=len(self.y),
+            n_labels=int((self.side == 0).sum()),
             n_predicted=predicted,
             process=words,
             chosen=chosen,
@@ -754,6 +775,7 @@ class _Target:
             n_nearest=n_nearest,
             reliability=judged.reliability,
             n_positive=judged.n_positive,
+            n_limits=int(np.count_nonzero(self.side)),
         )
 
     def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
@@ -777,13 +799,14 @@ class _Target:
         for fold, train, test in self._each(f"learning from 1/{divisor} of the labels"):
             some = _some(train, 1 / divisor, self.job.seed, f"evaluate/curve/{fold}")
             counts.append(len(some))
-            if np.ptp(self.y[some]) == 0:
+            learned = self._measured(some)
+            if not len(learned) or np.ptp(self.y[learned]) == 0:
                 continue
             fit = self.process.predicted(some, test, f"curve-{divisor}-{fold}")
             predictions[MODEL][:, test] = fit.mean, fit.std
             compared = test[np.isfinite(self.nearest[0][test])]
             X = self.structures
-            predictions[NEAREST][0, compared] = nearest_neighbour(X[some], self.y[some], X[compared])[0]
+            predictions[NEAREST][0, compared] = nearest_neighbour(X[learned], self.y[learned], X[compared])[0]
         return CurvePoint(
             _mean(counts), {name: self.judged.figures_of(values) for name, values in predictions.items()}
         )
@@ -791,13 +814,14 @@ class _Target:
     @cached_property
     def judged(self) -> Judged:
         """The labels beside their predictions."""
+        measured = np.where(self.side == 0, self.y, np.nan)
         return Judged(
-            y=self.y,
+            y=measured,
             parts=[test for _, test in self.rows],
             ordered=self.folds.ordered,
             predictions=self.predictions,
             similarity=self.nearest[1],
-            classes=is_class(self.y),
+            classes=is_class(measured[np.isfinite(measured)]) and not self.side.any(),
             direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
             seed=self.job.seed,
             factors=self._factors(),
@@ -857,6 +881,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             there, values = np.searchsorted(external.rows, each.rows), each.judged.columns()
             del values["fold"]
             columns[_label_column(each.name, names)] = _column(each.judged.y, there, n, "")
+            columns |= _limit_columns(each.name, names, each.limits, there, n)
             columns |= {
                 _name(kind, each.name, names): _column(column, there, n, kind)
                 for kind, column in values.items()
@@ -917,6 +942,10 @@ class _EvaluateModel(Job[EvaluationReport]):
         external, n, model = self.external, len(each.rows), self.external.model
         name, fit = model.targets[each.target], external.predicted(each)
         of_classes = is_class(each.training) and bool(np.isin(each.y, (0.0, 1.0)).all())
+        limits = None
+        if each.bound is not None and each.side is not None:
+            limits = Limits(np.nan_to_num(each.bound), each.side)
+        n_measured = int(np.isfinite(each.y).sum())
         folds = external.parts(each, self.seed, classes=of_classes)
         predictions, similarity = self._predictions(each, fit)
         judged = Judged(
@@ -937,7 +966,7 @@ class _EvaluateModel(Job[EvaluationReport]):
         evaluation = TargetEvaluation(
             name=name,
             n_labels=n + each.n_trained,
-            n_predicted=n,
+            n_predicted=n_measured,
             process=words,
             chosen=f"the model was fitted to {amount(len(each.training), 'other labels')}",
             direction=judged.direction,
@@ -949,8 +978,11 @@ class _EvaluateModel(Job[EvaluationReport]):
             n_positive=judged.n_positive,
             spread_over="" if folds is None else f"{len(folds)} random parts of these labels",
             n_trained=each.n_trained,
+            n_limits=0 if each.side is None else int(np.count_nonzero(each.side)),
         )
-        return _JudgedTarget(name, each.rows, judged, evaluation)
+        if limits is not None:
+            evaluation = replace(evaluation, notes=(*evaluation.notes, limits.judged(predictions)))
+        return _JudgedTarget(name, each.rows, judged, evaluation, limits)
 
     def _predictions(self, each: ExternalTarget, fit: HeldOutFit) -> tuple[dict[str, Predictions], Array]:
         """Return the predictions of the model and of the baselines, and similarities of neighbours."""
@@ -992,6 +1024,19 @@ class _JudgedTarget:
     rows: Rows
     judged: Judged
     evaluation: TargetEvaluation
+    limits: Limits | None = None
+
+
+def _limit_columns(
+    target: str, targets: Sequence[str], limits: Limits | None, there: Rows, n: int
+) -> dict[str, pa.Array]:
+    """Return the column of the limits of a target, such as "< 5", if there are any."""
+    if limits is None:
+        return {}
+    column: list[str | None] = [None] * n
+    for row, words in zip(there.tolist(), limits.words(), strict=True):
+        column[row] = words
+    return {_name("limit", target, targets): pa.array(column, pa.string())}
 
 
 def _name(kind: str, target: str, targets: Sequence[str]) -> str:

@@ -59,7 +59,8 @@ class ExplainReport(Shown):
     constant : float or None
         Mean of the exact process far from all labels; None for other models.
     labelled : pyarrow.Table
-        The labelled molecules with the largest kernel values: smiles, label, similarity (Tanimoto, ECFP4),
+        The labelled molecules with the largest kernel values: smiles, label, limit (where any label is one:
+        "<" or ">"), similarity (Tanimoto, ECFP4),
         and, for an exact process, kernel and share. The mean is the sum of `constant`, these shares and
         `rest`.
     rest : float or None
@@ -101,7 +102,7 @@ class ExplainReport(Shown):
         rows = self.labelled.to_pylist()
         names = [name for name in self.labelled.column_names if name != "smiles"]
         if rows:
-            cells = [[*(f"{row[n]:.4g}" for n in names), shorten(row["smiles"], _SHOWN)] for row in rows]
+            cells = [[*(_cell(row[n]) for n in names), shorten(row["smiles"], _SHOWN)] for row in rows]
             lines += ["nearest labelled molecules:", text_table([*names, "smiles"], cells)]
         if self.constant is not None:
             above = sum(self.labelled["share"].to_pylist())
@@ -245,6 +246,10 @@ def _with_labels(
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
     labelled, reason = labelled_smiles(model)
     labels = model.arrays("labels")[0][:, target]
+    side = np.zeros(len(labels), np.int8)
+    if (limits := model.limits_of(target)) is not None:
+        side = limits[1]
+        labels = np.where(side != 0, limits[0], labels)
     there = np.flatnonzero(np.isfinite(labels))
     if not labelled:
         return replace(report, notes=(f"the labelled molecules are not shown: {reason}",))
@@ -252,7 +257,8 @@ def _with_labels(
     if not isinstance(gp, ExactGP) or len(gp.alpha_) != len(texts):
         similarity = _similarities(report.smiles, texts)
         order = np.argsort(-similarity, kind="stable")[:n]
-        columns = {"label": y[order], "similarity": similarity[order], "smiles": [texts[i] for i in order]}
+        columns = {"label": y[order], **_limit_column(side[there[order]]), "similarity": similarity[order]}
+        columns |= {"smiles": [texts[i] for i in order]}
         note = "only an exact process has shares of labels in the mean, and this model is not one"
         return replace(report, labelled=pa.table(columns), n_rest=len(texts) - len(order), notes=(note,))
     kernel = np.asarray(gp.kernel(row, gp.X_train_), np.float64)[0]
@@ -261,6 +267,7 @@ def _with_labels(
     chosen = [texts[i] for i in order]
     columns = {
         "label": y[order],
+        **_limit_column(side[there[order]]),
         "similarity": _similarities(report.smiles, chosen),
         "kernel": kernel[order],
         "share": shares[order],
@@ -279,6 +286,16 @@ def _with_labels(
         n_rest=len(texts) - len(order),
         notes=notes,
     )
+
+
+def _cell(value: float | str | None) -> str:
+    return value or "" if value is None or isinstance(value, str) else f"{value:.4g}"
+
+
+def _limit_column(side: npt.NDArray[np.int8]) -> dict[str, Any]:
+    """Return the column that marks limits, if there are any."""
+    signs = [{1: ">", -1: "<"}.get(each) for each in side.tolist()]
+    return {"limit": pa.array(signs, pa.string())} if any(signs) else {}
 
 
 def _similarities(smiles: str, others: list[str]) -> Array:

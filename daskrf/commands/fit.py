@@ -224,7 +224,7 @@ def fit(
     target: str | int | Sequence[str | int] | None = None,
     transform: str | Mapping[str, str] | None = None,
     unit: str | Mapping[str, str] | None = None,
-    censored: Literal["drop", "value"] | None = None,
+    censored: Literal["limit", "drop", "value"] | None = None,
     drop_non_numbers: bool = False,
     drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
     drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
@@ -304,10 +304,13 @@ def fit(
     unit : str, or dict of str to str, optional
         Unit of the values, such as nM. Default: that in a column of units or in the name of the column, as in
         "IC50 (nM)". Values in other units of concentration are converted.
-    censored : {"drop", "value"}, optional
-        What to do with values such as >10000 and <0.1: leave them out, which loses what is known of inactive
-        molecules, or take the number as if it were measured. Default: refuse them. The signs may also be in a
-        column named like "relation".
+    censored : {"limit", "drop", "value"}, optional
+        What to do with values such as >10000 and <0.1, and "no activity at 10 uM": take them as limits, leave
+        them out, which loses what is known of inactive molecules, or take the number as if it were measured.
+        A limit counts with the probability that a measurement lies beyond it (a censored, or Tobit,
+        likelihood). Default: limits, for exact processes of up to 8,192 labels, or with the solver
+        "cholesky". The signs may also be in a column named like "relation". Values with "~" count as
+        measured, except with drop.
     drop_non_numbers : bool
         Leave out values that are not finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and
         values that have no logarithm. Default: refuse them. Values left out are counted.

@@ -289,12 +289,24 @@ def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
 
 @dataclass(frozen=True)
 class Equations:
-    """Rows and labels of one target, where to save products and choices, and a fit to begin from, if any."""
+    """Rows and labels of one target, where to save products and choices, and a fit to begin from, if any.
+
+    `side` is 0 for measured labels, 1 for lower and -1 for upper limits; None if all are measured.
+    """
 
     X: Any
     y: npt.NDArray[np.float64]
     folder: PurePath
     start: Any = None
+    side: npt.NDArray[np.int8] | None = None
+
+    @property
+    def measured(self) -> Equations:
+        """The rows and labels that were measured."""
+        if self.side is None:
+            return self
+        there = np.flatnonzero(self.side == 0)
+        return replace(self, X=self.X[there], y=self.y[there], side=None)
 
 
 @dataclass(frozen=True)
@@ -348,15 +360,16 @@ def solve_exact(
         choice, start = None, target.start
         if columns is not None:
             if start is None:
-                choice = kernel_choice(within, gp, target.X, target.y, columns, target.folder)
+                measured = target.measured
+                choice = kernel_choice(within, gp, measured.X, measured.y, columns, target.folder)
             else:
                 choice = start.kernel_choice_
             gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
-            gp.set_params(**_variances(gp, choice))
+            gp.set_params(**_variances(gp, choice, limits=target.side is not None))
         fitted.append(gp)
         choices.append(choice)
         begins = start is not None and gp.begins_from(start)
-        alone = begins or gp.solver_for(len(target.y)) != "cg"
+        alone = begins or _solver(gp, target) != "cg"
         groups.setdefault(i if alone else (id(target.X), hash_of(gp.kernel.state())), []).append(i)
     for group in groups.values():
         at_once = _at_once(fitted[group[0]], targets[group[0]].X)
@@ -370,9 +383,18 @@ def solve_exact(
     return fitted
 
 
-def _variances(gp: ExactGP, choice: KernelChoice | None) -> dict[str, float]:
-    """Return the variances chosen together with a kernel, except those that the user gave."""
-    chosen = {} if choice is None else choice.variances
+def _solver(gp: ExactGP, target: Equations) -> str:
+    return gp.solver_for(len(target.y), limits=target.side is not None)
+
+
+def _variances(gp: ExactGP, choice: KernelChoice | None, *, limits: bool) -> dict[str, float]:
+    """Return the variances chosen together with a kernel, except those that the user gave.
+
+    They are of measured labels, whose signal varies less than that of labels and `limits`.
+    """
+    chosen = dict({} if choice is None else choice.variances)
+    if limits:
+        chosen.pop("signal_variance", None)
     return {name: value for name, value in chosen.items() if getattr(gp, name) is None}
 
 
@@ -380,8 +402,8 @@ def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations])
     """Fit processes with one kernel to targets of the same rows."""
     (gp, *others), (one, *_) = processes, targets
     start = one.start if one.start is not None and gp.begins_from(one.start) else None
-    if gp.solver_for(len(one.y)) != "cg":
-        gp.fit(one.X, one.y, start=start)
+    if _solver(gp, one) != "cg":
+        gp.fit(one.X, one.y, side=one.side, start=start)
         return
     matrix = StoredProducts(
         gp.kernel,
@@ -418,12 +440,12 @@ def _room() -> int:
     return int(_SHARE * worker_memory(None)) - LIBRARIES
 
 
-def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
+def need_of_solution(gp: ExactGP, making: Making, n_labels: int, *, limits: bool = False) -> MemoryNeed:
     """Return the memory need of solving without kept tiles; `making` describes the fingerprints."""
 
     def solve(n_labels: int) -> MemoryNeed:
         nonzeros = int(_nonzeros(making, n_labels))
-        size = gp.memory(n_labels, nonzeros)
+        size = gp.memory(n_labels, nonzeros, limits=limits)
         parts: dict[str, float] = {"labelled fingerprints": 2 * STORED * nonzeros}
         parts["vectors, landmarks and a few tiles"] = size
         return peak("solve exactly", parts)
@@ -448,7 +470,13 @@ def need_of_gathering(making: Making, n_labels: int, *phases: Mapping[str, float
 
 
 def need_of_exact(
-    gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
+    gp: ExactGP,
+    making: Making,
+    n_labels: int,
+    folder: PurePath,
+    client: Client | None,
+    *,
+    limits: bool = False,
 ) -> Need:
     """Return the need of gathering labelled fingerprints and solving; tiles are kept if there is room."""
     more: dict[str, float] = {}
@@ -458,9 +486,10 @@ def need_of_exact(
         block = KernelMatrix.memory(int(share * nonzeros), 1)
         more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + block
         more["vectors"] = 8 * n_labels * (2 + gp.n_draws)
-    size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if gp.solver_for(n_labels) == "cg" else 0
+    iterates = gp.solver_for(n_labels, limits=limits) == "cg"
+    size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if iterates else 0
     return Need(
         worker=need_of_gathering(making, n_labels, more),
-        finish=need_of_solution(gp, making, n_labels),
+        finish=need_of_solution(gp, making, n_labels, limits=limits),
         disk=Disk(folder, "products with the kernel matrix", 0, size),
     )

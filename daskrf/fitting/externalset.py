@@ -49,11 +49,13 @@ class ExternalTarget:
     rows : int array, shape (n,)
         Which molecules of the set are judged: they have a label, and the model has none of theirs.
     y : float64 array, shape (n,)
-        Their labels.
+        Their labels; NaN for limits.
     training : float64 array, shape (n_training,)
-        The labels that the model was fitted to.
+        The measured labels that the model was fitted to.
     n_trained : int
         Labels left out since the model was fitted to labels of the same molecules.
+    bound, side : arrays, shape (n,), or None
+        Limits, NaN for values, and 1 for lower and -1 for upper ones, 0 for values; None without limits.
     """
 
     target: int
@@ -61,6 +63,8 @@ class ExternalTarget:
     y: Array
     training: Array
     n_trained: int
+    bound: Array | None = None
+    side: npt.NDArray[np.int8] | None = None
 
 
 class Fingerprinted(NamedTuple):
@@ -106,7 +110,13 @@ class ExternalSet:
             If labels cannot be read, or the model was fitted to all of the molecules.
         """
         self.labels = self.reader.read(run)
-        if not any(len(each.rows) for each in self.targets):
+        measured = [np.isfinite(each.y).any() for each in self.targets if len(each.rows)]
+        if measured and not all(measured):
+            raise InputError(
+                f"All labels of a target of {self.reader.labels} are limits, which give no error of "
+                "predictions; give some measured values, too."
+            )
+        if not measured:
             raise InputError(
                 f"The model was fitted to all {amount(len(self.labels.y), 'labelled molecules')} of "
                 f"{self.reader.labels}, which do not show how it predicts others; give molecules that it has "
@@ -131,15 +141,22 @@ class ExternalSet:
         seen: dict[bytes, npt.NDArray[np.bool_]] = {}
         targets = []
         for t in self.reader.target_indices:
-            there = np.isfinite(y[:, t])
+            there, limits = np.isfinite(y[:, t]), self.model.limits_of(t)
+            measured = there
+            if limits is not None:
+                there = there | (limits[1] != 0)
             if (mask := there.tobytes()) not in seen:
                 texts = [text for text, has in zip(smiles, there.tolist(), strict=False) if has and text]
                 molecules = KnownStructures.of(dict.fromkeys(texts), level)
                 seen[mask] = np.array(molecules.among(self.labels.smiles), bool)
-            labelled = np.isfinite(self.labels.y[:, t])
+            labelled = self.labels.has_label[:, t]
             rows = np.flatnonzero(labelled & ~seen[mask])
             n_trained = int((labelled & seen[mask]).sum())
-            targets.append(ExternalTarget(t, rows, self.labels.y[rows, t], y[there, t], n_trained))
+            bound, side = self.labels.limits_of(t, rows)
+            training = y[measured, t]
+            targets.append(
+                ExternalTarget(t, rows, self.labels.y[rows, t], training, n_trained, bound=bound, side=side)
+            )
         return targets
 
     @cached_property
@@ -186,15 +203,17 @@ class ExternalSet:
 
     def impossible(self, each: ExternalTarget, fit: HeldOutFit) -> list[str]:
         """Return a caution if labels cannot be values of the quantity that the model predicts."""
-        wrong = np.flatnonzero(impossible(each.y, fit.mean, fit.std, each.training))
+        measured = np.flatnonzero(np.isfinite(each.y))
+        y, mean, std = (values[measured] for values in (each.y, fit.mean, fit.std))
+        wrong = measured[impossible(y, mean, std, each.training)]
         if not len(wrong):
             return []
         first, low, high = wrong[0], each.training.min(), each.training.max()
-        text, mean = printable(self.labels.smiles[each.rows[first]], 60), fit.mean[first]
+        text = printable(self.labels.smiles[each.rows[first]], 60)
         return [
             f"{amount(len(wrong), 'labels')} cannot be values of the quantity that the model predicts, such "
-            f"as {each.y[first]:.6g} of {text}, predicted {mean:.4g} +- {fit.std[first]:.2g}; the labels of "
-            f"the model are from {low:.6g} to {high:.6g}: look at unit, sign and column (--target)"
+            f"as {each.y[first]:.6g} of {text}, predicted {fit.mean[first]:.4g} +- {fit.std[first]:.2g}; the "
+            f"labels of the model are from {low:.6g} to {high:.6g}: look at unit, sign and column (--target)"
         ]
 
     @cached_property

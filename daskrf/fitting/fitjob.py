@@ -23,7 +23,7 @@ from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.intervals import has_residuals, residual_arrays
 from daskrf.models.labelled import SMILES, smiles_array_of_rows
-from daskrf.models.models import Model, read_model
+from daskrf.models.models import LIMIT_SIDES, LIMITS, Model, read_model
 from daskrf.models.rounds import identity_after, redirected, rounds_of
 from daskrf.models.toolkits import toolkit_of
 from daskrf.quantities import amount
@@ -133,6 +133,8 @@ class FitJob(Job[Any]):
         ]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
         arrays = {**gp.arrays(), "labelled_rows": training.joined.row, "labels": training.joined.y}
+        if training.joined.side is not None:
+            arrays |= {LIMITS: training.joined.bound, LIMIT_SIDES: training.joined.side}
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
             arrays[SMILES] = smiles
         arrays |= residual_arrays(gp)

@@ -170,18 +170,21 @@ class ExactHeldOut(Process):
     run: Run
     gp: ExactGP
     columns: Mapping[str, tuple[int, int]] | None = None
+    side: npt.NDArray[np.int8] | None = None  # of limits among the labels
 
     @property
     def spec(self) -> dict[str, Any]:
+        limits = {} if self.side is None else {"side": _digest(self.side)}
         settings = {"kernel": self.gp.kernel.state(), "columns": self.columns, "residuals": MOST_MOLECULES}
-        return {**self.gp.get_params(deep=False), **settings}
+        return {**limits, **self.gp.get_params(deep=False), **settings}
 
     @cached_property
     def for_all(self) -> tuple[ExactGP, Mapping[str, tuple[int, int]] | None]:
         """The process with one kernel for all fits; or the given one, and columns for a choice per fit."""
         gp: ExactGP = clone(self.gp)
         if self.columns is not None:
-            choice = kernel_choice(self.run, gp, self.X, self.y, self.columns, self.folder)
+            measured = self._equations(np.arange(len(self.y)), self.folder).measured
+            choice = kernel_choice(self.run, gp, measured.X, measured.y, self.columns, self.folder)
             if choice.variances:
                 return self.gp, self.columns
             gp.set_params(kernel=choice.kernel)
@@ -205,9 +208,13 @@ class ExactHeldOut(Process):
 
     def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
         process, columns = (self.gp, self.columns) if self.chooses_for(len(training)) else self.for_all
-        equations = Equations(self.X[training], self.y[training], self.folder / name)
+        equations = self._equations(training, self.folder / name)
         (gp,) = solve_exact(self.run, process, [equations], columns=columns)
         return HeldOutFit.of(gp, self.X[rows], gp.kernel, residuals=studentized_residuals(gp))
+
+    def _equations(self, rows: Rows, folder: PurePath) -> Equations:
+        side = None if self.side is None else self.side[rows]
+        return Equations(self.X[rows], self.y[rows], folder, side=side)
 
 
 @dataclass

@@ -29,6 +29,7 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
+from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.names import find_id, position_of
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import BY_CELLS, Scale, limits_in, scales_in
@@ -44,7 +45,7 @@ class LabelOptions:
     key_column: str | int | None = None
     target: Sequence[str | int] | None = None
     unit: str | Mapping[str, str] | None = None
-    censored: Literal["drop", "value"] | None = None
+    censored: Literal["limit", "drop", "value"] | None = None
     drop_non_numbers: bool = False
     drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
     drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
@@ -78,7 +79,7 @@ class NewLabels:
     row : int64 array, shape (n,)
         Rows of the library, -1 for molecules that were not looked up there.
     y : float64 array, shape (n, n_targets of the model)
-        NaN where there is no label.
+        NaN where there is no label, or a limit.
     X : CSR array, shape (n, n_columns)
         Fingerprints; None until they are made.
     molecule : int64 array, shape (n,)
@@ -91,6 +92,8 @@ class NewLabels:
         The first unusable molecule, and why it is.
     merged : int
         Labels that were merged into one label of their molecule.
+    bound, side : arrays, shape (n, n_targets of the model), or None
+        Limits, and 1 for lower and -1 for upper ones, as in `daskrf.tables.measurements.Labels`.
     """
 
     smiles: list[str]
@@ -104,12 +107,39 @@ class NewLabels:
     rejected: int = 0
     reason: str = ""
     merged: int = 0
+    bound: npt.NDArray[np.float64] | None = None
+    side: npt.NDArray[np.int8] | None = None
 
     @property
     def digest(self) -> str:
         """The same for the same labels, whichever file they came from."""
-        values = [[None if math.isnan(v) else v for v in row] for row in self.y.tolist()]
-        return hash_of([self.smiles, values])
+        limits = [] if self.side is None else [_plain(self.bound), self.side.tolist()]
+        return hash_of([self.smiles, _plain(self.y), *limits])
+
+    @property
+    def has_label(self) -> npt.NDArray[np.bool_]:
+        """Whether there is a value or a limit, shape (n, n_targets)."""
+        there = np.isfinite(self.y)
+        return there if self.side is None else there | (self.side != 0)
+
+    def limits_of(
+        self, target: int, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.int8] | None]:
+        """Return limits and sides of a target for some labels; None if all of these are values."""
+        if self.side is None or self.bound is None or not self.side[rows, target].any():
+            return None, None
+        return self.bound[rows, target], self.side[rows, target]
+
+    def where(self, rows: npt.NDArray[np.intp]) -> dict[str, Any]:
+        """Return the limits of some labels, as fields."""
+        if self.side is None or self.bound is None:
+            return {}
+        return {"bound": self.bound[rows], "side": self.side[rows]}
+
+
+def _plain(values: Any) -> list[list[float | None]]:
+    """Return numbers for JSON, None for NaN."""
+    return [[None if math.isnan(v) else v for v in row] for row in values.tolist()]
 
 
 @dataclass
@@ -178,6 +208,7 @@ class LabelReader:
         self.reading, self.lines = reading, labelled.lines
         n_unread, unread = labelled.unread
         self.notes += [unread] if n_unread else []
+        self.notes += [words] if (words := limits_words(labelled.unusual)) else []
         dropped = labelled.dropped - n_unread
         if key == "id":
             store = self._library()
@@ -194,15 +225,21 @@ class LabelReader:
             if caution := other_molecules(path, reading, joined, store, sure=True, otherwise=leave_out):
                 run.progress.note(f"{caution}.")
                 self.notes.append(caution)
-            y = self._of_all_targets(joined.y)
-            new = NewLabels(texts, joined.row, y, None, groups, place, dropped, unmatched=joined.unmatched)
+            y, limits = self._of_all_targets(joined.y), self._limits(joined.bound, joined.side)
+            unmatched = joined.unmatched
+            new = NewLabels(
+                texts, joined.row, y, None, groups, place, dropped=dropped, unmatched=unmatched, **limits
+            )
         else:
             groups, notes = self._molecules(labelled), labelled.notes
             keys = labelled.keys.take(pa.array(labelled.index)).to_pylist()
-            y = self._of_all_targets(labelled.y)
-            new = NewLabels(keys, np.full(len(keys), -1), y, None, groups, np.arange(len(keys)), dropped)
+            y, limits = self._of_all_targets(labelled.y), self._limits(labelled.bound, labelled.side)
+            row, place = np.full(len(keys), -1), np.arange(len(keys))
+            new = NewLabels(keys, row, y, None, groups, place, dropped=dropped, **limits)
             if not labelled.means:
                 notes += notes_on_repeats(groups, new.y, self.model.targets, new.smiles.__getitem__)
+                if new.bound is not None and new.side is not None:
+                    notes += notes_on_limits(groups, new.bound, new.side, self.model.targets)
         repeats = repeats_of(self.model, self.options)
         if repeats != "all":
             new, notes = self._one_of_each(new, repeats), labelled.notes
@@ -227,6 +264,9 @@ class LabelReader:
             largest = largest_best(self.directions, scales, labels, as_path(self.labels))
         groups = new.molecule
         first, y = one_of_each(groups, new.y, repeats, largest)
+        if new.bound is not None and new.side is not None:
+            bound, side = one_limit_of_each(groups, new.bound, new.side, np.isfinite(y))
+            new = replace(new, bound=bound, side=side)
         smiles = [new.smiles[i] for i in first.tolist()]
         order = np.argsort(groups[first])
         merged = order[np.searchsorted(groups[first], groups, sorter=order)]
@@ -312,6 +352,14 @@ class LabelReader:
         values[:, self.target_indices] = y
         return values
 
+    def _limits(self, bound: Any, side: Any) -> dict[str, Any]:
+        """Return limits and sides with a column for each target of the model, as fields."""
+        if side is None:
+            return {}
+        sides = np.zeros((len(side), len(self.model.targets)), np.int8)
+        sides[:, self.target_indices] = side
+        return {"bound": self._of_all_targets(bound), "side": sides}
+
     def _library(self) -> Any:
         """Return the library that IDs are looked up in."""
         if self.library is not None:
@@ -345,6 +393,7 @@ class LabelReader:
             place=_renumbered(new.place, number),
             row=new.row[block.kept],
             y=new.y[block.kept],
+            **new.where(block.kept),
             X=block.fingerprints,
             rejected=len(block.rejects),
             reason=reason,

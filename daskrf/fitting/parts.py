@@ -206,12 +206,13 @@ class ExactSolve:
         X: Any = None if processes else self.tree(self.precision).result()
         rows: dict[bytes, Any] = {}  # targets with the same rows share one object, and are solved together
         targets = []
-        for t, (_, y) in enumerate(values_of_targets(joined)):
-            start, there = processes[t] if processes else None, np.isfinite(joined.y[:, t])
+        for t in range(len(joined.names)):
+            labels = joined.of_target(t)
+            start, there = processes[t] if processes else None, joined.has_label[:, t]
             if start is None and there.tobytes() not in rows:
                 rows[there.tobytes()] = X[there]
             X_of = rows[there.tobytes()] if start is None else start.X_train_
-            targets.append(Equations(X_of, y, run.work / f"target-{t}", start))
+            targets.append(Equations(X_of, labels.y, run.work / f"target-{t}", start, labels.side))
         solved = solve_exact(run, self.exact, targets, columns=self.columns)
         return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
 
@@ -230,6 +231,6 @@ def disk_of_sums(path: PurePath, sums: Iterable[FeatureSums | ExactSolve]) -> Di
 
 
 def values_of_targets(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
-    """Yield name and values of each target."""
+    """Yield name and measured values of each target."""
     for name, y in zip(joined.names, joined.y.T, strict=True):
         yield name, y[np.isfinite(y)]

@@ -40,7 +40,7 @@ from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.models.models import read_model
 from daskrf.molecules import FingerprintSpec
-from daskrf.quantities import listed
+from daskrf.quantities import amount, listed
 from daskrf.sources.sources import (
     FeatureSource,
     FingerprintSource,
@@ -257,6 +257,7 @@ class Training:
         self.files = self._join(run)
         self.groups = self.files.parts()
         _check_variance(self.joined, request.fixed)
+        self._check_limits()
         self.directions = directions_of(request.direction, self.joined.names)
         self.cautions += check_conventions(
             self.directions, self.joined.scales, self.joined.y, self.labels, confirmed=request.confirmed
@@ -267,6 +268,7 @@ class Training:
             self.exact = clone(self.exact).set_params(kernel=self.kernel)
         if request.auto and self.exact is not None:
             self._choose_process(run, self.exact)
+            self._check_limits()
         if self.exact is None and is_open(self.feature_map):
             self._find_map(run, cast("FeatureMap | AutoMap", self.feature_map))
         self.features = prepared(run, self.features, self.need)
@@ -274,6 +276,23 @@ class Training:
         if rows.note:
             self.words += f"; {rows.note}"
             run.progress.note(f"{rows.note}.")
+
+    def _check_limits(self) -> None:
+        """Refuse limits among the labels for a process that cannot use them."""
+        if self.joined.side is None:
+            return
+        n, n_labels = int((self.joined.side != 0).any(axis=1).sum()), len(self.joined.row)
+        if self.exact is None:
+            which = "a process with features"
+        elif self.exact.solver_for(n_labels, limits=True) == "cg":
+            which = f"an exact process with conjugate gradients, which {n_labels:,} labels take,"
+        else:
+            return
+        raise InputError(
+            f"{self.labels} has {amount(n, 'labels')} that are limits, and {which} takes measured values "
+            "alone; leave limits out with --censored drop, take their numbers as measured with --censored "
+            "value, or take --process exact with --solver cholesky, which holds 8 n^2 bytes for n labels"
+        )
 
     def gathering(self) -> Tree:
         """Return the tree that gathers the fingerprints of all labels, whatever the process."""
@@ -352,7 +371,12 @@ class Training:
         n_labels = sum(cut.rows)
         if self.exact is not None:
             return need_of_exact(
-                self.exact, making, n_labels, work_folder(self.request.output), self.request.client
+                self.exact,
+                making,
+                n_labels,
+                work_folder(self.request.output),
+                self.request.client,
+                limits=self.joined.side is not None,
             )
         precision = precision_for(self.features.feature_map, n_labels)
 

@@ -26,6 +26,7 @@ from daskrf.tables.scanning import survey
 from daskrf.tables.values.values import Limits, Scale
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
+_LIMITS = {"bound": "bounds.npy", "side": "sides.npy"}  # only where some labels are limits
 _MOST_LABELS = 200_000  # above, the molecules of labels are not compared
 _COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules compared if more rows than that would have to be read
 _FEW, _FEW_OF = 2, 0.05  # number and share of labels that may have the IDs of other molecules
@@ -65,14 +66,15 @@ class LabelFiles:
         if self.there:
             return
         backend(self.folder).make(self.folder)
+        limits = {} if self.joined.side is None else {v: getattr(self.joined, k) for k, v in _LIMITS.items()}
         digests = {
             name: save_array(self.folder / name, values, keep=not self.damaged)
-            for name, values in ((_ROWS, self.joined.row), (_LABELS, self.joined.y))
+            for name, values in {_ROWS: self.joined.row, _LABELS: self.joined.y, **limits}.items()
         }
         rest = {
             field.name: getattr(self.joined, field.name)
             for field in dataclasses.fields(self.joined)
-            if field.name not in ("row", "y")
+            if field.name not in ("row", "y", *_LIMITS)
         }
         for name in ("scales", "limits"):
             rest[name] = [each.state() for each in rest[name]]
@@ -192,7 +194,11 @@ def _read(folder: PurePath) -> JoinedLabels | None:
     """Return the labels saved in `folder`, or None if they are damaged."""
     try:
         rows, y = kept_arrays(folder)
-        rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
+        record = read_sealed(folder / _RECORD, _ADVICE)
+        rest: dict[str, Any] = record["labels"]
+        for field, name in _LIMITS.items():
+            if name in record["digests"]:
+                rest[field] = load_array(folder / name, record["digests"][name])
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys", "notes")}
         rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
         rest["limits"] = tuple(map(Limits.from_state, rest["limits"]))

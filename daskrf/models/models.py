@@ -35,7 +35,11 @@ from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
 from daskrf.tables.values.values import scales_in
 
-_ON_REQUEST = ("labelled_rows", "labels", "labelled_smiles", "residuals")  # arrays that only some need
+LIMITS, LIMIT_SIDES = "limits", "limit_sides"
+"""Arrays of a model some of whose labels are limits, NaN and 0 for others; `labels` is NaN for limits."""
+
+_ON_REQUEST = ("labelled_rows", "labels", "labelled_smiles", "residuals", LIMITS, LIMIT_SIDES)
+"""Arrays that only some users of a model need."""
 
 # Metadata that is used as it is.
 _METADATA = {
@@ -78,6 +82,13 @@ class Model:
             They are damaged, or another model has taken its place.
         """
         return list(more_arrays(self.path, self.saved, names).values())
+
+    def limits_of(self, target: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return limits and sides of the labels of a target, NaN and 0 for values; None without limits."""
+        if LIMITS not in self.saved.entries:
+            return None
+        bound, side = self.arrays(LIMITS, LIMIT_SIDES)
+        return bound[:, target], side[:, target]
 
     @property
     def targets(self) -> list[str]:

@@ -104,6 +104,8 @@ class TargetEvaluation:
         What the spread of figures is over; "" if there is none.
     n_trained : int
         Labels left out since the model was fitted to labels of the same molecules.
+    n_limits : int
+        Labels that are limits, which the figures leave out.
     """
 
     name: str
@@ -121,6 +123,7 @@ class TargetEvaluation:
     n_positive: int = 0
     spread_over: str = "folds"
     n_trained: int = 0
+    n_limits: int = 0
 
     @property
     def verdict(self) -> str:
@@ -129,6 +132,8 @@ class TargetEvaluation:
             return f"Is it good? Cannot tell from only {amount(self.n_predicted, 'labels')}."
         if self.reliability is not None:
             return verdict_on_classes(self.figures, self.reliability, self.n_positive, self.n_predicted)
+        if self.n_limits:
+            return verdict_with_limits(self.figures, self.n_predicted, self.n_limits)
         return verdict(self.figures, self.n_predicted)
 
     @property
@@ -296,6 +301,20 @@ def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
         start, more = "Yes", f", and it explains {_percent(share)} of the variance"
     return (
         f"Is it good? {start}: its errors (RMSE {rmse.value:.3g}) are {smaller}{more}. {_intervals(model, n)}"
+    )
+
+
+def verdict_with_limits(figures: Mapping[str, Mapping[str, Figure]], n: int, n_limits: int) -> str:
+    """Return what the figures of `n` measured labels say, beside `n_limits` limits.
+
+    Labels are limits because of their values. So the mean of those that were measured is that of a selection,
+    which it predicts well, and errors cannot be compared with its.
+    """
+    model = figures[MODEL]
+    return (
+        f"Is it good? By measured labels alone one cannot tell: {n_limits:,} of {n + n_limits:,} labels are "
+        f"limits, and the others a selection (errors RMSE {model['rmse'].value:.3g}, rank correlation "
+        f"{model['spearman'].value:.2f}). {_intervals(model, n)}"
     )
 
 

@@ -31,7 +31,7 @@ class Judged:
     Attributes
     ----------
     y : float64 array, shape (n,)
-        Labels.
+        Labels; NaN for limits, which figures of merit leave out.
     parts : sequence of int arrays
         Rows whose figures are computed together, for the spread of figures; probabilities of a part are
         fitted to the other ones.
@@ -62,8 +62,13 @@ class Judged:
 
     @property
     def n_predicted(self) -> int:
-        """Number of labels that are predicted."""
-        return sum(map(len, self.parts))
+        """Number of measured labels that are predicted."""
+        return sum(map(len, self.measured_parts))
+
+    @cached_property
+    def measured_parts(self) -> list[Rows]:
+        """The rows of each part whose labels were measured."""
+        return [rows[np.isfinite(self.y[rows])] for rows in self.parts]
 
     @cached_property
     def figures(self) -> dict[str, dict[str, Figure]]:
@@ -76,14 +81,14 @@ class Judged:
     @property
     def n_positive(self) -> int:
         """How many of the predicted labels are 1, if the labels are 0 and 1."""
-        return int(sum(self.y[rows].sum() for rows in self.parts)) if self.classes else 0
+        return int(sum(self.y[rows].sum() for rows in self.measured_parts)) if self.classes else 0
 
     @cached_property
     def reliability(self) -> Reliability | None:
         """Probabilities beside shares, of labels that are 0 and 1."""
         if not self.classes:
             return None
-        there = np.isfinite(self.probability)
+        there = np.isfinite(self.probability) & np.isfinite(self.y)
         return reliability(self.y[there], self.probability[there])
 
     @cached_property
@@ -98,7 +103,7 @@ class Judged:
         """
         probability = np.full(len(self.y), np.nan)
         for number, rows in enumerate(self.parts):
-            before, after = self.parts[:number], self.parts[number + 1 :]
+            before, after = self.measured_parts[:number], self.measured_parts[number + 1 :]
             others = before if self.ordered else [*before, *after]
             train = np.concatenate([np.empty(0, np.intp), *others])
             train = train[np.isfinite(mean[train])]
@@ -129,8 +134,8 @@ class Judged:
             options["factors"] = None if factors is None else factors[:, rows]
             return measured(self.y[rows], mean[rows], row_std, **options)
 
-        by_part = [of(rows) for rows in self.parts]
-        whole = of(np.concatenate(self.parts))
+        by_part = [of(rows) for rows in self.measured_parts]
+        whole = of(np.concatenate(self.measured_parts))
         if self.classes and ranks:
             whole["auc"] = self._auc([each["auc"] for each in by_part])
         return {name: Figure.of(value, [each[name] for each in by_part]) for name, value in whole.items()}
@@ -141,7 +146,8 @@ class Judged:
         What each fold has learned has a mean of its own, by which a fold with more labels of 1 would be
         ranked below others.
         """
-        pairs = np.array([(self.y[rows] > 0.5).sum() * (self.y[rows] <= 0.5).sum() for rows in self.parts])
+        labels = [self.y[rows] for rows in self.measured_parts]
+        pairs = np.array([(y > 0.5).sum() * (y <= 0.5).sum() for y in labels])
         aucs = np.array(of_parts)
         there = np.isfinite(aucs)
         return float(np.average(aucs[there], weights=pairs[there])) if there.any() else math.nan
@@ -153,7 +159,7 @@ class Judged:
         notes = []
         if self.direction is None and self.n_predicted >= _BEST:
             notes.append("give --direction to see how many of the best 1 % are found")
-        if len(values := np.unique(self.y)) == 2:
+        if len(values := np.unique(self.y[np.isfinite(self.y)])) == 2:
             low, high = values.tolist()
             notes.append(
                 f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
@@ -175,7 +181,7 @@ class Judged:
     def panels(self, name: str, curve: Sequence[CurvePoint] = ()) -> Panels:
         """Return what the picture shows."""
         mean, std = self.predictions[MODEL]
-        rows = np.flatnonzero(np.isfinite(mean))
+        rows = np.flatnonzero(np.isfinite(mean) & np.isfinite(self.y))
         ranking = None
         if self.direction is not None and not self.classes and len(rows) >= _BEST:
             sign = 1.0 if self.direction == "maximize" else -1.0

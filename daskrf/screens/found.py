@@ -275,7 +275,7 @@ class FoundJob(Job[Any]):
         """Return labels with predictions made without them; none if the process cannot make these."""
         aim, nothing = self.aim, np.empty(0)
         process, _ = aim.process
-        if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
+        if not isinstance(process, ExactGP) or process.solver_ != "cholesky" or process.side_ is not None:
             return TailCounts(nothing, nothing, nothing, nothing, 0)
         ends = np.cumsum([0, *(int(each["labels"]) for each in rounds_of(aim.model))])
         (y,) = aim.model.arrays("labels")

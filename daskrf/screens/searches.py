@@ -353,6 +353,9 @@ def _labelled_rows(path: str, model_hash: str, target: Target) -> npt.NDArray[np
     model = open_model(path, model_hash, statistics=False)  # refuses another model
     rows, labels = model.arrays("labelled_rows", "labels")
     there = np.isfinite(labels)
+    for target_index in targets_in(target):
+        if (limits := model.limits_of(target_index)) is not None:
+            there[:, target_index] |= limits[1] != 0
     return functools.reduce(np.intersect1d, [np.unique(rows[there[:, t]]) for t in targets_in(target)])
 
 

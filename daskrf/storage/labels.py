@@ -17,8 +17,15 @@ from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same
 from daskrf.quantities import amount, listed
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.measurements import BY_SMILES, Labels
+from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
-from daskrf.tables.values.values import AS_VALUES, Limits, Scale
+from daskrf.tables.values.values import (
+    APPROXIMATE,
+    AS_VALUES,
+    USED,
+    Limits,
+    Scale,
+)
 
 # Labels compared at other levels if none is joined, or if only some are: a tautomer takes 20 ms.
 _LABELS_COMPARED, _SOME_COMPARED = 200, 50
@@ -59,6 +66,30 @@ class Matches:
 
 
 @dataclass(frozen=True)
+class TargetLabels:
+    """The labels of one target.
+
+    Attributes
+    ----------
+    rows : int array, shape (n,)
+        Which of all labels these are.
+    y : float64 array, shape (n,)
+        Values, and limits.
+    side : int8 array, shape (n,), or None
+        0 for a value, 1 for a lower and -1 for an upper limit; None if all are values.
+    """
+
+    rows: np.ndarray
+    y: np.ndarray
+    side: np.ndarray | None
+
+    @property
+    def measured(self) -> np.ndarray:
+        """The values that were measured."""
+        return self.y if self.side is None else self.y[self.side == 0]
+
+
+@dataclass(frozen=True)
 class JoinedLabels:
     """Labels attached to rows of a library.
 
@@ -68,7 +99,7 @@ class JoinedLabels:
         Global row numbers, ascending; a row with several labels is repeated for each of them, in file
         order.
     y : float64 array, shape (n, n_targets)
-        Label values; NaN where one of several targets has no value.
+        Label values; NaN where one of several targets has no value, or has a limit.
     names : tuple of str
         Names of the targets.
     matched, unmatched : int
@@ -96,6 +127,8 @@ class JoinedLabels:
     n_further, log_times : int and float
         For labels that stand for means without deviations: how many more labels there are than means, and the
         sum of the logarithms of the numbers of measurements.
+    bound, side : arrays, shape (n, n_targets), or None
+        Limits in the place of values, as in `Labels`.
     merged, repeats_as : int and str
         Matched labels merged into one label of their molecule, and how: "best", "mean" or "median".
     """
@@ -119,6 +152,8 @@ class JoinedLabels:
     log_times: float = 0.0
     merged: int = 0
     repeats_as: str = "all"
+    bound: np.ndarray | None = None
+    side: np.ndarray | None = None
 
     @property
     def digest(self) -> str:
@@ -126,7 +161,25 @@ class JoinedLabels:
         hashed = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
         for array, dtype in ((self.row, "<i8"), (self.y, "<f8")):
             hashed.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
+        if self.side is not None:
+            hashed.update(np.ascontiguousarray(self.bound, dtype="<f8").reshape(-1).data)
+            hashed.update(np.ascontiguousarray(self.side, dtype="<i1").reshape(-1).data)
         return hashed.hexdigest()
+
+    @property
+    def has_label(self) -> np.ndarray:
+        """Whether a label has a value or a limit, bool of shape (n, n_targets)."""
+        there = np.isfinite(self.y)
+        return there if self.side is None else there | (self.side != 0)
+
+    def of_target(self, target: int) -> TargetLabels:
+        """Return the labels of one target, limits among them."""
+        rows = np.flatnonzero(self.has_label[:, target])
+        y = self.y[rows, target]
+        if self.side is None or self.bound is None or not self.side[:, target].any():
+            return TargetLabels(rows, y, None)
+        side = self.side[rows, target]
+        return TargetLabels(rows, np.where(side != 0, self.bound[rows, target], y), side)
 
     def evidence_of_means(self, noise_variance: float) -> float:
         """Return the log evidence of means minus that of the labels that stand for them.
@@ -147,10 +200,15 @@ class JoinedLabels:
         `largest` is whether the best label is the largest one, for each target.
         """
         first, y = one_of_each(self.row, self.y, repeats, largest)
+        bound, side = self.bound, self.side
+        if bound is not None and side is not None:
+            bound, side = one_limit_of_each(self.row, bound, side, np.isfinite(y))
         return replace(
             self,
             row=self.row[first],
             y=y,
+            bound=bound,
+            side=side,
             matched=len(first),
             repeats=0,
             equal_repeats=0,
@@ -164,7 +222,7 @@ class JoinedLabels:
         Sums over rows can be shared by targets that all have values in the same rows; if some have gaps, each
         set of rows needs its own sums.
         """
-        there = np.isfinite(self.y)
+        there = self.has_label
         sets: dict[bytes, list[int]] = {}
         for target in range(len(self.names)):
             sets.setdefault(there[:, target].tobytes(), []).append(target)
@@ -174,9 +232,12 @@ class JoinedLabels:
         for targets in sets.values():
             rows = there[:, targets[0]]
             names = tuple(self.names[target] for target in targets)
-            parts.append(
-                (tuple(targets), replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names))
-            )
+            limits: dict[str, Any] = {
+                name: None if array is None else array[rows][:, targets]
+                for name, array in (("bound", self.bound), ("side", self.side))
+            }
+            separated = replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names, **limits)
+            parts.append((tuple(targets), separated))
         return parts
 
     def __str__(self) -> str:
@@ -196,7 +257,7 @@ class JoinedLabels:
                 f"repeats with exactly the value of an earlier one: {self.equal_repeats:,} (if they are "
                 "copies, remove them, or the noise will be underestimated)"
             )
-        counts = np.isfinite(self.y).sum(0).tolist()
+        counts = self.has_label.sum(0).tolist()
         if min(counts) < len(self.y):
             named = zip(counts, self.names, strict=True)
             parts.append(", ".join(f"{n:,} with {printable(name, 60)}" for n, name in named))
@@ -219,10 +280,11 @@ class JoinedLabels:
             n, example = self.unusual[kind]
             return f"{n:,} {kind}{f' (such as {printable(example, 40)!r})' if example else ''}"
 
-        left = [words(kind) for kind in self.unusual if kind != AS_VALUES]
+        left = [words(kind) for kind in self.unusual if kind not in USED]
         rows = f", and so {amount(self.dropped, 'rows')}" if self.dropped and len(self.names) > 1 else ""
         parts = [f"values left out: {', '.join(left)}{rows}"] if left else []
-        return [*parts, *([words(AS_VALUES)] if AS_VALUES in self.unusual else [])]
+        parts += [words_of_limits] if (words_of_limits := limits_words(self.unusual)) else []
+        return [*parts, *(words(kind) for kind in (AS_VALUES, APPROXIMATE) if kind in self.unusual)]
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
@@ -310,6 +372,8 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
     row = row[order]
     y = labels.y[order]
+    bound = None if labels.bound is None else labels.bound[order]
+    side = None if labels.side is None else labels.side[order]
     means: Any = slice(None)
     n_further, log_times = 0, 0.0
     if labels.times is not None:
@@ -322,6 +386,8 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         notes += notes_on_repeats(
             row, y, labels.names, lambda at: str(*labels.table.keys_of(np.flatnonzero(first_row == row[at])))
         )
+        if bound is not None and side is not None:
+            notes += notes_on_limits(row, bound, side, labels.names)
     return JoinedLabels(
         row=row,
         y=y,
@@ -340,6 +406,8 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         notes=notes,
         n_further=n_further,
         log_times=log_times,
+        bound=bound,
+        side=side,
     )
 
 

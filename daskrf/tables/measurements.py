@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ from daskrf.tables.values.notation import (
     HUGE,
     LOGARITHM,
     MISSING,
+    NO_LIMIT,
     NUMBER,
     OTHERWISE,
     RELATIONS,
@@ -61,14 +62,18 @@ from daskrf.tables.values.notation import (
     WORDS,
     Notation,
     is_value,
+    side_of,
     sign_of,
 )
 from daskrf.tables.values.repeats import check_repeats, notes_on_suffixes
 from daskrf.tables.values.suspicious import suspicions
 from daskrf.tables.values.values import (
+    APPROXIMATE,
     AS_VALUES,
     BY_CELLS,
     LEFT_OUT,
+    LOWER_LIMITS,
+    UPPER_LIMITS,
     Limits,
     Scale,
     as_measured,
@@ -90,7 +95,7 @@ KEYS = {
 BY_SMILES = ("smiles", *LEVELS, "inchikey")
 _INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
 _UNREAD = "that cannot be read"
-CENSORED_AS = ("drop", "value")
+CENSORED_AS = ("limit", "drop", "value")
 LONGEST = 1 << 22  # bytes per line
 _BESIDE_WORDS = {
     "relations": "marks censored values",
@@ -113,7 +118,7 @@ class Labels:
     index : int32 or int64 array, shape (n,)
         Number of each label's key.
     y : float64 array, shape (n, n_targets)
-        Finite, or NaN where a label with several targets lacks a value for one of them.
+        Finite, or NaN where a label with several targets lacks a value for one of them, or has a limit.
     names : tuple of str
         Names of the targets.
     key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
@@ -139,6 +144,10 @@ class Labels:
         Whether rows of the file were means, each of several labels here.
     lines : int64 array, shape (n,), or None
         The line of each label in the file, if that was asked for.
+    bound : float64 array, shape (n, n_targets), or None
+        Limits on the scale of the targets, NaN where there are none; None if there are none at all.
+    side : int8 array, shape (n, n_targets), or None
+        1 where the true value is at least the limit, -1 where it is at most the limit, 0 without a limit.
     """
 
     table: KeyTable
@@ -156,6 +165,8 @@ class Labels:
     times: np.ndarray | None = None
     means: bool = False
     lines: np.ndarray | None = None
+    bound: np.ndarray | None = None
+    side: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -193,8 +204,8 @@ class Reading:
         Columns of the values; by default the only other numeric column.
     drop_non_numbers : bool
         Drop values that are missing, not finite or not numbers, and rows left without any; all are counted.
-    censored : {"drop", "value"}, optional
-        What to do with censored values, such as ">10000"; refused by default.
+    censored : {"limit", "drop", "value"}, optional
+        What to do with censored values, such as ">10000"; by default they are limits.
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
     replicates, replicate_std, replicate_sem : str or int, optional
@@ -262,7 +273,14 @@ class Reading:
         """Return whether values of a kind are left out instead of refused."""
         if kind == DROPPED:
             return True
-        return self.censored == "drop" if kind == CENSORED else self.drop_non_numbers
+        if kind in (CENSORED, NO_LIMIT):
+            return kind == NO_LIMIT or self.censored == "drop"
+        return self.drop_non_numbers
+
+    @property
+    def limits_count(self) -> bool:
+        """Whether censored values are used as limits."""
+        return self.censored in (None, "limit")
 
 
 def read_labels(
@@ -315,7 +333,16 @@ def read_labels(
     dropped = columns.n_read - columns.n_rows
     if not len(y):
         raise InputError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
-    for name, there in zip(names, np.isfinite(y).any(0), strict=True):
+    bound, side = columns.limits.finish(y.shape)
+    for t, (name, there) in enumerate(zip(names, np.isfinite(y).any(0), strict=True)):
+        if not there and side is not None and side[:, t].any():
+            if existing is not None:  # which have a scale
+                continue
+            raise InputError(
+                f"{path}: all {int(np.count_nonzero(side[:, t])):,} labels of {name} are limits, such as "
+                f"{_limit_words(side[:, t], cast(np.ndarray, bound)[:, t])}, which do not fix a scale; give "
+                "some measured values, too"
+            )
         if not there:
             raise InputError(f"{path} has no labels of {name} left: none of its values is a finite number")
     table, index = _encoded(columns.keys.finish(), source.reading.key)
@@ -337,7 +364,15 @@ def read_labels(
         times=None if has_spread or columns.times is None else columns.times.finish(),
         means="replicates" in source.more,
         lines=None if columns.lines is None else columns.lines.finish(),
+        bound=bound,
+        side=side,
     )
+
+
+def _limit_words(side: np.ndarray, bound: np.ndarray) -> str:
+    """Return the first limit in words."""
+    at = int(np.flatnonzero(side)[0])
+    return f"{'>' if side[at] > 0 else '<'} {bound[at]:.6g}"
 
 
 def _notes_on_names(source: _Source) -> tuple[str, ...]:
@@ -679,6 +714,30 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
+class _LimitCells:
+    """The limits among labels, of which there may be none."""
+
+    def __init__(self) -> None:
+        self._place, self._bound = GrowingArray(np.int64), GrowingArray(np.float64)
+        self._side = GrowingArray(np.int8)
+
+    def append(self, first: int, y: np.ndarray, side: np.ndarray) -> None:
+        """Add the limits among some labels, the first of which has this number."""
+        places = np.flatnonzero(side.ravel())
+        self._place.append(first * side.shape[1] + places)
+        self._bound.append(y.ravel()[places])
+        self._side.append(side.ravel()[places])
+
+    def finish(self, shape: tuple[int, ...]) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return limits and sides of all labels; None if there are no limits."""
+        place = self._place.finish()
+        if not len(place):
+            return None, None
+        bound, side = np.full(shape, np.nan), np.zeros(shape, np.int8)
+        bound.flat[place], side.flat[place] = self._bound.finish(), self._side.finish()
+        return bound, side
+
+
 @dataclass
 class _Columns:
     """What is read of all labels: their keys, values, lines if asked for, and numbers of measurements."""
@@ -687,6 +746,7 @@ class _Columns:
     y: GrowingArray
     lines: GrowingArray | None
     times: GrowingArray | None
+    limits: _LimitCells = field(default_factory=lambda: _LimitCells())
     n_read: int = 0
     n_rows: int = 0  # with a value
     unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
@@ -704,7 +764,7 @@ def _read_columns(source: _Source, suspects: _Suspects, *, lines: bool) -> _Colu
     for block in _blocks(source, unusual.reject):
         _check_flags(source, block)
         shape = len(block.lines), len(block.columns)
-        y, kinds = np.empty(shape), np.empty(shape, np.uint8)
+        y, kinds, side = np.empty(shape), np.empty(shape, np.uint8), np.zeros(shape, np.int8)
         for t, (texts, scale) in enumerate(zip(block.columns, source.scales, strict=True)):
             texts = _with_relations(source, block, texts)
             values, kinds[:, t], beside = source.notations[t].read(texts)
@@ -714,11 +774,18 @@ def _read_columns(source: _Source, suspects: _Suspects, *, lines: bool) -> _Colu
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
             huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
             kinds[source.limits[t].drops(huge, values), t] = DROPPED
-            suspects.see(t, block.lines, values, np.where(kinds[:, t] == NUMBER, y[:, t], np.nan))
-        left = unusual.count(block, kinds)
+            measured = kinds[:, t] == NUMBER
+            if source.reading.limits_count and (kinds[:, t] == CENSORED).any():
+                side[:, t] = _sides(texts, kinds[:, t], scale)
+                measured |= (kinds[:, t] == CENSORED) & (side[:, t] == 0)
+            suspects.see(t, block.lines, values, np.where(measured, y[:, t], np.nan))
+        left = unusual.count(block, kinds, side)
         columns.n_read += len(block.lines)
-        y[left] = np.nan
         some = ~left.all(axis=1)
+        if side.any():
+            _check_means(source, block, side)
+            columns.limits.append(columns.n_rows, y[some], side[some])
+        y[left | (side != 0)] = np.nan
         keys, y = _keys(source, block.lines, block.keys).filter(pa.array(some)), y[some]
         index = np.arange(len(keys))
         columns.n_rows += len(keys)
@@ -735,6 +802,24 @@ def _read_columns(source: _Source, suspects: _Suspects, *, lines: bool) -> _Colu
         columns.y.append(y)
     columns.n_read, columns.unusual = columns.n_read + unusual.n_rejects, unusual.counts
     return columns
+
+
+def _sides(texts: Sequence[str], kinds: np.ndarray, scale: Scale) -> npt.NDArray[np.int8]:
+    """Return the side of each limit on the scale of the target, where a large concentration is small."""
+    side = np.zeros(len(texts), np.int8)
+    places = np.flatnonzero(kinds == CENSORED)
+    side[places] = [side_of(texts[k]) for k in places.tolist()]
+    return -side if scale.is_p else side
+
+
+def _check_means(source: _Source, block: _Block, side: npt.NDArray[np.int8]) -> None:
+    """Refuse limits among means: it is not known which of their measurements are limits."""
+    if "replicates" in source.more and side.any():
+        line = block.lines[int(np.flatnonzero(side.any(axis=1))[0])]
+        raise InputError(
+            f"{source.place(line)} holds a limit, and with --replicates each row is a mean of measurements; "
+            "leave limits out with --censored drop, or leave out --replicates"
+        )
 
 
 def _measured(
@@ -892,11 +977,14 @@ class _Unusual:
         n, example = self.counts.get(what, (0, f"{fault.line}: {fault.reason}"))
         self.counts[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
 
-    def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
-        """Count the unusual values of a block; return which are left out, bool of shape (rows, targets)."""
+    def count(self, block: _Block, kinds: np.ndarray, side: np.ndarray) -> np.ndarray:
+        """Count the unusual values of a block; return which are left out, bool of shape (rows, targets).
+
+        `side` is that of limits, which are used.
+        """
         relations, units = block.more.get("relations"), block.more.get("units")
         lines, columns = block.lines, block.columns
-        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._source.reading.censored == "value"))
+        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._source.reading.censored != "drop"))
         refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._source.reading.drops(kind)])
 
         def shown(at: int) -> str:
@@ -910,12 +998,22 @@ class _Unusual:
             i, t = divmod(at, kinds.shape[1])
             raise InputError(f"{self._source.place(lines[i])}: {self._fault(int(kinds[i, t]), t, shown(at))}")
         for kind, why in LEFT_OUT.items():
-            places = np.flatnonzero(kinds.ravel() == kind)
-            if len(places):
-                name = why if left.ravel()[places[0]] else AS_VALUES
-                n, example = self.counts.get(name, (0, shown(int(places[0]))))
-                self.counts[name] = (n + len(places), example)
+            of_kind = kinds.ravel() == kind
+            used = self._used(side.ravel()) if kind == CENSORED else {}
+            for name, mask in {why: left.ravel(), **used}.items():
+                places = np.flatnonzero(of_kind & mask)
+                if len(places):
+                    n, example = self.counts.get(name, (0, shown(int(places[0]))))
+                    self.counts[name] = (n + len(places), example)
         return left
+
+    def _used(self, side: np.ndarray) -> dict[str, np.ndarray]:
+        """Return which censored values are used, and as what."""
+        if self._source.reading.censored == "drop":
+            return {}
+        if self._source.reading.censored == "value":
+            return {AS_VALUES: np.ones(len(side), bool)}
+        return {LOWER_LIMITS: side > 0, UPPER_LIMITS: side < 0, APPROXIMATE: side == 0}
 
     def _fault(self, kind: int, t: int, text: str) -> str:
         """Return what is wrong with a value, and what to do."""
@@ -925,7 +1023,6 @@ class _Unusual:
             if text
             else "is empty; fill it in",
             WORDS: f"holds {text!r}, which is not a number; correct it",
-            CENSORED: f"holds {text!r}, which is a limit, not a value",
             HUGE: f"holds {text!r}, which is too large for a label; correct it",
             UNIT: f"holds {text!r}, which is in another unit; convert it",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
@@ -935,11 +1032,6 @@ class _Unusual:
         }[kind]
         if kind == OTHERWISE:
             return f"'{name}' {what}"
-        if kind == CENSORED:
-            return (
-                f"'{name}' {what}; leave out such censored values with --censored drop, or take their "
-                "numbers as measured with --censored value"
-            )
         return f"'{name}' {what}, or leave out values that are not numbers with --drop-non-numbers"
 
 
@@ -993,9 +1085,15 @@ def _with_relations(source: _Source, block: _Block, texts: list[str]) -> list[st
         name = source.names[source.more["relations"]]
         raise InputError(f"{source.place(block.lines[at])}: {no_relation(name, relations[at])}")
     return [
-        f"{sign}{text}" if (sign := signs[relation]) and (is_number(text) or _is_bare(text)) else text
-        for relation, text in zip(relations, texts, strict=True)
+        _with_relation(signs[relation] or "", text) for relation, text in zip(relations, texts, strict=True)
     ]
+
+
+def _with_relation(sign: str, text: str) -> str:
+    """Return a value behind its relation; a relation without a value is kept."""
+    if sign and (is_number(text) or _is_bare(text)):
+        return f"{sign}{text}"
+    return sign if sign not in ("", "=") and text.strip().lower() in MISSING else text
 
 
 def _check_flags(source: _Source, block: _Block) -> None:

@@ -14,7 +14,7 @@ from daskrf.tables.measurements import Labels, label_words, read_labels
 from daskrf.tables.values.values import AS_VALUES, LEFT_OUT, is_concentration, scales_of
 from tests.naive.values import IN_MOL, value_of
 
-WHY = {"empty": 1, "word": 2, "censored": 3, "unit": 4, "logarithm": 5}
+WHY = {"empty": 1, "word": 2, "censored": 3, "unit": 4, "logarithm": 5, "no limit": 9}
 
 
 def write(folder: Path, text: str, name: str = "labels.csv") -> Path:
@@ -107,10 +107,8 @@ def test_relations_of_several_targets_are_not_used(tmp_path: Path) -> None:
 def test_an_export_of_chembl(tmp_path: Path) -> None:
     path = write(tmp_path, CHEMBL)
     options = {"targets": ["Standard Value"], "transform": "pIC50"}
-    with pytest.raises(
-        InputError, match=r"line 3: 'Standard Value' holds \"'>'10000.0\", which is a limit.*--censored"
-    ):
-        read_labels(path, **options)
+    limits = read_labels(path, drop_non_numbers=True, **options)
+    assert (limits.bound.ravel().tolist()[1], limits.side.ravel().tolist()) == (5.0, [0, -1, 0])
     with pytest.raises(InputError, match=r"line 5: 'Standard Value' is empty; .*--drop-non-numbers"):
         read_labels(path, censored="value", **options)
     labels = read_labels(path, censored="value", drop_non_numbers=True, **options)
@@ -134,8 +132,6 @@ def test_an_export_of_chembl(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "option", "message"),
     [
-        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave out such censored "
-         "values with --censored drop, or take their numbers as measured with --censored value"),
         ("inactive", "drop_non_numbers", "holds 'inactive', which is not a number; correct it, or leave out"),
         ("-", "drop_non_numbers", "holds '-', which is not a number"),
         ("", "drop_non_numbers", "is empty; fill it in"),
@@ -148,8 +144,7 @@ def test_each_is_refused_with_its_option(value: str, option: str, message: str, 
     with pytest.raises(InputError) as caught:
         read_labels(path, targets=["IC50_nM"], transform="pIC50")
     assert f"labels.csv, line 3: 'IC50_nM' {message}" in str(caught.value)
-    chosen = {option: "drop" if option == "censored" else True}
-    labels = read_labels(path, targets=["IC50_nM"], transform="pIC50", **chosen)
+    labels = read_labels(path, targets=["IC50_nM"], transform="pIC50", **{option: True})
     assert values(labels) == {"A": 8.0, "C": 6.0}
     ((_, (n, example)),) = labels.unusual.items()
     assert (n, example) == (1, value)
@@ -322,8 +317,8 @@ RELATIONS = ["lt", "Less than", "&lt;", "<", "'<'", "\u2266", "left"]
 def test_relations_have_several_names(relation: str, tmp_path: Path) -> None:
     rows = f"smiles,qualifier,pIC50\nCCO,=,5\nCCC,,6\nCCN,{relation},4\nCCS,exact,7\nCCF,n/a,8\n"
     (tmp_path / "y.csv").write_text(rows)
-    with pytest.raises(InputError, match=r"line 4: .*censored"):
-        read_labels(tmp_path / "y.csv", key="structure")
+    limits = read_labels(tmp_path / "y.csv", key="structure")
+    assert limits.side.ravel().tolist() == [0, 0, -1, 0, 0]
     labels = read_labels(tmp_path / "y.csv", key="structure", censored="drop")
     assert labels.y.ravel().tolist() == [5.0, 6.0, 7.0, 8.0]
 
@@ -371,8 +366,8 @@ def test_relations_are_found_by_content(name: str, tmp_path: Path) -> None:
     rows = f"smiles,{name},IC50 (nM),note\nCCO,=,5,a\nCCC,,6,b\nCCN,>,10000,c\nCCF,less than,1,d\n"
     path = write(tmp_path, rows)
     assert f"'{name}' marks censored values" in label_words(path, key="structure")
-    with pytest.raises(InputError, match=r"line 4: 'IC50 \(nM\)' holds '>10000', which is a limit"):
-        read_labels(path, key="structure")
+    limits = read_labels(path, key="structure")
+    assert limits.side.ravel().tolist() == [0, 0, 1, -1]
     labels = read_labels(path, key="structure", censored="drop")
     assert labels.y.ravel().tolist() == [5.0, 6.0]
     assert counts(labels) == {LEFT_OUT[3]: 2}

@@ -14,6 +14,8 @@ def value_of(text: str, sign: str, unit: str, transform: str) -> tuple[float | N
         if text.startswith(relation):
             sign, text = relation, text.removeprefix(relation).strip()
             break
+    if text.lower() in ("", "na", "n/a") and sign not in ("", "="):
+        return None, "no limit"
     if text.lower() in ("", "na", "nan", "n/a", "inf"):
         return None, "empty"
     try:

@@ -42,6 +42,7 @@ from daskrf.quantities import format_bytes
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # relative to the variance, added to samples of f: 1e-5 of their standard deviation
 _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
+_LARGEST_WITH_LIMITS = 8192  # rows, if some are limits, which conjugate gradients do not take
 _OF_LIMITS = ("side_", "stand_ins_", "excess_")
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows that give the first guess of the hyperparameters
@@ -80,7 +81,8 @@ class ExactGP(Regressor):
         Hyperparameters to keep fixed: the mean of y, the variance of f where k(x, x) = 1, and the variance
         of the noise. Any combination; the others are optimized.
     solver : {"auto", "cholesky", "cg"}
-        How to solve: a Cholesky factorization, conjugate gradients, or the former up to 4,096 rows.
+        How to solve: a Cholesky factorization, conjugate gradients, or the former up to 4,096 rows, and up to
+        8,192 if some labels are limits.
     n_draws : int
         Number of posterior samples that conjugate gradients solve for.
     n_features : int
@@ -220,10 +222,10 @@ class ExactGP(Regressor):
         self.n_subset = n_subset
         self.random_state = random_state
 
-    def memory(self, n_rows: int, n_nonzeros: int = 0) -> int:
+    def memory(self, n_rows: int, n_nonzeros: int = 0, *, limits: bool = False) -> int:
         """Return the bytes that `fit` needs for `n_rows` rows besides X itself and kept tiles, rounded up.
 
-        `n_nonzeros` is the number of nonzero entries of X.
+        `n_nonzeros` is the number of nonzero entries of X, and `limits` whether some labels are limits.
 
         Examples
         --------
@@ -231,8 +233,9 @@ class ExactGP(Regressor):
         >>> round(ExactGP(TanimotoMinMax(), solver="cholesky").memory(10_000) / 1e9, 1)
         1.0
         """
-        if self.solver_for(n_rows) == "cholesky":
-            return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        if self.solver_for(n_rows, limits=limits) == "cholesky":
+            # With limits: parts of the matrix, the hidden measurements given the others, and a sweep.
+            return (4 if limits else 1) * 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
         vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
         n_landmarks = self.landmarks_of(n_rows)
         landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
@@ -289,7 +292,7 @@ class ExactGP(Regressor):
         if a is None or s is None:
             _check_variance(y if sides is None else y[sides == 0])
         self.X_train_, self.y_train_ = X, y
-        self.solver_ = self.solver_for(len(y))
+        self.solver_ = self.solver_for(len(y), limits=sides is not None)
         if sides is not None:
             if self.solver_ == "cg":
                 raise InputError(
@@ -901,8 +904,8 @@ class ExactGP(Regressor):
             check_positive(name, number)
         return number
 
-    def solver_for(self, n_rows: int) -> str:
-        """Return the solver for `n_rows` rows: "cholesky" or "cg"."""
+    def solver_for(self, n_rows: int, *, limits: bool = False) -> str:
+        """Return the solver for `n_rows` rows: "cholesky" or "cg"; `limits` is whether some are limits."""
         if self.solver not in ("auto", "cholesky", "cg"):
             raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")
         for name in ("n_draws", "n_features", "n_landmarks", "max_iterations"):
@@ -917,7 +920,8 @@ class ExactGP(Regressor):
             raise InputError(f"tolerance must be a number between 0 and 1, not {self.tolerance!r}.")
         if self.solver != "auto":
             return self.solver
-        return "cg" if n_rows > _LARGEST_FACTOR and has_map(self.kernel) else "cholesky"
+        largest = _LARGEST_WITH_LIMITS if limits else _LARGEST_FACTOR
+        return "cg" if n_rows > largest and has_map(self.kernel) else "cholesky"
 
     def _choose(self, n_rows: int) -> npt.NDArray[np.int64]:
         """Return the rows to fit to, ascending."""

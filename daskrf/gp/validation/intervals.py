@@ -82,7 +82,9 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
     n_molecules = int(groups.max(initial=-1)) + 1
     order = np.argsort(seeds.words(0, "gp/intervals", n_molecules), kind="stable")
     if gp.kernel_choice_ is not None:
-        learned = rows_of_metric(gp.kernel_choice_, len(groups), gp.random_state)
+        # A kernel is chosen by measured labels alone.
+        measured = np.arange(len(groups)) if gp.side_ is None else np.flatnonzero(gp.side_ == 0)
+        learned = measured[rows_of_metric(gp.kernel_choice_, len(measured), gp.random_state)]
         order = order[~np.isin(order, groups[learned])]
     if gp.side_ is not None:
         order = order[~np.isin(order, groups[gp.side_ != 0])]

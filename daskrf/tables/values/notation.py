@@ -23,7 +23,7 @@ from daskrf.tables.values.units import CURRENCIES, unit_of_cell
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
-NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED = range(9)
+NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED, NO_LIMIT = range(10)
 """What a cell holds: see `Notation.read`; a `Scale` finds UNIT, LOGARITHM and HUGE, `Limits` DROPPED."""
 
 RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
@@ -39,6 +39,13 @@ _SIGN_WORDS = {
 _SIGNS_OF_WORDS = {word: sign for sign, words in _SIGN_WORDS.items() for word in words.split(", ")}
 TRUTHS: Final = (("true", "false"), ("yes", "no"), ("active", "inactive"))
 
+# "no activity at 10 uM" is "> 10 uM".
+_INACTIVE = re.compile(
+    r"^(?:no(?:t|n)?[ -]?(?:significant )?"
+    r"(?:activity|active|inhibition|effect|response|binding|toxicity|toxic)|inactive)"
+    r"(?: observed| seen| detected)?,? (?:at|up to|@) ?",
+    re.I,
+)
 _RELATION = re.compile(rf"^(?:{'|'.join(RELATIONS)})\s*")
 _CELL = re.compile(
     rf"(?P<relation>{'|'.join(RELATIONS)})?\s*(?P<outer>[+-]?)\s*(?P<before>[^\d\s.,+-]+)?\s*"
@@ -178,8 +185,9 @@ class Notation:
         values : float64 array, shape (n,)
             NaN where there is no finite number; for a censored value such as ">10000" the number in it.
         kinds : uint8 array, shape (n,)
-            `NUMBER`, `EMPTY` (or NaN, or infinite), `WORDS`, `CENSORED`, or `OTHERWISE` for a number that is
-            not written as those from which the notation was found.
+            `NUMBER`, `EMPTY` (or NaN, or infinite), `WORDS`, `CENSORED`, `NO_LIMIT` for a relation without a
+            number, or `OTHERWISE` for a number that is not written as those from which the notation was
+            found.
         units : list of str, length n, or None
             "" where there is none; None if there is none at all.
 
@@ -247,12 +255,27 @@ class Notation:
             if text.lower() in sides:
                 return float(1 - sides.index(text.lower())), NUMBER, ""
         if (cell := _cell(text)) is None:
+            if text in RELATIONS:
+                return math.nan, NO_LIMIT, ""
             words = _RELATION.sub("", text)  # "nan" and "inf" are numbers without digits
             return (float(words), NUMBER, "") if is_number(words) else (math.nan, WORDS, "")
         value = cell.value(self.decimal)
         if value is None:
             return math.nan, OTHERWISE, cell.unit
         return value, NUMBER if cell.relation in ("", "=") else CENSORED, cell.unit
+
+
+def side_of(text: str) -> int:
+    """Return 1 if the true value is at least the number in a cell, -1 if it is at most that, else 0.
+
+    Examples
+    --------
+    >>> [side_of(text) for text in (">10 nM", "<= 0.1", "~5", "5", "no activity at 10 uM")]
+    [1, -1, 0, 0, 1]
+    """
+    relation = _RELATION.match(_INACTIVE.sub(">", text.strip(), count=1))
+    sign = "" if relation is None else relation[0].strip()
+    return 1 if set(sign) & set(">≥") else -1 if set(sign) & set("<≤") else 0
 
 
 def is_value(text: str, *, bare: bool = False) -> bool:
@@ -316,7 +339,7 @@ def _has_comma(digits: str) -> bool:
 
 def _cell(text: str) -> _Cell | None:
     """Return the parts of a cell that holds a number, or None."""
-    bare = text.replace("\N{MINUS SIGN}", "-")
+    bare = _INACTIVE.sub(">", text.replace("\N{MINUS SIGN}", "-"), count=1)
     grouped = _GROUPS.search(bare) is not None
     if grouped:
         bare = _GROUPS.sub(lambda match: _GROUP_MARK.sub("", match[0]), bare)

@@ -14,7 +14,17 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError, printable
 from daskrf.tables.values.names import normalised
-from daskrf.tables.values.notation import CENSORED, DROPPED, EMPTY, HUGE, LOGARITHM, NUMBER, UNIT, WORDS
+from daskrf.tables.values.notation import (
+    CENSORED,
+    DROPPED,
+    EMPTY,
+    HUGE,
+    LOGARITHM,
+    NO_LIMIT,
+    NUMBER,
+    UNIT,
+    WORDS,
+)
 from daskrf.tables.values.units import DECADES, concentration_unit, plain_unit, unit_in_name
 
 Floats = npt.NDArray[np.float64]
@@ -31,10 +41,15 @@ LEFT_OUT: Final = {
     LOGARITHM: "without a logarithm",
     HUGE: "too large",
     DROPPED: "to be dropped",
+    NO_LIMIT: "limits without a number",
 }
 """Why a cell has no value, in words."""
 
 AS_VALUES = "censored, and taken as if they were measured"
+LOWER_LIMITS, UPPER_LIMITS = "lower limits", "upper limits"
+APPROXIMATE = "approximate, and taken as measured"
+USED = (AS_VALUES, LOWER_LIMITS, UPPER_LIMITS, APPROXIMATE)
+"""What is not plain numbers, and is used all the same, in words."""
 BY_CELLS, BY_NAME = " (by its cells)", " (by its name)"
 """How a unit is known that stands beside the numbers, or in the name of their column; see `Scale.found`."""
 

@@ -1,0 +1,160 @@
+"""Labels that are limits, in jobs: fit, add, evaluate and explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import daskrf
+from daskrf.errors import InputError
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.models.models import LIMIT_SIDES, LIMITS, read_model
+from daskrf.report.evaluation import MODEL
+
+CHAINS = ["C" * k + tail for k in range(1, 13) for tail in ("O", "N", "F", "C(=O)O", "c1ccccc1")]
+VALUES = [4 + 0.3 * len(text) + 0.7 * text.count("O") for text in CHAINS]
+
+
+def table(path: Path, cells: list[str], smiles: list[str] = CHAINS, name: str = "pKi") -> Path:
+    path.write_text(f"smiles,{name}\n" + "".join(f"{s},{c}\n" for s, c in zip(smiles, cells, strict=True)))
+    return path
+
+
+def cells(limit: float = 6.5) -> list[str]:
+    return [f"<{limit}" if value < limit else f"{value:.3f}" for value in VALUES]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("limits")
+    daskrf.fit(table(folder / "labels.csv", cells()), output=folder / "m", quick=True)
+    return folder / "m"
+
+
+def test_a_model_with_limits_knows_them_and_predicts_beyond(model):
+    stored = read_model(model)
+    gp = stored.gp
+    assert isinstance(gp, ExactGP)
+    (labels,), (bound, side) = stored.arrays("labels"), stored.arrays(LIMITS, LIMIT_SIDES)
+    hidden = np.array(VALUES) < 6.5
+    assert sorted(side[:, 0].tolist()) == sorted(np.where(hidden, -1, 0).tolist())
+    assert np.array_equal(np.isnan(labels), side != 0)
+    assert np.array_equal(np.isfinite(bound), side != 0)
+    assert gp.n_rows_ == len(CHAINS)
+    predicted = np.asarray(daskrf.load(model).predict(CHAINS))
+    assert (predicted[hidden] < 6.5).mean() > 0.9
+    assert np.corrcoef(predicted[hidden], np.array(VALUES)[hidden])[0, 1] > 0.5
+
+
+def test_the_report_says_how_many_and_how_they_are_used(tmp_path):
+    report = daskrf.fit(table(tmp_path / "y.csv", cells()), output=tmp_path / "m", quick=True)
+    n = sum(value < 6.5 for value in VALUES)
+    words = f"labels that are limits: {n} upper limits (such as '<6.5'; the true value lies beyond each)"
+    assert words in str(report)
+    assert f"{n} of them limits" in str(report)
+    dropped = daskrf.fit(
+        table(tmp_path / "y.csv", cells()), output=tmp_path / "d", quick=True, censored="drop"
+    )
+    assert dropped.labels.matched == len(CHAINS) - n
+    assert read_model(tmp_path / "d").gp.side_ is None
+
+
+def test_added_limits_give_the_model_of_a_fit_to_all(tmp_path, model):
+    first, rest = slice(20, None), slice(0, 20)
+    parts = cells()
+    measured_first = [f"{v:.3f}" for v in VALUES[first]]
+    daskrf.fit(table(tmp_path / "a.csv", measured_first, CHAINS[first]), output=tmp_path / "m", quick=True)
+    report = daskrf.add(tmp_path / "m", table(tmp_path / "b.csv", parts[rest], CHAINS[rest]))
+    assert (report.n_added, report.n_labels) == (20, 60)
+    again = daskrf.add(tmp_path / "m", tmp_path / "b.csv")
+    assert not again.added
+    daskrf.fit(
+        table(tmp_path / "c.csv", [*measured_first, *parts[rest]], CHAINS[20:] + CHAINS[:20]),
+        output=tmp_path / "whole",
+        quick=True,
+    )
+    ours, whole = (np.asarray(daskrf.load(tmp_path / each).predict(CHAINS)) for each in ("m", "whole"))
+    assert np.allclose(ours, whole, atol=0.02)
+    bound, side = read_model(tmp_path / "m").arrays(LIMITS, LIMIT_SIDES)
+    assert len(side) == 60
+    assert np.array_equal(np.isfinite(bound), side != 0)
+    daskrf.add(tmp_path / "m", undo=True)
+    assert LIMITS not in read_model(tmp_path / "m").saved.entries
+
+
+def test_a_batch_of_limits_alone_can_be_added(tmp_path):
+    few = [f"{v:.3f}" for v in VALUES[:40]]
+    daskrf.fit(table(tmp_path / "a.csv", few, CHAINS[:40]), output=tmp_path / "m", quick=True)
+    report = daskrf.add(tmp_path / "m", table(tmp_path / "b.csv", [">5", "<20"], ["CCCCCCCCBr", "BrCCBr"]))
+    assert report.n_added == 2
+    assert "1 lower limits (such as '>5') and 1 upper limits (such as '<20'" in str(report)
+
+
+def test_evaluations_judge_measured_labels_and_the_sides_of_limits(tmp_path, model):
+    report = daskrf.evaluate(
+        table(tmp_path / "y.csv", cells()), quick=True, folds=3, output=tmp_path / "t.csv"
+    )
+    (target,) = report.targets
+    n = sum(value < 6.5 for value in VALUES)
+    assert (target.n_predicted, target.n_limits) == (len(CHAINS) - n, n)
+    assert any("the log probability of a side is -0." in note for note in target.notes)
+    assert "By measured labels alone one cannot tell" in target.verdict
+    rows = report.table.to_pydict()
+    assert rows["limit"].count("< 6.5") == n
+    assert all(
+        (y is None) == (limit is not None) for y, limit in zip(rows["pKi"], rows["limit"], strict=True)
+    )
+    assert None not in rows["mean"]
+
+    new = ["Cl" + text for text in CHAINS[:30]]
+    outside = daskrf.evaluate(model, table(tmp_path / "n.csv", cells()[:30], new))
+    (target,) = outside.targets
+    assert target.n_limits + target.n_predicted == 30
+    assert target.n_limits > 0
+    assert np.isfinite(target.figures[MODEL]["rmse"].value)
+
+
+def test_explanations_mark_limits(model):
+    report = daskrf.explain(model, "CCCO", n=6)
+    rows = report.labelled.to_pydict()
+    assert rows["limit"].count("<") > 0
+    assert all(label == 6.5 for label, sign in zip(rows["label"], rows["limit"], strict=True) if sign)
+    assert "<" in str(report)
+
+
+def test_targets_have_limits_of_their_own(tmp_path):
+    both = [
+        f"{a},{v:.3f}" if k % 3 else f"{a}," for k, (a, v) in enumerate(zip(cells(), VALUES, strict=True))
+    ]
+    path = table(tmp_path / "y.csv", both, name="pKi,logD")
+    report = daskrf.fit(
+        path, output=tmp_path / "m", quick=True, target=["pKi", "logD"], drop_non_numbers=True
+    )
+    assert report.labels.matched == len(CHAINS)
+    first, second = read_model(tmp_path / "m").gp.parts
+    assert first.side_ is not None
+    assert (first.n_rows_, second.n_rows_) == (60, 40)
+    assert second.side_ is None
+
+
+@pytest.mark.parametrize(
+    ("options", "which"),
+    [({"process": "features"}, "a process with features"), ({"solver": "cg"}, "conjugate gradients")],
+)
+def test_other_processes_refuse_limits_in_a_sentence(tmp_path, options, which):
+    path = table(tmp_path / "y.csv", cells())
+    quick = {} if "process" in options else {"quick": True}
+    with pytest.raises(InputError, match=rf"labels that are limits, and .*{which}.*--censored drop"):
+        daskrf.fit(path, output=tmp_path / "m", **options, **quick)
+    dropped = daskrf.fit(path, output=tmp_path / "m", censored="drop", **options, **quick)
+    assert dropped.labels.matched < len(CHAINS)
+
+
+def test_limits_of_a_molecule_that_contradict_each_other_are_said(tmp_path):
+    path = table(tmp_path / "y.csv", [*cells(), ">9", "<4"], [*CHAINS, "CCCBr", "CCCBr"])
+    report = daskrf.fit(path, output=tmp_path / "m", quick=True)
+    assert "limits of 'pKi' of 1 molecule contradict each other, such as > 9 and < 4" in str(report)
+    merged = daskrf.fit(path, output=tmp_path / "n", quick=True, repeats="mean")
+    assert merged.labels.merged == 1
