@@ -75,7 +75,7 @@ MOST_PRINTED = 1_000
 """Molecules that are predicted without an output."""
 
 _ROW_BYTES = 24  # row number, ID and SMILES of a prediction, in compressed Parquet
-_NOT_WRITTEN = (".html", ".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
+_NOT_WRITTEN = (".html", ".tsv", ".txt", ".xls", ".json", ".feather", ".gz")  # files, but not these
 _STD = "; std is of the function, and std_y of a new measurement"
 _INTERVALS = "; low and high are the ends of intervals of a new measurement"
 _WIDTH = 60  # characters of a printed text
@@ -198,9 +198,9 @@ def predict(
         input, which may have any format that files may have. In Python also a DataFrame, a list of SMILES, or
         a list of RDKit molecules.
     output : path, optional
-        One file, if the path ends in .csv, .parquet, .sdf or .smi, also .csv.gz and so on. Any other path is
-        a folder: a Parquet dataset with one file a partition, which suits 10^9 molecules. Without an output
-        the predictions of up to 1,000 molecules are printed.
+        One file, if the path ends in .csv, .parquet, .sdf, .smi or .xlsx, also .csv.gz and so on. Any other
+        path is a folder: a Parquet dataset with one file a partition, which suits 10^9 molecules. Without an
+        output the predictions of up to 1,000 molecules are printed.
     std : bool
         Also predict standard deviations, which cost more: the mean of a molecule takes M additions, its
         standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, these take about a microsecond
@@ -315,6 +315,8 @@ class _Predict(Job[PredictReport]):
             self.input = _with_index(self.input)
         self.features = source_for(run, self.model, self.input, keep_columns=self.in_file, empty_ok=in_memory)
         rows = sum(self.features.partition_rows)
+        if self.in_file:
+            check_ending(self.output, n_rows=rows)
         if self.prints and rows > MOST_PRINTED and not is_given(self.input.paths):
             raise InputError(
                 f"{amount(rows, 'molecules')} are too many to print (at most {MOST_PRINTED:,}); give an "

@@ -200,9 +200,10 @@ def screen(
         of SMILES, or a list of RDKit molecules.
     output : path, optional
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
-        .csv.gz and so on, or .html, a page as `page` makes. The model, library and options of the hits are
-        recorded in the metadata of a Parquet file, and in a hidden file beside any other. In Python it may be
-        left out: nothing is kept then but the report, whose `to_pandas()` returns the hits.
+        .csv.gz and so on, .xlsx (with openpyxl), or .html, a page as `page` makes. The model, library and
+        options of the hits are recorded in the metadata of a Parquet file, and in a hidden file beside any
+        other. In Python it may be left out: nothing is kept then but the report, whose `to_pandas()` returns
+        the hits.
     k : int
         Number of molecules to keep.
     acquisition : Acquisition or str
@@ -344,7 +345,7 @@ def _check_options(k: int, std: str, output: Paths | None) -> None:
 
 def check_output_of(output: PurePath, n: int) -> None:
     """Refuse an output that is neither a table of molecules nor a page, and a page of too many molecules."""
-    check_ending(output, others=(ENDING,))
+    check_ending(output, others=(ENDING,), n_rows=n)
     if output.suffix.lower() == ENDING:
         check_rows(n)
 

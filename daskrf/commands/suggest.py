@@ -231,8 +231,8 @@ def suggest(
         A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
         whose products are never listed. Features made here are not stored.
     output : path, optional
-        File of the batch; its ending chooses the format: .csv, .parquet, .sdf or .smi, also with .gz, or
-        .html, a page as `page` makes. In Python it may be left out, as in `screen`.
+        File of the batch; its ending chooses the format: .csv, .parquet, .sdf or .smi, also with .gz,
+        .xlsx (with openpyxl), or .html, a page as `page` makes. In Python it may be left out, as in `screen`.
     n : int
         Number of molecules; with --budget the most there may be.
     acquisition : Acquisition or str, optional

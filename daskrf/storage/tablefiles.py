@@ -1,4 +1,4 @@
-"""Tables of molecules as files for other programs: CSV, Parquet, SD files and SMILES, by their ending."""
+"""Tables of molecules as files: CSV, Parquet, SD files, SMILES and Excel workbooks, by their ending."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from daskrf.errors import OptionError
 from daskrf.molecules.molblocks import mol_blocks
 from daskrf.storage.stores.rowstore import LEVEL
 from daskrf.tables.spreadsheets import harmless
+from daskrf.tables.workbooks import check_workbook, write_workbook
 
-PARQUET = ".parquet"
+PARQUET, WORKBOOK = ".parquet", ".xlsx"
 _GZIP = ".gz"
 _ROWS = 2_000  # written at once
 _SPECIAL = re.compile(r'[",\r\n]')
@@ -39,11 +40,11 @@ def ending_of(path: PurePath) -> str:
     name = path.name.lower()
     plain = name.removesuffix(_GZIP)
     ending = PurePath(plain).suffix
-    is_known = ending in ENDINGS and not (ending == PARQUET and plain != name)
+    is_known = ending in ENDINGS and not (ending in (PARQUET, WORKBOOK) and plain != name)
     return ending if is_known else ""
 
 
-def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
+def check_ending(path: PurePath, others: Iterable[str] = (), n_rows: int = 0) -> None:
     """Raise an error if a table of molecules cannot be written to `path`.
 
     Parameters
@@ -51,12 +52,16 @@ def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
     path : Path
     others : iterable of str
         Further endings that are accepted.
+    n_rows : int
+        Number of molecules: a sheet of Excel holds some million.
 
     Raises
     ------
     OptionError
-        Names the known endings.
+        Names the known endings; or a workbook cannot be written, and the message says why.
     """
+    if ending_of(path) == WORKBOOK:
+        check_workbook(path, n_rows)
     if ending_of(path) or path.suffix.lower() in others:
         return
     *names, last = [*ENDINGS, *others]
@@ -95,6 +100,7 @@ def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None
     .parquet                all columns
     .sdf, .sdf.gz           structures drawn in the plane; the ID is the title, all columns are properties
     .smi, .smi.gz           SMILES and ID, with a tab between them
+    .xlsx                   all columns, if openpyxl is installed
     ======================  =================================================================================
 
     Parameters
@@ -190,6 +196,18 @@ def _write_smiles(tables: Tables, file: IO[bytes]) -> None:
         file.write("".join(f"{smiles or ''}\t{_line(name)}\n" for smiles, name in rows).encode())
 
 
+def _write_xlsx(tables: Tables, file: IO[bytes]) -> None:
+    """Write all columns as a sheet; missing values, NaN and infinity are empty cells."""
+    parts = _slices(tables)
+    first = next(parts)
+    rows = (
+        [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
+        for table in itertools.chain([first], parts)
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    )
+    write_workbook(first.column_names, rows, file)
+
+
 def _line(value: Any) -> str:
     """Return a value as text in one line without tabs: a line end would end a title or a property."""
     return " ".join(str(value).split())
@@ -200,6 +218,7 @@ _WRITERS: dict[str, Callable[[Tables, IO[bytes]], None]] = {
     PARQUET: _write_parquet,
     ".sdf": _write_sdf,
     ".smi": _write_smiles,
+    WORKBOOK: _write_xlsx,
 }
 ENDINGS = tuple(_WRITERS)
-"""The known endings; all but Parquet's also with ``.gz``."""
+"""The known endings; all but those of Parquet and Excel also with ``.gz``."""

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from daskrf import TableFormat, add, fingerprint, fit, predict, screen, status, 
 from daskrf.errors import InputError, OptionError, StoreError
 from tests.jobs.job import FEATURES
 
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".sdf", ".smi")
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".sdf", ".smi", ".xlsx")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,12 @@ def test_hits_are_the_same_in_every_format(made: Path, tmp_path: Path) -> None:
     molecules = list(Chem.SDMolSupplier(str(tmp_path / "h.sdf")))
     assert [m.GetProp("_Name") for m in molecules] == tables[0]["id"].to_pylist()
     assert (tmp_path / "h.smi").read_text().split()[::2] == tables[0]["smiles"].to_pylist()
+    sheet = openpyxl.load_workbook(tmp_path / "h.xlsx").active
+    header, *cells = sheet.iter_rows(values_only=True)
+    assert list(header) == tables[0].column_names
+    for place, name in enumerate(header):
+        values, column = [cell[place] for cell in cells], tables[0][name].to_pylist()
+        assert values == (pytest.approx(column, rel=1e-15) if isinstance(column[0], float) else column)
     assert pq.read_table(tmp_path / "h.parquet").replace_schema_metadata().equals(tables[0])
 
 
@@ -215,7 +222,7 @@ def test_an_interrupted_prediction_goes_on(
     assert sorted(p.name for p in tmp_path.iterdir()) == [".p.csv.record", "p.csv", "p.csv.log"]
 
 
-@pytest.mark.parametrize("name", ["p.xlsx", "p.txt", "p.tsv", "p.html"])
+@pytest.mark.parametrize("name", ["p.xls", "p.txt", "p.tsv", "p.html"])
 def test_a_name_of_another_file_is_no_folder(name: str, made: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"does not say how to write a table of molecules"):
         predict(made / "model", made / "fp", tmp_path / name)

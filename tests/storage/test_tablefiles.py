@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 import tempfile
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from daskrf.errors import OptionError
+from daskrf.errors import InputError, OptionError
 from daskrf.storage.tablefiles import ENDINGS, beside, check_ending, ending_of, write_molecules
 from daskrf.tables.spreadsheets import restored
 
@@ -110,15 +112,54 @@ def test_missing_values_and_nan_are_empty_fields(tmp_path: Path) -> None:
     assert written(table, "x.csv", tmp_path) == b"id,smiles,mean\na,C,\n,C,\n"
 
 
-@pytest.mark.parametrize("name", ["x", "x.xlsx", "x.parquet.gz", ".csv", "x.gz"])
+@pytest.mark.parametrize("name", ["x", "x.xlsx.gz", "x.parquet.gz", ".csv", "x.gz"])
 def test_an_unknown_ending_is_refused_with_those_that_are_known(name: str, tmp_path: Path) -> None:
     assert ending_of(tmp_path / name) == ""
-    with pytest.raises(OptionError, match=r"\.csv, \.parquet, \.sdf and \.smi, for example"):
+    with pytest.raises(OptionError, match=r"\.csv, \.parquet, \.sdf, \.smi and \.xlsx, for example"):
         check_ending(tmp_path / name)
 
 
 def test_every_ending_is_known_in_capitals_too() -> None:
     assert all(ending_of(Path(f"HITS{ending.upper()}")) == ending for ending in ENDINGS)
+
+
+ODD = [
+    "=1+1",
+    "00123",
+    "1e5",
+    "a\nb",
+    "a\r\nb",
+    "\x07bell",
+    "'x",
+    "",
+    "ß \U0001f600",
+    " a ",
+    "TRUE",
+    "_x0041_",
+]
+
+
+def test_a_workbook_keeps_every_value_whenever_it_is_written(tmp_path: Path) -> None:
+    """But for control characters and line ends of Windows, which XML cannot hold."""
+    rows = [(text, "CCO", float(k) / 7, text) for k, text in enumerate(ODD)]
+    table = table_of(rows)
+    data = written([table.slice(0, 1), table.slice(1)], "x.xlsx", tmp_path)
+    assert written(table, "y.xlsx", tmp_path) == data
+    head, *cells = openpyxl.load_workbook(io.BytesIO(data)).active.iter_rows(values_only=True)
+    kept = [text.replace("\r\n", "\n").replace("\x07", "\ufffd") for text in ODD]
+    assert [restored(cell[0] or "") for cell in cells] == [restored(cell[3] or "") for cell in cells] == kept
+    assert [cell[2] for cell in cells] == pytest.approx(table["mean"].to_pylist(), rel=1e-15)
+    assert list(head) == table.column_names
+
+
+def test_what_a_workbook_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match=r"have 1,048,576 rows, and a sheet .* write x.csv or x.parquet"):
+        check_ending(tmp_path / "x.xlsx", n_rows=1 << 20)
+    with pytest.raises(InputError, match=r"row 2 has 40,000 characters, and a cell of Excel holds 32,767"):
+        write_molecules(table_of([("a", "C", 1.0, ""), ("C" * 40_000, "C", 1.0, "")]), tmp_path / "x.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(OptionError, match=r"takes openpyxl; install it .*'daskrf\[excel\]'.*write x.csv"):
+        check_ending(tmp_path / "x.xlsx")
 
 
 def test_columns_of_the_input_never_take_the_place_of_others() -> None:
