@@ -41,6 +41,7 @@ from daskrf.screens.budget import Budget
 from daskrf.screens.candidates import CandidateSource, LibraryCandidates
 from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
+from daskrf.screens.plates import Plates
 from daskrf.screens.request import SpaceOptions, SuggestRequest, are_several
 from daskrf.screens.space.bestproducts import SpaceCandidates, screen_below
 from daskrf.sources.given import Data
@@ -106,6 +107,8 @@ CLI = Command(
         "per_value": Option(
             metavar="COLUMN=N", repeated=True, convert=caps_of_texts, section=_DIFFERENT.section
         ),
+        "plate": Option(metavar="96|384", section="Plates"),
+        "controls": Option(metavar="FILE", section="Plates"),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section=_SPACES),
         "per_block": Option(least=1, section=_SPACES),
         "rough": Option(section=_SPACES),
@@ -197,6 +200,8 @@ def suggest(
     per_value: Mapping[str, int] | None = None,
     budget: float | None = None,
     price: str | None = None,
+    plate: int | None = None,
+    controls: Paths | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | Mapping[str, float] | Sequence[str | int] | None = None,
@@ -293,6 +298,12 @@ def suggest(
         what is left buys no candidate. Molecules without a price are left out, and counted.
     price : str, optional
         Column of the library with the price of each molecule, for --budget.
+    plate : {96, 384}, optional
+        Lay the batch out on plates of this number of wells: columns plate, from 1, and well, from A01, row by
+        row in the order of rank. A larger batch takes several plates.
+    controls : path, optional
+        Table, such as controls.csv, of wells that are left to controls: a column well, one of names if there
+        is one, and plate for controls of one plate alone. The report names them.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional
@@ -369,6 +380,7 @@ def suggest(
     _check(n, rule, batch, max_similarity, per_scaffold, seed)
     if output is not None:
         check_output_of(as_path(output), n)
+    plates = Plates.of(plate, controls)
     demands = Demands(
         filters=FilterTexts(where, smarts, without_smarts, alerts),
         exclude=tuple(as_list(exclude)),
@@ -398,6 +410,7 @@ def suggest(
             batch=batch,
             demands=demands,
             reached=_as_texts(reference),
+            plates=plates,
         )
         candidates = _candidates_of(request)
         if isinstance(candidates, SpaceCandidates):

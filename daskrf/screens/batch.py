@@ -118,7 +118,10 @@ class SuggestJob(Job[Any]):
         some = [*marked, *candidates.notes_on_ranking(hits), *library.notes_on_tests(hits)]
         batch = self.aim.notes_on_batch(table, Depth(library.k, library.ranking.n_draws))
         twins = self._twins(table)
-        paid = self._paid(diverse)
+        paid, plates = self._paid(diverse), self.request.plates
+        if plates is not None:
+            table = plates.filled(table)
+            paid += plates.notes(table)
         notes = (*self.notes, *library.ranking.notes, *some, *counts, *paid, *batch, *twins, similar)
         self._write(run, table, self._about(hits, rejected, notes, len(table)))
         return self.made(

@@ -12,6 +12,7 @@ from daskrf.acquisition import Acquisition
 from daskrf.molecules.structures import Level
 from daskrf.screens.demands import Demands
 from daskrf.screens.passing import FilterTexts
+from daskrf.screens.plates import Plates
 from daskrf.sources.inputs import Input
 
 
@@ -102,8 +103,11 @@ class SuggestRequest(ScreenRequest):
     demands : Demands
     reached : tuple of str
         The reference point, if several targets are improved.
+    plates : Plates or None
+        The plates that the batch is laid out on.
     """
 
     batch: str = "ranked"
     demands: Demands = field(default_factory=Demands)
     reached: tuple[str, ...] = ()
+    plates: Plates | None = None

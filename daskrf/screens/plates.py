@@ -1,0 +1,193 @@
+"""Plates for a batch: which molecule goes into which well, beside controls at wells of their own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from daskrf.errors import InputError, OptionError, printable
+from daskrf.files.backend import as_path, backend
+from daskrf.files.disk import file_errors
+from daskrf.molecules.conditions import column_named
+from daskrf.quantities import amount
+
+ROWS_AND_COLUMNS = {96: (8, 12), 384: (16, 24)}
+"""Rows (A, B, ...) and columns (1, 2, ...) of plates, by the number of wells."""
+
+_WELL = re.compile(r"([A-Za-z])\s*0*([1-9]\d?)")
+_MOST_BYTES = 1 << 20  # of a file of controls
+
+
+def wells_of(size: int) -> list[str]:
+    """Return the names of all wells of a plate, row by row.
+
+    Examples
+    --------
+    >>> wells_of(96)[:2], wells_of(96)[-1], wells_of(384)[-1]
+    (['A01', 'A02'], 'H12', 'P24')
+    """
+    n_rows, n_columns = ROWS_AND_COLUMNS[size]
+    rows, columns = "ABCDEFGHIJKLMNOP"[:n_rows], range(1, n_columns + 1)
+    return [f"{row}{column:02d}" for row, column in itertools.product(rows, columns)]
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a well holds that no molecule of the batch may take.
+
+    Attributes
+    ----------
+    well : str
+    name : str
+        What it is; may be empty.
+    plate : int or None
+        Number of the plate, from 1; None means all.
+    """
+
+    well: str
+    name: str = ""
+    plate: int | None = None
+
+
+@dataclass(frozen=True)
+class Plates:
+    """Plates of one size, with controls.
+
+    Attributes
+    ----------
+    size : {96, 384}
+    controls : tuple of Control
+
+    Examples
+    --------
+    >>> plates = Plates(96, (Control("A01", "DMSO"), Control("A03", "blank", plate=2)))
+    >>> [*itertools.islice(plates.wells(), 2)], [*itertools.islice(plates.wells(), 95, 97)]
+    ([(1, 'A02'), (1, 'A03')], [(2, 'A02'), (2, 'A04')])
+    """
+
+    size: int
+    controls: tuple[Control, ...] = ()
+
+    @classmethod
+    def of(cls, size: int | None, controls: str | os.PathLike[str] | None) -> Plates | None:
+        """Return the plates that options ask for, or None without them; the file of controls is read.
+
+        Raises
+        ------
+        OptionError
+            There are controls without a plate, or no plate has this size.
+        InputError
+            The file of controls cannot be read, or names a well that is not there, or twice.
+        """
+        if size is None:
+            if controls is not None:
+                raise OptionError("--controls goes with --plate, such as --plate 96; give both.")
+            return None
+        if size not in ROWS_AND_COLUMNS:
+            raise OptionError(f"A plate has {' or '.join(map(str, ROWS_AND_COLUMNS))} wells, not {size}.")
+        plates = cls(size, () if controls is None else tuple(_read(controls, size)))
+        if not any(plates.free(number) for number in (1, plates.n_named + 1)):
+            raise InputError(f"The controls in {controls} take all {size} wells; leave some to molecules.")
+        return plates
+
+    @property
+    def n_named(self) -> int:
+        """The last plate that has controls of its own."""
+        return max((control.plate or 0 for control in self.controls), default=0)
+
+    def free(self, plate: int) -> list[str]:
+        """Return the wells of a plate that hold no control, in order."""
+        taken = {control.well for control in self.controls if control.plate in (None, plate)}
+        return [well for well in wells_of(self.size) if well not in taken]
+
+    def wells(self) -> Iterator[tuple[int, str]]:
+        """Yield the number of the plate and the well of one molecule after the other, without end."""
+        for plate in itertools.count(1):
+            yield from ((plate, well) for well in self.free(plate))
+
+    def filled(self, table: pa.Table) -> pa.Table:
+        """Return the table of a batch with the columns plate and well behind the rank.
+
+        Columns of the library of these names become plate_input and well_input.
+        """
+        places = [*itertools.islice(self.wells(), len(table))]
+        columns = {
+            "plate": pa.array([plate for plate, _ in places], pa.int64()),
+            "well": pa.array([well for _, well in places], pa.string()),
+        }
+        table = table.rename_columns(
+            {name: f"{name}_input" for name in columns if name in table.column_names}
+        )
+        for position, (name, column) in enumerate(columns.items(), start=1):
+            table = table.add_column(position, name, column)
+        return table
+
+    def notes(self, table: pa.Table) -> list[str]:
+        """Return how many plates there are, and where the controls belong, in words."""
+        n = max(table["plate"].to_pylist(), default=0)
+        last = sum(number == n for number in table["plate"].to_pylist())
+        lines = [
+            f"{amount(n, 'plates')} of {self.size} wells, filled row by row in the order of rank; "
+            f"{amount(last, 'molecules')} on plate {n:,}"
+        ]
+        places: dict[str, list[str]] = {}
+        for control in self.controls:
+            where = control.well if control.plate is None else f"{control.well} of plate {control.plate}"
+            places.setdefault(control.name or "controls", []).append(where)
+        return lines + [f"left to {printable(name)}: {', '.join(wells)}" for name, wells in places.items()]
+
+
+def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
+    """Yield the controls in a table with a column well and, if there are such, plate and name."""
+    file = as_path(path)
+    with file_errors("read", file), backend(file).open(file) as opened:
+        data = opened.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{file} is too long for a table of controls: at most one row for each well.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", errors="replace")
+    head = text.partition("\n")[0]
+    delimiter = max("\t;,", key=head.count)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
+    names = [name for name in rows.fieldnames or [] if name]
+    columns = {name: column_named(name, names) for name in ("well", "plate", "name", "id")}
+    if columns["well"] is None:
+        raise InputError(f"{file} has no column 'well' with wells such as A01; add one.")
+    label = (
+        columns["name"]
+        or columns["id"]
+        or next((each for each in names if each not in columns.values()), None)
+    )
+    there, seen = set(wells_of(size)), dict[str, set[int | None]]()
+    for number, row in enumerate(rows, start=2):
+        cell = (row[columns["well"]] or "").strip()
+        if not any(value and str(value).strip() for value in row.values()):
+            continue
+        match = _WELL.fullmatch(cell)
+        well = f"{match[1].upper()}{int(match[2]):02d}" if match else ""
+        where = f"{file}, row {number}"
+        if well not in there:
+            raise InputError(f"{where}: {printable(cell)!r} is no well of a plate of {size}; correct it.")
+        plate = _plate_of((row[columns["plate"]] or "").strip() if columns["plate"] else "", where)
+        plates = seen.setdefault(well, set())
+        if plates & {plate, None} or (plates and plate is None):
+            raise InputError(f"{where}: well {well} has a control already; leave one of them out.")
+        plates.add(plate)
+        yield Control(well, (row[label] or "").strip() if label else "", plate)
+
+
+def _plate_of(cell: str, where: str) -> int | None:
+    if not cell:
+        return None
+    if not cell.isdecimal() or int(cell) < 1:
+        raise InputError(f"{where}: {printable(cell)!r} is no number of a plate, from 1; correct it.")
+    return int(cell)
