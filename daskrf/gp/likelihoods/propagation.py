@@ -144,7 +144,7 @@ def propagate(
     >>> labels = Censored(np.array([0.0, 0.0]), np.array([1, 1], np.int8))
     >>> result = propagate(labels, np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
     >>> round(np.exp(result.log_evidence), 3)  # 1 / 3
-    np.float64(0.332)
+    np.float64(0.333)
     """
     m = len(prior_mean)
     sites = Sites.none(m) if start is None else start
