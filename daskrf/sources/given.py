@@ -38,11 +38,14 @@ from daskrf.molecules.isolation import each
 from daskrf.parameters import OUTPUTS, TABLES, parameters_of
 from daskrf.storage.hits import rejects_of
 from daskrf.storage.stores.rowstore import write_parquet
+from daskrf.storage.tablefiles import write_molecules
 from daskrf.tables import given_words, lay_out, read_partition, scan_files
 from daskrf.tables.frames import (
+    NOT_ARROW,
     InputIndex,
     index_of,
     is_molecule,
+    is_partitioned,
     is_table,
     molecule_table,
     table_of,
@@ -213,6 +216,8 @@ def _data_files(
                 parts.append(_DataFile(_from_stdin(place, stdin or sys.stdin.buffer)))
             elif kind == "path":
                 parts.append(_DataFile(item))
+            elif kind == "partitions":
+                parts.append(_written_by_partition(item, place, parts, carried=carried))
             else:
                 table = table_of(item) if kind == "table" else molecule_table(item)
                 name = "table" if kind == "table" else _name_of(item)
@@ -223,11 +228,13 @@ def _data_files(
 
 
 def _kind(item: Any, paths: set[str]) -> str:
-    """Return the kind of an item: standard input, a path, a table, a series, or one of several molecules."""
+    """Return the kind of an item: standard input, path, table, partitions, series, or one of molecules."""
     if isinstance(item, str) and item == STDIN:
         return "stdin"
     if isinstance(item, os.PathLike) or (isinstance(item, str) and item in paths):
         return "path"
+    if is_partitioned(item):
+        return "partitions"
     if is_table(item):
         return "table"
     return "molecules" if index_of(item) is None else "series"
@@ -239,12 +246,26 @@ def _name_of(molecules: Any) -> str:
 
 
 def _index(parts: Sequence[_DataFile]) -> InputIndex | None:
-    """Return the index of all rows; None if no part has one, or the number of rows of a part is unknown."""
+    """Return the index of all rows; None if no part has one.
+
+    Raises
+    ------
+    InputError
+        There are indices, but not of all rows, or of several kinds.
+    """
     indices = [each.index for each in parts if each.index is not None]
     levels = {each.index.labels.nlevels if each.index else 1 for each in parts}
-    if not indices or len(levels) > 1 or any(each.n_rows is None for each in parts):
+    if not indices:
         return None
     plain = type(indices[0].labels[:0].to_series().reset_index(drop=True).index)  # RangeIndex
+    if len(levels) > 1 or any(each.n_rows is None for each in parts):
+        if all(each.labels.equals(plain(len(each.labels))) for each in indices):
+            return None  # it numbers the rows, as the column row does
+        others = "files" if len(levels) == 1 else "data with an index of another number of levels"
+        raise InputError(
+            f"A DataFrame with an index and {others} are given together, so that their rows have no common "
+            "index; give them one by one, or call reset_index() first."
+        )
     labels = [each.index.labels if each.index else plain(each.n_rows or 0) for each in parts]
     return InputIndex(functools.reduce(lambda one, other: one.append(other), labels), indices[0].names)
 
@@ -342,7 +363,7 @@ def _items(data: Any, what: str) -> list[Any]:
 
 def _is_item(data: Any) -> bool:
     is_file_or_molecule = isinstance(data, (str, os.PathLike)) or is_molecule(data) or is_table(data)
-    return is_file_or_molecule or index_of(data) is not None
+    return is_file_or_molecule or index_of(data) is not None or is_partitioned(data)
 
 
 def _refusal(data: Any, what: str) -> str:
@@ -458,6 +479,48 @@ def _written(
         if any(each.file == path for each in parts):  # the same data twice
             path = folder / f"{len(parts)}.given" / path.name
         return _DataFile(_moved(file, path), n_rows, index)
+
+
+def _written_by_partition(
+    data: Any, folder: PurePath, parts: Sequence[_DataFile], *, carried: bool
+) -> _DataFile:
+    """Write a DataFrame or Series of Dask as one Parquet file; one partition at a time is in memory."""
+    labels: list[Any] = []
+
+    def tables() -> Iterator[pa.Table]:
+        schema: pa.Schema | None = None
+        for number in range(data.npartitions):
+            rows = data.partitions[number].compute()
+            is_frame = is_table(rows)
+            table = table_of(rows) if is_frame else molecule_table(rows)
+            labels.append(rows.index)
+            if carried:
+                index = InputIndex.of(rows.index, table.column_names)
+                for level, values in index.columns(np.arange(len(rows))).items():
+                    table = table.append_column(level, values)
+            if schema is None:
+                schema, empty = table.schema, table.slice(0, 0)
+            elif not len(rows):
+                table = empty
+            try:
+                yield table.select(schema.names).cast(schema)
+            except NOT_ARROW as error:
+                raise InputError(
+                    f"partition {number} of a {type(data).__name__} has other types than the first "
+                    f"({str(error).strip(chr(39))}); make them alike, for example by astype."
+                ) from None
+
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as temporary:
+        file = Path(temporary, "table.parquet")
+        write_molecules(tables(), file)
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        path = folder / f"table-{digest[:12]}.parquet"
+        if any(each.file == path for each in parts):
+            path = folder / f"{len(parts)}.given" / path.name
+        every = functools.reduce(lambda one, other: one.append(other), labels)
+        names = list(data.columns) if is_table(data) else ["smiles"]
+        return _DataFile(_moved(file, path), len(every), InputIndex.of(every, names))
 
 
 def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:

@@ -83,6 +83,11 @@ def is_table(data: object) -> bool:
     )
 
 
+def is_partitioned(data: object) -> bool:
+    """Return whether an object is a DataFrame or Series of Dask, which is computed partition by partition."""
+    return hasattr(data, "dask") and hasattr(data, "partitions") and hasattr(data, "npartitions")
+
+
 def table_of(data: Any) -> pa.Table:
     """Return a table with the columns of a DataFrame, an Arrow table or a dict of columns.
 
@@ -106,7 +111,7 @@ def table_of(data: Any) -> pa.Table:
     """
     if hasattr(data, "dask") or hasattr(data, "collect"):
         raise InputError(
-            f"a {type(data).__name__} is lazy; compute it first, or write it as Parquet and give the folder"
+            f"a {type(data).__name__} is lazy; compute it first, or write it as Parquet and give the files"
         )
     if hasattr(data, "index") and hasattr(data, "reset_index"):  # pandas
         columns = [(str(name), data.iloc[:, k].tolist()) for k, name in enumerate(data.columns)]

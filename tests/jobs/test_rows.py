@@ -179,7 +179,9 @@ def test_several_data_are_predicted_in_their_order(model: Path, tmp_path: Path) 
     assert found["smiles"].tolist() == smiles
     np.testing.assert_array_equal(found["mean"][:3], found["mean"][-3:])
     FRAME.to_csv(tmp_path / "a.csv", index=False)
-    mixed = daskrf.predict(model, [one, tmp_path / "a.csv"]).to_pandas()
+    with pytest.raises(InputError, match="their rows have no common index"):
+        daskrf.predict(model, [one, tmp_path / "a.csv"])
+    mixed = daskrf.predict(model, [one.reset_index(drop=True), tmp_path / "a.csv"]).to_pandas()
     assert mixed["row"].tolist() == list(range(11))
 
 
