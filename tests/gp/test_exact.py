@@ -427,3 +427,12 @@ def test_a_tridiagonal_form_solves_for_every_ratio(n: int, rank: int) -> None:
         solved = form.rotated @ form.solve(ratio, np.ascontiguousarray(form.rotated.T))
         dense = vectors @ np.linalg.solve(matrix + ratio * np.eye(n), vectors.T)
         np.testing.assert_allclose(solved, dense, rtol=1e-8, atol=1e-8 * np.abs(dense).max())
+
+
+def test_the_default_kernel_is_that_of_counts():
+    X, y = np.random.default_rng(0).poisson(1.0, (20, 6)), np.arange(20.0)
+    default, plain = ExactGP().fit(X, y), ExactGP(TanimotoMinMax()).fit(X, y)
+    np.testing.assert_array_equal(default.predict(X), plain.predict(X))
+    assert clone(default).kernel == TanimotoMinMax()
+    with pytest.raises(InputError, match="is negative"):
+        ExactGP().fit(X - 1, y)

@@ -37,6 +37,7 @@ from daskrf.gp.sums.chunks import check_of, check_rows
 from daskrf.gp.sums.fixedpoint import check_targets
 from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.kernel import from_state as kernel_from_state
+from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.quantities import format_bytes
 
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
@@ -65,6 +66,9 @@ Array = npt.NDArray[np.float64]
 FixedValues = tuple[float | None, float | None, float | None]
 
 
+_KERNEL = TanimotoMinMax()  # frozen, so that all processes may share it
+
+
 class ExactGP(Regressor):
     """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
 
@@ -76,7 +80,10 @@ class ExactGP(Regressor):
 
     Parameters
     ----------
-    kernel : daskrf.kernels.Kernel
+    kernel : daskrf.kernels.Kernel, optional
+        Default: `daskrf.kernels.TanimotoMinMax()`, for counts and other weights of at least 0, such as
+        fingerprints; it has no length scale. Numbers that may be negative take another, such as
+        ``Gaussian(length_scale)``; the command `fit` compares kernels.
     mean, signal_variance, noise_variance : float, optional
         Hyperparameters to keep fixed: the mean of y, the variance of f where k(x, x) = 1, and the variance
         of the noise. Any combination; the others are optimized.
@@ -167,9 +174,8 @@ class ExactGP(Regressor):
 
     Examples
     --------
-    >>> from daskrf.kernels import TanimotoMinMax
     >>> X = [[2, 0, 1], [2, 1, 1], [0, 3, 0], [0, 3, 1]]
-    >>> gp = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.01)
+    >>> gp = ExactGP(mean=0.0, signal_variance=1.0, noise_variance=0.01)
     >>> gp = gp.fit(X, [1.0, 1.2, -1.0, -0.8])
     >>> mean, std = gp.predict([[2, 0, 0], [0, 2, 0]], return_std=True)
     >>> (mean.round(1).tolist(), std.round(1).tolist())
@@ -193,7 +199,7 @@ class ExactGP(Regressor):
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Kernel = _KERNEL,
         *,
         mean: float | None = None,
         signal_variance: float | None = None,
