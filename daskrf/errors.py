@@ -82,6 +82,10 @@ class InputError(_FileError, ValueError):
     """
 
 
+class NoLabelsError(InputError):
+    """A file of labels can be read, but holds none."""
+
+
 class OptionError(InputError):
     """An option does not exist, conflicts with another one, or has an impossible value: wrong usage."""
 

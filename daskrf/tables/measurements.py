@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.arrays import GrowingArray
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, NoLabelsError, printable
 from daskrf.files.backend import as_path
 from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.radicals import note_on_radicals
@@ -332,7 +332,7 @@ def read_labels(
     names = tuple(scale.name for scale in source.scales)
     dropped = columns.n_read - columns.n_rows
     if not len(y):
-        raise InputError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
+        raise NoLabelsError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
     bound, side = columns.limits.finish(y.shape)
     for t, (name, there) in enumerate(zip(names, np.isfinite(y).any(0), strict=True)):
         if not there and side is not None and side[:, t].any():
@@ -552,7 +552,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     head = open_table(path, _purpose(key))
     if not head.n_rows:
         what = "has a header but no rows" if head.table.names else "is empty"
-        raise InputError(f"the label file {path} {what}")
+        raise NoLabelsError(f"the label file {path} {what}")
     return head
 
 
