@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
+BLUE, ORANGE, GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
 _ERROR_BARS = 60
 _MOST_CHARACTERS = 80  # of a title or the name of an axis
 
@@ -55,14 +55,14 @@ def plot_screen(
     quantity : str
         Name and unit of the objective, for the axes.
     """
-    figure = _figure(13.5, 5.0)
+    figure = new_figure(13.5, 5.0)
     parity, curve, calibration = figure.subplots(1, 3)
     _parity(parity, held_out, r2, quantity)
     _recovery(curve, ranking)
     _calibration(calibration, held_out)
     for axes in (parity, curve, calibration):
-        _finish(axes)
-    _save(figure, path, format="png")
+        finish_axes(axes)
+    save_figure(figure, path, format="png")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
         "png", "svg" or "pdf".
     """
     several = max(2 + (each.ranking is not None) + bool(each.curve) for each in targets)
-    figure = _figure(4.5 * several, 5.0 * len(targets))
+    figure = new_figure(4.5 * several, 5.0 * len(targets))
     for row, each in zip(figure.subplots(len(targets), several, squeeze=False), targets, strict=True):
         left = list(row)
         if each.probability is None:
@@ -128,11 +128,11 @@ def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], form
             if axes in left:
                 axes.set_axis_off()
             else:
-                _finish(axes)
-    _save(figure, path, format=format)
+                finish_axes(axes)
+    save_figure(figure, path, format=format)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """Return a figure that needs no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -142,14 +142,14 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
-def _save(figure: Figure, path: str | Path | BinaryIO, format: str) -> None:
+def save_figure(figure: Figure, path: str | Path | BinaryIO, format: str) -> None:
     """Write a figure, without warnings of characters in target names that no font has."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(path, format=format)
 
 
-def _finish(axes: Axes) -> None:
+def finish_axes(axes: Axes) -> None:
     """Give axes the common style, with the legend below, clear of the data."""
     for text in (axes.xaxis.label, axes.yaxis.label, axes.title):  # they hold names of targets
         text.set_parse_math(False)
@@ -162,7 +162,7 @@ def _finish(axes: Axes) -> None:
 
 def _learning(axes: Axes, shown: Panels) -> None:
     numbers = [n for n, _ in shown.curve]
-    for color, name in zip((_BLUE, _GREY), shown.curve[-1][1], strict=True):
+    for color, name in zip((BLUE, GREY), shown.curve[-1][1], strict=True):
         values, spreads = np.array([errors[name] for _, errors in shown.curve]).T
         axes.errorbar(
             numbers, values, yerr=np.nan_to_num(spreads), color=color, marker="o", markersize=5, label=name
@@ -175,7 +175,7 @@ def _learning(axes: Axes, shown: Panels) -> None:
 
 def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str = Panels.what) -> None:
     truth, mean, std = held_out.truth, held_out.mean, held_out.std
-    axes.scatter(mean, truth, s=3, color=_GREY, alpha=0.25, linewidths=0, rasterized=True)
+    axes.scatter(mean, truth, s=3, color=GREY, alpha=0.25, linewidths=0, rasterized=True)
     shown = _spread(mean, _ERROR_BARS)
     axes.errorbar(
         mean[shown],
@@ -183,7 +183,7 @@ def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str =
         xerr=1.96 * std[shown],
         fmt="o",
         markersize=3,
-        color=_BLUE,
+        color=BLUE,
         elinewidth=0.7,
         label=f"{len(shown)} of them, with 95 % intervals",
     )
@@ -208,13 +208,13 @@ def _spread(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]
 def _recovery(axes: Axes, ranking: Recovery) -> None:
     selected = np.arange(1, ranking.n + 1)
     percent = 100.0 * ranking.found / ranking.n_best
-    axes.plot(selected, percent, color=_BLUE, linewidth=2, label="ranked by the model")
+    axes.plot(selected, percent, color=BLUE, linewidth=2, label="ranked by the model")
     ideal = 100.0 * np.minimum(selected, ranking.n_best) / ranking.n_best
-    axes.plot(selected, ideal, color=_GREY, linewidth=1, linestyle="--", label="perfect ranking")
-    axes.plot(selected, 100.0 * selected / ranking.n, color=_GREY, linewidth=1, linestyle=":", label="random")
+    axes.plot(selected, ideal, color=GREY, linewidth=1, linestyle="--", label="perfect ranking")
+    axes.plot(selected, 100.0 * selected / ranking.n, color=GREY, linewidth=1, linestyle=":", label="random")
     for at in (n for n in (ranking.n_best, 10 * ranking.n_best) if n < ranking.n):
         share = 100.0 * ranking.fraction(at)
-        axes.plot(at, share, "o", color=_ORANGE, markersize=6)
+        axes.plot(at, share, "o", color=ORANGE, markersize=6)
         axes.annotate(
             f"{share:.0f} % in the\nfirst {at:,}",
             (at, share),
@@ -242,7 +242,7 @@ def _classes(
     quantity: str,
 ) -> None:
     bins = [i / 25 for i in range(26)]
-    for value, color in ((0, _GREY), (1, _BLUE)):
+    for value, color in ((0, GREY), (1, BLUE)):
         some = probability[truth == value]
         axes.hist(some, bins, color=color, alpha=0.6, label=f"{len(some):,} labelled {value}")
     axes.set(
@@ -279,7 +279,7 @@ def _reliability(axes: Axes, truth: npt.NDArray[np.float64], probability: npt.ND
         100 * np.array(bins.predicted),
         100 * share,
         yerr=100 * np.maximum([share - low, high - share], 0.0),
-        color=_BLUE,
+        color=BLUE,
         marker="o",
         markersize=5,
         label="this model, with 95 % intervals",
@@ -300,9 +300,9 @@ def _calibration(axes: Axes, held_out: HeldOut) -> None:
     z = np.abs(held_out.truth - held_out.mean) / held_out.std
     observed = (z[:, None] <= norm.ppf(0.5 + nominal / 2)).mean(axis=0)
     axes.plot([0, 100], [0, 100], color="black", linewidth=0.8, label="perfectly calibrated")
-    axes.plot(100 * nominal, 100 * observed, color=_BLUE, linewidth=2, label="this model")
+    axes.plot(100 * nominal, 100 * observed, color=BLUE, linewidth=2, label="this model")
     within = 100 * (z <= norm.ppf(0.975)).mean()
-    axes.plot(95, within, "o", color=_ORANGE, markersize=6)
+    axes.plot(95, within, "o", color=ORANGE, markersize=6)
     axes.annotate(
         f"95 % intervals contain\n{within:.1f} % of the molecules",
         (95, within),
@@ -310,7 +310,7 @@ def _calibration(axes: Axes, held_out: HeldOut) -> None:
         ha="right",
         va="top",
         fontsize=9,
-        arrowprops={"arrowstyle": "-", "color": _ORANGE, "linewidth": 0.8},
+        arrowprops={"arrowstyle": "-", "color": ORANGE, "linewidth": 0.8},
     )
     axes.set(
         xlabel="predicted interval (%)",
