@@ -43,6 +43,7 @@ LAYERS = [
     "models",
     "fitting",
     "screens",
+    "campaigns",
     "report",
     "commands",
     "cli",
@@ -59,7 +60,7 @@ GROUPS = {
 }
 
 # What runs on Dask.
-ON_DASK = {"workers", "jobs", "sources", "models", "fitting", "screens", "commands"}
+ON_DASK = {"workers", "jobs", "sources", "models", "fitting", "screens", "campaigns", "commands"}
 
 # Who may import these at all.
 ONLY = {

@@ -49,7 +49,10 @@ _RECORD_FIELDS = {
 _KNOWN_OF_PREDICTIONS = {"model", "source", "targets", "rows", "rejected", "content"}
 _NEEDED = {"hits": _RECORD_FIELDS, "table": _KNOWN_OF_PREDICTIONS}  # others need a digest of their content
 _KINDS = {"hits": "hits", "predictions": "table"}  # names of kinds in files, where they differ
-_OTHERS = ("batch", "sample", "search", "evaluation", "picture", "drawing", "page", "quickstart", "rejects")
+_OTHERS = (
+    *("batch", "sample", "search", "evaluation", "picture", "drawing", "page", "quickstart", "rejects"),
+    "scores",
+)
 _RECORDED_KINDS = ("hits", "batch", "rejects")  # kinds whose records hold the table
 
 

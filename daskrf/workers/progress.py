@@ -137,3 +137,45 @@ class Within(Progress):
 
     def note(self, text: str) -> None:
         self._outer.note(text)
+
+
+class Once(Progress):
+    """Passes everything on, but each note only the first time.
+
+    Parameters
+    ----------
+    outer : Progress
+    """
+
+    def __init__(self, outer: Progress) -> None:
+        self._outer, self._notes = outer, set[str]()
+        self.log = outer.log
+
+    @property
+    def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the outer one
+        return self._outer.stopping
+
+    @property
+    def stoppable(self) -> bool:
+        return self._outer.stoppable
+
+    @stoppable.setter
+    def stoppable(self, value: bool) -> None:
+        self._outer.stoppable = value
+
+    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._outer.start(stage, total, unit, done)
+
+    def advance(self, amount: int) -> None:
+        self._outer.advance(amount)
+
+    def expect(self, seconds: float, doing: str = "") -> None:
+        self._outer.expect(seconds, doing)
+
+    def note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.add(text)
+            self._outer.note(text)
+
+    def finish(self, text: str = "") -> None:
+        self._outer.finish(text)

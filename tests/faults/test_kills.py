@@ -50,6 +50,7 @@ LINES = {
     "screen": "screen model lib.smi -o out.parquet -k 20",
     "screen of a space": "screen model space -o out.csv -k 5",
     "suggest": "suggest model lib.smi -o out.html -n 6",
+    "campaign": "campaign c.toml -o out",
     "explain": "explain model CCOC(=O)C -o out.svg",
     "page": "page hits.parquet -o out.html",
     "sample": "sample space -o out.csv -n 20",
@@ -80,6 +81,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fingerprint(at / "lib.smi", at / "fp", rows_per_partition=40)
     fit(at / "fp", at / "y.csv", at / "model", key="smiles", quick=True, direction="minimize")
     screen(at / "model", at / "lib.smi", at / "hits.parquet", k=20)
+    (at / "mine.py").write_text("def score(smiles):\n    return [float(len(text)) for text in smiles]\n")
+    campaign = (
+        'library = "lib.smi"\nfunction = "mine:score"\ndirection = "maximize"\nfirst = 6\nper_call = 3\n'
+    )
+    (at / "c.toml").write_text(
+        f"{campaign}rounds = 2\nestimate = false\n[fit]\nquick = true\n[suggest]\nn = 4\n"
+    )
     write_space(at / "space", {"amide": (AMIDE, [AMINES[3:], ACIDS])})
     return at
 

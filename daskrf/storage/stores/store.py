@@ -109,6 +109,7 @@ KIND_NAMES = {
     "drawing": "a drawing of a molecule",
     "page": "a page of molecules",
     "quickstart": "a file of a quickstart",
+    "scores": "scores of a batch",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",

@@ -1,0 +1,1 @@
+"""Campaigns: rounds of suggesting, scoring and learning, described by one file."""

@@ -1,0 +1,69 @@
+"""Call a Python function as a scorer: molecules in a file, scores in another.
+
+It runs as a program of its own, so that a function that crashes or hangs takes no worker with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+WRONG = 3
+"""Exit code of a function that cannot be called, or returns what are no scores; the last line says why."""
+
+
+def scores_of(returned: Any, smiles: Sequence[str]) -> list[float]:
+    """Return a score for each molecule, NaN for those without one.
+
+    Raises
+    ------
+    ValueError
+        If the function did not return a number for each molecule, or a mapping.
+
+    Examples
+    --------
+    >>> scores_of([-7.5, None], ["CCO", "CCN"]), scores_of({"CCN": -8}, ["CCO", "CCN"])
+    ([-7.5, nan], [nan, -8.0])
+    """
+    if isinstance(returned, Mapping):
+        returned = [returned.get(text) for text in smiles]
+    try:
+        scores = [math.nan if score is None else float(score) for score in returned]
+    except (TypeError, ValueError):
+        raise ValueError("it returned no list of numbers") from None
+    if len(scores) != len(smiles):
+        raise ValueError(
+            f"it returned {len(scores)} scores of {len(smiles)} molecules; return one for each, NaN where "
+            "there is none, or a dict by SMILES"
+        )
+    return scores
+
+
+def main(name: str, molecules: str, scores: str) -> int:
+    """Call the function `module:function` on the molecules of a file, and write their scores."""
+    rows = [line.split(None, 1) for line in Path(molecules).read_text().splitlines()]
+    smiles = [row[0] for row in rows]
+    module, _, function = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        called = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        print(f"{name} cannot be called: {error}")
+        return WRONG
+    returned = called(smiles)
+    try:
+        values = scores_of(returned, smiles)
+    except ValueError as error:
+        print(f"{name}: {error}")
+        return WRONG
+    lines = [f"{row[1]},{score!r}\n" for row, score in zip(rows, values, strict=True) if math.isfinite(score)]
+    Path(scores).write_text("id,score\n" + "".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
