@@ -8,7 +8,9 @@ import itertools
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import pyarrow as pa
 
@@ -158,7 +160,8 @@ def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
     head = text.partition("\n")[0]
     delimiter = max("\t;,", key=head.count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
-    names = [name for name in rows.fieldnames or [] if name]
+    with _table_errors(file):
+        names = [name for name in rows.fieldnames or [] if name]
     columns = {name: column_named(name, names) for name in ("well", "plate", "name", "id")}
     if columns["well"] is None:
         raise InputError(f"{file} has no column 'well' with wells such as A01; add one.")
@@ -168,7 +171,7 @@ def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
         or next((each for each in names if each not in columns.values()), None)
     )
     there, seen = set(wells_of(size)), dict[str, set[int | None]]()
-    for number, row in enumerate(rows, start=2):
+    for number, row in enumerate(_lines(rows, file), start=2):
         cell = (row[columns["well"]] or "").strip()
         if not any(value and str(value).strip() for value in row.values()):
             continue
@@ -183,6 +186,20 @@ def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
             raise InputError(f"{where}: well {well} has a control already; leave one of them out.")
         plates.add(plate)
         yield Control(well, (row[label] or "").strip() if label else "", plate)
+
+
+def _lines(rows: csv.DictReader[str], file: PurePath) -> Iterator[dict[str, str]]:
+    with _table_errors(file):
+        yield from rows
+
+
+@contextmanager
+def _table_errors(file: PurePath) -> Iterator[None]:
+    """Refuse a file that the csv module cannot read in one sentence."""
+    try:
+        yield
+    except csv.Error as error:
+        raise InputError(f"{file} is no table of controls ({error}); give a CSV file.") from None
 
 
 def _plate_of(cell: str, where: str) -> int | None:

@@ -74,6 +74,8 @@ ALL = "\n".join(wells_of(96))
         ("place\nA1", "has no column 'well'"),
         ("", "has no column 'well'"),
         (f"well\n{ALL}", "take all 96 wells"),
+        ("w" * 200_000, "is no table of controls"),
+        ("well\n" + "w" * 200_000, "is no table of controls"),
     ],
 )
 def test_controls_that_make_no_sense(text: str, message: str, tmp_path: Path) -> None:
