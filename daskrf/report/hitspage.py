@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import shlex
 import time
@@ -18,7 +19,9 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import Target, WeightedSum, values_of
 from daskrf.gp.validation.calibration import coverage, r2, rmse
+from daskrf.gp.validation.intervals import interval_factor
 from daskrf.gp.validation.leaveoneout import leave_one_out
+from daskrf.models.intervals import residuals_of
 from daskrf.models.models import Model
 from daskrf.models.targets import measured_of, ranked_target
 from daskrf.quantities import amount, listed
@@ -77,6 +80,7 @@ def write_hits_page(
         notes += [left_out] if left_out else []
         sections["The model"] = [f"{Path(model_path).name}", *words_of_model(model.metadata)]
     picture, caption = (b"", "") if model is None else _goodness(model, target)
+    bars = _bars(model, target) if model is not None and "std_y" in table.column_names else {}
     words = Words(
         title=title or _title(table, target),
         summary=summary,
@@ -85,8 +89,26 @@ def write_hits_page(
         command=command,
         picture=picture,
         picture_words=caption,
+        **bars,
     )
     write_page(table, path, words, labelled, actives)
+
+
+def _bars(model: Model, target: str) -> dict[str, Any]:
+    """Return how far error bars extend, and what they are, by the errors of labelled molecules if known."""
+    place = _of_page(model, target)
+    if isinstance(place, WeightedSum):
+        return {}
+    residuals = residuals_of(model)[place]
+    factor = interval_factor(residuals, 95)
+    if not math.isfinite(factor):
+        return {}
+    text = (
+        f"Bars are 95 % intervals of a measurement, {factor:.3g} standard deviations to either side: of "
+        f"{amount(len(residuals), 'labelled molecules')}, each predicted without its labels, 95 % have no "
+        "larger error. For molecules unlike them no method can promise a level."
+    )
+    return {"factor": factor, "interval_words": text}
 
 
 def _made(model: Model | None, path: str | os.PathLike[str], targets: str | Sequence[str]) -> str:
@@ -123,9 +145,9 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     each = f"{len(left.y):,} of {process.n_rows_:,} labels" if len(left.y) < process.n_rows_ else "Each label"
     text = (
         f"{each} of '{name}', predicted without the labels of its molecule: R2 {share:.2f}, RMSE "
-        f"{error:.3g}; the 95 % intervals contain {held:.0%} of them. Kernel and variances were fitted to "
-        "all labels. Errors are larger for molecules unlike any labelled one: see daskrf evaluate --split "
-        "scaffold."
+        f"{error:.3g}; 1.96 standard deviations contain {held:.0%} of them. Kernel and variances were "
+        "fitted to all labels. Errors are larger for molecules unlike any labelled one: see daskrf evaluate "
+        "--split scaffold."
     )
     picture = io.BytesIO()
     plot_evaluation(picture, [Panels(held_out, share, name, what="labels, each left out of the fit")])

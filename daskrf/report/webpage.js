@@ -163,7 +163,7 @@ const page = {
     let [low, high] = [Infinity, -Infinity];
     for (const row of page.rows) {
       if (row[mean] === null) continue;
-      const spread = std === undefined ? 0 : 1.96 * row[std];
+      const spread = std === undefined ? 0 : page.data.factor * row[std];
       low = Math.min(low, row[mean] - spread);
       high = Math.max(high, row[mean] + spread);
     }
@@ -301,7 +301,7 @@ const page = {
   bar(mean, std) {
     const [low, high] = page.range;
     const x = (value) => (4 + (112 * (value - low)) / (high - low)).toFixed(1);
-    const [from, to, at] = [x(mean - 1.96 * std), x(mean + 1.96 * std), x(mean)];
+    const [from, to, at] = [x(mean - page.data.factor * std), x(mean + page.data.factor * std), x(mean)];
     return page.svg(120, 16,
       `<line x1="4" x2="116" y1="8" y2="8" stroke="#d8dde3"/>` +
       `<line x1="${from}" x2="${to}" y1="8" y2="8" stroke="#1f5fa8" stroke-width="2"/>` +

@@ -33,6 +33,9 @@ MOST = 10_000
 _MARK = '<meta name="generator" content="daskrf">'
 """Every page has this mark, which tells that the file may be replaced."""
 
+NORMAL = 1.96
+"""Standard deviations that a 95 % interval of a normal distribution extends to either side."""
+
 _PACKET = 100  # drawings in a packet
 _SCAFFOLDS = 12  # drawn above the table
 _LABELS = {"logp": "logP", "tpsa": "TPSA", "std_y": "std of a measurement", "id": "ID", "smiles": "SMILES"}
@@ -60,6 +63,10 @@ class Words:
         A PNG file, shown below the table under the heading "How good the model is".
     picture_words : str
         Its caption.
+    factor : float
+        Standard deviations of a measurement that error bars extend to either side.
+    interval_words : str
+        What these bars are.
     """
 
     title: str
@@ -69,6 +76,8 @@ class Words:
     command: str = ""
     picture: bytes = b""
     picture_words: str = ""
+    factor: float = NORMAL
+    interval_words: str = "Bars are 95 % intervals, 1.96 standard deviations to either side."
 
 
 def check_rows(n_rows: int) -> None:
@@ -118,6 +127,7 @@ def write_page(
         "actives": [drawn[text] for text in columns.get("nearest_active", [])],
         "scaffolds": [(text, times, drawn.get(text)) for text, times in scaffolds],
         "packet": _PACKET,
+        "factor": words.factor if "std_y" in columns else NORMAL,
         "mean": f"{words.quantity} ({_shown(columns)})".lstrip(),
     }
     path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
@@ -241,7 +251,7 @@ def _notes(words: Words, data: dict[str, Any]) -> str:
     if "similarity_to_labelled" in [column["name"] for column in data["columns"]]:
         shown.append("Similarity is Tanimoto on Morgan fingerprints of radius 2 without counts (ECFP4).")
     if "std" in [column["name"] for column in data["columns"]]:
-        shown.append("Bars are 95 % intervals, 1.96 standard deviations to either side.")
+        shown.append(words.interval_words)
     sections = {**words.sections, "About this page": shown}
     parts = []
     for heading, lines in sections.items():

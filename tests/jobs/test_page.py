@@ -18,6 +18,7 @@ import daskrf
 from daskrf import fingerprint, fit, page, predict, screen, status, verify
 from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
 from daskrf.gp.validation.leaveoneout import leave_one_out
 from daskrf.models.models import read_model
 from tests.jobs.job import FEATURES
@@ -56,6 +57,15 @@ def test_a_page_shows_how_good_the_model_is(made: Path, inputs: tuple[Path, Path
     assert f"contain {np.mean(abs(z) < 1.96):.0%} of them" in exact
     [png] = re.findall(r'<img id="picture" src="data:image/png;base64,([^"]+)" alt="Each label of', exact)
     assert base64.b64decode(png).startswith(b"\x89PNG")
+    factor = interval_factor(studentized_residuals(gp), 95)
+    assert (
+        f"Bars are 95 % intervals of a measurement, {factor:.3g} standard deviations" not in exact
+    )  # no std
+    screen(tmp_path / "exact", inputs[0], tmp_path / "bars.html", k=5)
+    bars = (tmp_path / "bars.html").read_text()
+    assert f"Bars are 95 % intervals of a measurement, {factor:.3g} standard deviations" in bars
+    assert json.loads(Reader(bars).scripts["data"])["factor"] == pytest.approx(factor)
+    assert json.loads(Reader(features).scripts["data"])["factor"] == 1.96
     assert "daskrf evaluate" in features
     assert 'id="picture"' not in features
     assert "How good the model is" not in none
