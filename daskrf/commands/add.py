@@ -464,7 +464,6 @@ class _Add(Job[AddReport]):
             "labels": y,
             **self._limits(),
             SMILES: smiles_array(smiles),
-            **residual_arrays(gp),
         }
         changed = {
             "gp": {**gp.state(), "feature_map": None},
@@ -475,6 +474,7 @@ class _Add(Job[AddReport]):
             "rounds": self.rounds,
         }
         whole = {**metadata, **changed}
+        arrays |= residual_arrays(gp, arrays, whole)
         if self.toward != self.old.directions:
             whole = redirected(whole, y, self.toward)
             self.rounds = whole["rounds"]

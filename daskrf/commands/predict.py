@@ -215,7 +215,7 @@ def predict(
         as columns low_95 and high_95. They extend to either side of the mean by a number of standard
         deviations that just as many errors of labelled molecules do not exceed, each predicted without its
         labels. So unlike standard deviations they do not assume that errors are normally distributed. They
-        hold for molecules like the labelled ones; no method can promise them for others. For exact processes.
+        hold for molecules like the labelled ones; no method can promise them for others.
     every_row : bool, optional
         Give each row of the input its own row, in order. If a row has no prediction, its numbers are NaN
         (empty in text), and the column reason says why. Default: only for data in memory.

@@ -21,7 +21,7 @@ from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
-from daskrf.models.intervals import has_residuals, residual_arrays
+from daskrf.models.intervals import has_residuals, residual_arrays, why_none
 from daskrf.models.labelled import SMILES, smiles_array_of_rows
 from daskrf.models.models import LIMIT_SIDES, LIMITS, Model, read_model
 from daskrf.models.rounds import identity_after, redirected, rounds_of
@@ -137,10 +137,9 @@ class FitJob(Job[Any]):
             arrays |= {LIMITS: training.joined.bound, LIMIT_SIDES: training.joined.side}
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
             arrays[SMILES] = smiles
-        arrays |= residual_arrays(gp)
-        save_model(
-            self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": directions}
-        )
+        metadata = {**self._metadata(gp), "spec_hash": identity, "directions": directions}
+        arrays |= residual_arrays(gp, arrays, metadata)
+        save_model(self.output, arrays, metadata)
         run.progress.finish()
         return self._report(gp, run.seconds)
 
@@ -246,13 +245,14 @@ def _leave(
     A model of an older version gets the errors that intervals are made from.
     """
     progress.note(f"{output} already holds exactly this model.")
-    lacking = {} if has_residuals(stored) else residual_arrays(stored.gp)
+    lacks = not has_residuals(stored) and not why_none(stored.gp, stored.saved.entries, stored.metadata)
     changed = any(stored.metadata.get(name) != value for name, value in described.items())
-    if lacking or changed or directions != stored.directions:
+    if lacks or changed or directions != stored.directions:
         there = load_model(output)
-        metadata, arrays = {**there.metadata, **described}, {**there.arrays, **lacking}
+        metadata, arrays = {**there.metadata, **described}, there.arrays
+        arrays |= residual_arrays(stored.gp, arrays, metadata) if lacks else {}
         save_model(output, arrays, redirected(metadata, arrays["labels"], directions))
-    if lacking:
+    if lacks:
         progress.note("The errors of molecules left out were added to it, which intervals are made from.")
     if directions != stored.directions:
         changes = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())

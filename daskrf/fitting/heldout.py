@@ -27,9 +27,10 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.sums.chunks import sum_rows
 from daskrf.gp.sums.folds import Folds
 from daskrf.gp.sums.statistics import Precision
-from daskrf.gp.validation.intervals import MOST_MOLECULES, studentized_residuals
+from daskrf.gp.validation.intervals import MOST_MOLECULES, residuals_of_rows, studentized_residuals
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
+from daskrf.kernels.metric import MetricGaussian
 from daskrf.storage.model import Saved, made_once
 from daskrf.storage.stores.store import hash_of
 
@@ -234,14 +235,14 @@ class FeaturesHeldOut(Process):
     @property
     def spec(self) -> dict[str, Any]:
         settings = {"precision": self.precision, "learns_metric": self.learns_metric}
-        return {"map": self.feature_map.state(), **self.options, **settings}
+        return {"map": self.feature_map.state(), **self.options, **settings, "residuals": MOST_MOLECULES}
 
     def seconds(self, n_known: int) -> float:
         return float(n_known)
 
     def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
         if not self.learns_metric:
-            return self._fitted(self._sum(training), rows)
+            return self._fitted(self._sum(training), training, rows)
         X, y, seed = self.X[training], self.y[training], self.feature_map.random_state
         choice = choose_metric(X, y, random_state=seed)
         learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), dict(self.options)
@@ -260,7 +261,8 @@ class FeaturesHeldOut(Process):
         total = first.copy()
         for other in others:
             total += other
-        return self._fitted(total, folds.rows(fold)[1])
+        training, rows = folds.rows(fold)
+        return self._fitted(total, training, rows)
 
     def _sum(self, rows: Rows) -> Any:
         """Return the sums over some rows; all can be added."""
@@ -268,7 +270,10 @@ class FeaturesHeldOut(Process):
         options["exponents"] = choose_exponent(self.y[:, None])
         return sum_rows(self.X[rows], self.y[rows, None], self.feature_map, **options)
 
-    def _fitted(self, statistics: Any, rows: Rows) -> HeldOutFit:
+    def _fitted(self, statistics: Any, training: Rows, rows: Rows) -> HeldOutFit:
         gp = gp_for(self.feature_map, **self.options)
         gp.fit_statistics(statistics, self.feature_map)
-        return HeldOutFit.of(gp, self.X[rows], self.feature_map.kernel_)
+        residuals, kernel = None, self.feature_map.kernel_
+        if not isinstance(kernel, MetricGaussian):
+            residuals = residuals_of_rows(gp, self.X[training], self.y[training])
+        return HeldOutFit.of(gp, self.X[rows], kernel, residuals=residuals)

@@ -2,39 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf import seeds
 from daskrf.errors import InputError, printable
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of, processes_of
-from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
+from daskrf.gp.validation.intervals import (
+    MOST_MOLECULES,
+    interval_factor,
+    residuals_of_rows,
+    studentized_residuals,
+)
+from daskrf.kernels.metric import MetricGaussian
+from daskrf.models.labelled import SMILES
 from daskrf.models.models import Model
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
+from daskrf.sources.mapreference import rebuild
 
 RESIDUALS = "residuals"
 """Name of the array in a model that holds the studentized leave-one-out residuals of each target."""
 
 Array = npt.NDArray[np.float64]
 
+_MOST_FEATURES = (
+    8192  # features; above, the factor that leaves molecules out takes as much memory and time as the fit
+)
+_LINE_BREAK, _BLOCK = ord("\n"), 1 << 26
 
-def residual_arrays(gp: Any) -> dict[str, Array]:
-    """Return the array of residuals to store with a process: one row for each target, ascending, then NaN.
 
-    There is none if molecules cannot be left out without fitting again.
+def residual_arrays(
+    gp: Any, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Return the array of residuals to store with a model: one row for each target, ascending, then NaN.
+
+    `arrays` and `metadata` are what else is stored. There is no array of residuals if `why_none` says so.
     """
-    n_targets = len(gp.mean_)
-    processes = [process_of(gp, target)[0] for target in range(n_targets)]
-    residuals = [studentized_residuals(each) for each in processes if isinstance(each, ExactGP)]
-    if len(residuals) < n_targets:
+    if why_none(gp, arrays, metadata):
         return {}
-    stored = np.full((n_targets, max(map(len, residuals))), np.nan)
+    residuals = []
+    for target in range(len(gp.mean_)):
+        process, place = process_of(gp, target)
+        if isinstance(process, ExactGP):
+            residuals.append(studentized_residuals(process))
+            continue
+        rows, y = _some_labels(arrays, metadata, target)
+        before, process.feature_map_ = process.feature_map_, rebuild(metadata["map"])
+        residuals.append(residuals_of_rows(process, rows, y, place))
+        process.feature_map_ = before
+    stored = np.full((len(residuals), max(map(len, residuals))), np.nan)
     for row, sizes in zip(stored, residuals, strict=True):
         row[: len(sizes)] = sizes
     return {RESIDUALS: stored}
+
+
+def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str:
+    """Return why molecules cannot be left out without fitting again; empty if they can.
+
+    `names` are those of the arrays of the model.
+    """
+    if all(isinstance(each, ExactGP) for each in processes_of(gp)):
+        return ""
+    feature_map = rebuild(metadata["map"])
+    if isinstance(feature_map.kernel_, MetricGaussian):
+        return "its metric was learned from all labels, so that none of them can be left out"
+    if feature_map.n_components > _MOST_FEATURES:
+        return f"it has more than {_MOST_FEATURES:,} features"
+    if SMILES not in names:
+        return "the SMILES of the labelled molecules are not stored with it"
+    return ""
+
+
+def _some_labels(
+    arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any], target: int
+) -> tuple[Any, Array]:
+    """Return fingerprints and labels of some molecules that a target was fitted to."""
+    y = arrays["labels"][:, target]
+    there = np.flatnonzero(np.isfinite(y))
+    rows = arrays["labelled_rows"][there]
+    first = np.concatenate([[True], rows[1:] != rows[:-1]]) | (rows < 0)
+    starts = np.flatnonzero(first)  # repeated labels of a row of the library follow one another
+    order = np.argsort(seeds.words(0, "models/intervals", len(starts)), kind="stable")
+    picked = starts[np.sort(order[:MOST_MOLECULES])]
+    chosen = first & False
+    chosen[picked] = True
+    chosen |= (rows >= 0) & np.isin(rows, rows[picked])
+    numbers = there[chosen]
+    spec = FingerprintSpec.from_state(metadata["fingerprint"])
+    block = Fingerprinter(spec, metadata["fragments"])(_lines(arrays[SMILES], numbers))
+    return block.fingerprints, y[numbers[block.kept]]
+
+
+def _lines(text: npt.NDArray[np.uint8], numbers: npt.NDArray[np.intp]) -> list[str]:
+    """Return some lines of a text in bytes, by ascending number; memory does not grow with the text.
+
+    Examples
+    --------
+    >>> _lines(np.frombuffer(b"C\nCC\n\nCCC", np.uint8), np.array([1, 3]))
+    ['CC', 'CCC']
+    """
+    wanted = np.unique(np.concatenate([numbers - 1, numbers]))
+    ends, passed = {-1: -1}, 0
+    for start in range(0, len(text), _BLOCK):
+        places = np.flatnonzero(text[start : start + _BLOCK] == _LINE_BREAK)
+        here = wanted[(wanted >= passed) & (wanted < passed + len(places))]
+        ends |= dict(zip(here.tolist(), (start + places[here - passed]).tolist(), strict=True))
+        passed += len(places)
+    ends[passed] = len(text)  # the last line has no break
+    return [text[ends[n - 1] + 1 : ends[n]].tobytes().decode() for n in numbers.tolist()]
 
 
 def has_residuals(model: Model) -> bool:
@@ -62,10 +142,10 @@ def interval_factors(model: Model, levels: Sequence[float]) -> tuple[Array, list
         If the model has no residuals, or too few of all targets.
     """
     if not has_residuals(model):
-        if not all(isinstance(each, ExactGP) for each in processes_of(model.gp)):
-            why = "intervals are for exact processes, and it is a model of features: leave --intervals out"
+        if why := why_none(model.gp, model.saved.entries, model.metadata):
+            why = f"{why}; leave --intervals out"
         else:
-            why = "an older version fitted it, without the errors that intervals are made from: fit it again"
+            why = "an older version fitted it, without the errors that intervals are made from; fit it again"
         raise InputError(f"{model.path} gives no intervals: {why} (intervals).")
     residuals = residuals_of(model)
     factors = np.array([[interval_factor(sizes, level) for sizes in residuals] for level in levels])
@@ -82,6 +162,11 @@ def interval_factors(model: Model, levels: Sequence[float]) -> tuple[Array, list
         )
     if np.isinf(factors).all():
         n = max(map(len, residuals))
+        if not n:
+            raise InputError(
+                f"{model.path} gives no intervals: none of its labelled molecules could be left out, since "
+                "its features fit each label exactly, or all labels are limits; leave --intervals out."
+            )
         raise InputError(
             f"{model.path}: {amount(n, 'labelled molecules')} determine no interval above {_highest(n):g} %; "
             "give lower --intervals (intervals)."

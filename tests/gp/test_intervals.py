@@ -11,9 +11,24 @@ import pytest
 from scipy.stats import binom
 
 from daskrf.errors import OptionError
+from daskrf.features import (
+    LandmarkFeatures,
+    LocalGaussianFeatures,
+    NystromFeatures,
+    RandomFourierFeatures,
+    TanimotoMinMaxFeatures,
+)
+from daskrf.gp import gp_for
 from daskrf.gp.choice.kernelchoice import choose_kernel, rows_of_metric
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.gp.validation.intervals import checked_levels, interval_factor, studentized_residuals
+from daskrf.gp.sums.chunks import sum_rows
+from daskrf.gp.sums.fixedpoint import choose_exponent
+from daskrf.gp.validation.intervals import (
+    checked_levels,
+    interval_factor,
+    residuals_of_rows,
+    studentized_residuals,
+)
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from tests.naive.intervals import jackknife_plus, residuals_by_refitting
 
@@ -123,3 +138,40 @@ def test_few_molecules_determine_low_levels_only() -> None:
 def test_levels_are_checked(levels: list[float]) -> None:
     with pytest.raises(OptionError):
         checked_levels(levels)
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        TanimotoMinMaxFeatures(256),
+        RandomFourierFeatures(Gaussian(4.0), n_components=64),
+        NystromFeatures(16, kernel=Gaussian(4.0)),
+        LandmarkFeatures(16, kernel=Gaussian(4.0)),
+        LocalGaussianFeatures(64, n_centroids=2),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_features_leave_out_as_fits_without_each_molecule_do(feature_map: Any) -> None:
+    """Of projections with the landmarks and what they leave out as in the fit to all labels."""
+    X, y = labelled(60, 8)
+    gp: Any = gp_for(feature_map, **GIVEN).fit(X, y)
+    X_distinct, place = np.unique(X, axis=0, return_inverse=True)
+    means, counts = np.bincount(place, y) / np.bincount(place), np.bincount(place)
+    error, std = gp.errors_left_out(X_distinct, means, counts)
+    for i in range(0, len(X_distinct), 7):
+        others = place != i
+        without = gp_for(gp.feature_map_, **GIVEN)
+        sizes: dict[str, Any] = {"n_components": gp.feature_map_.n_components, "precision": "double"}
+        sizes["exponents"] = choose_exponent(y[:, None])
+        sums = sum_rows(X[others], y[others, None], gp.feature_map_, **sizes)
+        without.fit_statistics(sums, gp.feature_map_)
+        (mean,), (std_y,) = without.predict(X_distinct[[i]], return_std=True)
+        noise = GIVEN["noise_variance"]
+        assert error[i] == pytest.approx(means[i] - mean, rel=1e-3, abs=1e-4)
+        assert std[i] ** 2 == pytest.approx(std_y**2 - noise + noise / counts[i], rel=1e-3)
+    residuals = residuals_of_rows(gp, X, y)
+    precision = 1e-4  # of features in single precision, in another order of rows
+    np.testing.assert_allclose(residuals, np.sort(np.abs(error) / std), rtol=precision)
+    some = residuals_of_rows(gp, X, y, most=9)
+    assert len(some) == 9
+    assert np.abs(some[:, None] - residuals).min(axis=1).max() < precision

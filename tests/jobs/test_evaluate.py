@@ -235,7 +235,8 @@ def test_features_are_summed_once_and_folds_are_those_of_refits(
     )
     report = evaluate(library, joined, target="y", split=split, feature_map=feature_map)
     predicted = report.targets[0].n_predicted
-    assert sum(made) == N + predicted  # once for the sums, once for the predictions
+    learned = sum(len(train) for train, _ in folds_of(report))
+    assert sum(made) == N + predicted + learned  # for the sums, the predictions, and to leave each out
     for train, test in folds_of(report):
         gp = RandomFeatureGP(feature_map).fit(X[train], VALUES[train])
         mean, std = gp.predict(X[test], return_std=True)

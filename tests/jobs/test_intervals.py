@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,13 @@ from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
-from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
+from daskrf.gp.validation.intervals import interval_factor, residuals_of_rows, studentized_residuals
 from daskrf.models.intervals import RESIDUALS
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.sources.mapreference import rebuild
 from daskrf.storage.model import load_model, save_model
 
+VARIANCES: dict[str, Any] = {"signal_variance": 1.0, "noise_variance": 0.1}
 SMILES = list(ReactionLibrary().smiles(0, 100))
 
 
@@ -147,9 +151,38 @@ def test_models_of_older_versions_get_them_by_a_fit(model: Path, tmp_path: Path)
 def test_what_cannot_be_is_one_sentence(model: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="leave --no-std out"):
         daskrf.predict(model, SMILES[:2], std=False, intervals=[50])
-    daskrf.fit(labels()[["smiles", "a"]], output=tmp_path / "m", feature_map=TanimotoMinMaxFeatures(256))
-    with pytest.raises(InputError, match="intervals are for exact processes"):
+    many = TanimotoMinMaxFeatures(8200)
+    daskrf.fit(labels(20)[["smiles", "a"]], output=tmp_path / "m", feature_map=many, **VARIANCES)
+    with pytest.raises(InputError, match="it has more than 8,192 features; leave --intervals out"):
         daskrf.predict(tmp_path / "m", SMILES[:2], intervals=[50])
+
+
+def test_features_leave_out_molecules_by_their_leverage(tmp_path: Path) -> None:
+    """Of two targets with gaps, and a molecule that is measured twice; then with more labels."""
+    table, path = labels().reset_index(drop=True), tmp_path / "m"
+    table.loc[:39, "b"] = np.arange(40) % 7
+    options: dict[str, Any] = {"drop_non_numbers": True, "feature_map": TanimotoMinMaxFeatures(256)}
+    daskrf.fit(table, output=path, target=["a", "b"], **options, **VARIANCES)
+    for n in (60, 70):
+        model = daskrf.load(path)
+        block = Fingerprinter(FingerprintSpec.from_state(model.metadata["fingerprint"]))(
+            table["smiles"].tolist()
+        )
+        (stored,) = load_model(path, [RESIDUALS]).arrays.values()
+        for t, name in enumerate("ab"):
+            process, place = process_of(model.gp, t)
+            process.feature_map_ = rebuild(model.metadata["map"])
+            there = table[name].notna().to_numpy()
+            residuals = residuals_of_rows(process, block.fingerprints[there], table[name][there], place)
+            np.testing.assert_allclose(stored[t][: len(residuals)], residuals, rtol=1e-9)
+            assert np.isfinite(stored[t]).sum() == len(residuals) == (n if name == "a" else 40 + n - 60)
+        daskrf.predict(path, SMILES[:5], tmp_path / f"p{n}.csv", intervals=[80])
+        more = labels(70)[60:70].assign(b=1.0)
+        daskrf.add(path, more)
+        table = pd.concat([table, more])
+    one, options = table[["smiles", "a"]], {"feature_map": TanimotoMinMaxFeatures(256), **VARIANCES}
+    report = daskrf.evaluate(one, folds=3, **options)
+    assert np.isfinite(report.targets[0].figures["daskrf"]["interval_80"].value)
 
 
 def test_other_levels_are_another_output(model: Path, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ PER_TARGET = (
 _SMALLEST_LEFT = 1e-6  # relative to k(x, x): if features leave out less, it is their rounding
 _FEW_LEFT = 0.05  # of the signal variance: with less, labels contradict the prior of what features leave out
 _ROUNDING = 1e-3  # relative error of a standard deviation by rounding, at most
+_ROUNDED = 1e-5  # of 1 - k h in single precision: below, it has no digits
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -269,6 +270,49 @@ class FeatureSpaceGP(Regressor):
             return mean
         std_f, std_y = (self._squeeze(values) for values in np.sqrt(np.concatenate(squares, axis=1)))
         return mean_and_std(mean, std_f, std_y, of)
+
+    def errors_left_out(
+        self, X: Any, y: npt.ArrayLike, counts: npt.ArrayLike, target: int = 0
+    ) -> tuple[Array, Array]:
+        """Return the errors of labelled rows, each predicted without its own labels, and their deviations.
+
+        Hyperparameters are those of the fit to all labels.
+
+        Parameters
+        ----------
+        X : rows as for `fit`, m distinct ones that it was fitted to
+        y : float array, shape (m,)
+            The mean of the labels of each row.
+        counts : int array, shape (m,)
+            How many labels each row has.
+        target : int
+
+        Returns
+        -------
+        error, std : float64 arrays, shape (m,)
+            NaN where features fit the labels of a row whatever they are, so that only rounding is left.
+
+        Notes
+        -----
+        With k labels at features phi, and h = phi^T A^-1 phi the variance of f by them in units of the noise
+        variance s, the error is (y - mean) / (1 - k h), and f has the variance s h / (1 - k h): the identity
+        of Sherman & Morrison 1950 for A - k phi phi^T.
+        """
+        self._check_fitted()
+        labels, times = np.asarray(y, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+        noise, size, start = float(self.noise_variance_[target]), len(self.weights_), 0
+        error, variance = np.empty(len(labels)), np.empty(len(labels))
+        for block in self._features(X):
+            means = self._checked_means(block)[:, target]
+            for rows, white, left in self._parts(block):
+                span = slice(start + rows.start, start + rows.stop)
+                h, k = self._factor(target).variances(white, size), times[span]
+                rest = np.where(1.0 - k * h > _ROUNDED, 1.0 - k * h, math.nan)
+                error[span] = (labels[span] - means[rows]) / rest
+                beyond = self._own_variances(left, target)[1] - noise  # what features leave out
+                variance[span] = noise * h / rest + beyond + noise / k
+            start += len(block.phi)
+        return error, np.sqrt(variance)
 
     def cautions(self, target: int = 0) -> list[str]:
         """Return the reasons not to trust the standard deviations of one target; usually none."""

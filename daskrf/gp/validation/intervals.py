@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from daskrf import seeds
 from daskrf.errors import OptionError
 from daskrf.gp.choice.kernelchoice import rows_of_metric
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.sums.folds import equal_rows
 
 Array = npt.NDArray[np.float64]
@@ -39,6 +40,7 @@ LEVELS: Final = (50.0, 80.0, 95.0)
 MOST_MOLECULES: Final = 2000
 """Molecules left out at most, one at a time: the factor at 95 % is then right to 3 %."""
 
+_ORDER = "gp/intervals"  # the name of the random order of molecules
 _COLUMNS = 512  # columns of the inverse computed at a time
 
 
@@ -78,9 +80,9 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
     >>> studentized_residuals(gp).round(1).tolist()
     [0.3, 0.3, 0.5, 0.5, 1.0, 1.0]
     """
-    _, groups = np.unique(equal_rows(gp.X_train_), return_inverse=True)
+    _, _, groups = _molecules(gp.X_train_)
     n_molecules = int(groups.max(initial=-1)) + 1
-    order = np.argsort(seeds.words(0, "gp/intervals", n_molecules), kind="stable")
+    order = np.argsort(seeds.words(0, _ORDER, n_molecules), kind="stable")
     if gp.kernel_choice_ is not None:
         # A kernel is chosen by measured labels alone.
         measured = np.arange(len(groups)) if gp.side_ is None else np.flatnonzero(gp.side_ == 0)
@@ -99,6 +101,37 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
         information = np.square(totals[chosen]).mean(axis=1)
     tiny = np.finfo(np.float64).tiny
     return np.sort(np.abs(sums) / np.sqrt(np.maximum(gp.signal_variance_[0] * information, tiny)))
+
+
+def residuals_of_rows(
+    gp: FeatureSpaceGP, X: Any, y: npt.ArrayLike, target: int = 0, *, most: int = MOST_MOLECULES
+) -> Array:
+    """Return the residuals of a process on features, as `studentized_residuals` does.
+
+    Parameters
+    ----------
+    gp : FeatureSpaceGP
+        A fitted process, with its statistics.
+    X, y : rows and labels
+        Those that it was fitted to, or some of them with all labels of their molecules.
+    target, most : int
+
+    Returns
+    -------
+    float64 array, shape (n,)
+    """
+    labels, (_, first, place) = np.asarray(y, dtype=np.float64), _molecules(X)
+    counts = np.bincount(place)
+    means = np.bincount(place, labels) / counts
+    some = np.sort(np.argsort(seeds.words(0, _ORDER, len(first)), kind="stable")[:most])
+    error, std = gp.errors_left_out(X[first[some]], means[some], counts[some], target)
+    sizes = np.abs(error) / std
+    return np.sort(sizes[np.isfinite(sizes)])
+
+
+def _molecules(X: Any) -> Any:
+    """Return the distinct numbers of equal rows, the first row of each, and the place of each row."""
+    return np.unique(equal_rows(X), return_index=True, return_inverse=True)
 
 
 def _information(gp: ExactGP, groups: npt.NDArray[np.intp], chosen: npt.NDArray[np.intp]) -> Array:
