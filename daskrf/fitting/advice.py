@@ -13,6 +13,7 @@ _CLASS_LABELS = 10  # fewer labels of two values may be chance
 _DECADES = 4.0  # quantities that suit a linear scale do not span more
 _FEW_DECADES = 1.5  # a larger span, with a skewed distribution, hints at a quantity that suits a logarithm
 _SKEWNESS = 1.5
+_AT_ONCE = 1 << 20  # labels: there may be 10^8
 _USUAL_P = (3.0, 12.0)  # medians of pIC50, from mM to pM
 
 
@@ -52,7 +53,10 @@ def _is_skewed(y: npt.NDArray[np.float64]) -> bool:
     """Return whether positive values have a long tail, and their logarithms a much shorter one."""
 
     def skewness(values: npt.NDArray[np.float64]) -> float:
-        centred = values - values.mean()
-        return abs(float((centred**3).mean() / (centred**2).mean() ** 1.5))
+        mean, cubes, squares = values.mean(), 0.0, 0.0
+        for start in range(0, len(values), _AT_ONCE):
+            centred = values[start : start + _AT_ONCE] - mean
+            cubes, squares = cubes + (centred**3).sum(), squares + (centred**2).sum()
+        return abs(float((cubes / len(values)) / (squares / len(values)) ** 1.5))
 
     return len(y) >= _CLASS_LABELS and skewness(y) > max(_SKEWNESS, 2 * skewness(np.log(y)))

@@ -9,6 +9,7 @@ from daskrf.gp.sums.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.sums.statistics import Precision
 from daskrf.gp.sums.sums import STRIP_BYTES
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
+from daskrf.models.labelled import MOST_KEPT
 from daskrf.molecules.structures import LEVELS
 
 # Bytes per label while labels are read and joined, and per byte of its key, which is kept compressed.
@@ -18,8 +19,9 @@ _KEY_BYTES = 0.3
 # Joined by structure, labels are known as objects of Python besides: 218 bytes for SMILES of 46 characters,
 # and 589 where the graphs of parents are compared.
 _STRUCTURE_BYTES, _GRAPH_BYTES = 180, 560
-# Bytes per label when the model is saved: its row, its value, and its SMILES, of 46 characters.
-_SAVED_BYTES = 80
+# Bytes per label when the model is saved: its row, its value, and a copy of the values to look at; and its
+# SMILES, of 46 characters, unless they are read as they are written.
+_SAVED_BYTES, _SMILES_BYTES = 26, 54
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
 _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
 
@@ -99,7 +101,7 @@ def need_of_solve(
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
-    labels = _SAVED_BYTES * (n_labels or 0)
+    labels = _SAVED_BYTES * (n_labels or 0) + _SMILES_BYTES * min(n_labels or 0, MOST_KEPT)
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
         {MODEL: share * making.square, "pieces": PIECES, "labels": labels},

@@ -132,7 +132,8 @@ class FitJob(Job[Any]):
             each.solve(run, sums, self._options_of(each)) for each, sums in zip(self.sums, held, strict=True)
         ]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
-        arrays = {**gp.arrays(), "labelled_rows": training.joined.row, "labels": training.joined.y}
+        arrays: dict[str, Any] = {**gp.arrays(), "labelled_rows": training.joined.row}
+        arrays["labels"] = training.joined.y
         if training.joined.side is not None:
             arrays |= {LIMITS: training.joined.bound, LIMIT_SIDES: training.joined.side}
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:

@@ -24,6 +24,7 @@ from daskrf.jobs.memory import block_rows
 from daskrf.jobs.tree import Reduction
 from daskrf.models.joinedlabels import kept_arrays
 from daskrf.sources.sources import Block, Source, gathered
+from daskrf.storage.integrity import release
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
 
@@ -93,10 +94,12 @@ class Labelled:
         return replace(self, partitions=partitions)
 
     def __iter__(self) -> Iterator[LabelledBlock]:
-        y = _labels(self.labels, self.key)[1]
+        rows, y = _labels(self.labels, self.key)
         for block in self._blocks():
             yield LabelledBlock(block.phi, y[block.rows], block.diagonal)
             del block  # before the next one is made
+        for array in (rows, y):  # so that a worker does not come to hold the labels of all its groups
+            release(array)
 
     def _blocks(self) -> Iterator[Block]:
         """Yield blocks whose row numbers are label numbers (among all labels), not library rows."""

@@ -15,7 +15,8 @@ from daskrf.files.backend import as_path
 from daskrf.models.models import Model
 from daskrf.molecules.structures import KnownStructures, Level
 from daskrf.sources.sources import Source, StoreSource, planned_rows, positions
-from daskrf.storage.integrity import as_damage
+from daskrf.storage.integrity import as_damage, release
+from daskrf.storage.model import OrderedBytes
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore
 
@@ -23,6 +24,8 @@ SMILES = "labelled_smiles"
 """Name of the array in a model that holds the SMILES of its labels, as bytes separated by line breaks."""
 
 _LINE_BREAK = ord("\n")
+MOST_KEPT = 1 << 20
+"""Labels whose SMILES are read once, and kept in memory until they are saved."""
 _MOST_ROWS = 100_000_000  # rows read at most, in partitions with labelled molecules: one or two minutes
 
 
@@ -47,26 +50,37 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
     return [smiles[i] for i in index.tolist()]
 
 
-def smiles_array_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8] | None:
+def smiles_array_of_rows(
+    store: RowStore, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint8] | OrderedBytes | None:
     """Return `smiles_array` of the SMILES of the ascending `rows` of a store, or None as `smiles_of_rows`.
 
-    Memory is that of the array, and of the rows of one partition.
+    More than a million are read twice, and only as they are written: first to know how many bytes they take.
+    Memory is then that of the rows of one partition.
     """
-    first = np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)]
-    labelled = rows if first.all() else rows[first]
-    n_rows, tables = labelled_tables(store, labelled, ("smiles",))
+    n_rows, _ = labelled_tables(store, rows, ())
     if n_rows > _MOST_ROWS:
         return None
+    if len(rows) > MOST_KEPT:
+        return OrderedBytes(sum(map(len, _smiles_pieces(store, rows))), _smiles_pieces(store, rows))
     text = GrowingArray(np.uint8)
+    for piece in _smiles_pieces(store, rows):
+        text.append(piece)
+    return text.finish()
+
+
+def _smiles_pieces(store: RowStore, rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the bytes of `smiles_array` of the ascending `rows`, those of one partition at a time."""
+    _, tables = labelled_tables(store, rows, ("smiles",))
     for number, table in enumerate(tables):
         present = table["row"].to_numpy()
         times = np.searchsorted(rows, present, side="right") - np.searchsorted(rows, present)
         repeated = table["smiles"].take(pa.array(np.repeat(np.arange(len(present)), times))).combine_chunks()
         # Objects of Python would take more memory than the array.
         lines = pc.binary_join(pa.ListArray.from_arrays([0, len(repeated)], repeated), "\n")
-        text.append(np.full(min(number, 1), _LINE_BREAK, np.uint8))
-        text.append(np.frombuffer(lines[0].as_buffer(), np.uint8))
-    return text.finish()
+        yield np.full(min(number, 1), _LINE_BREAK, np.uint8)
+        yield np.frombuffer(lines[0].as_buffer(), np.uint8)
+    release(rows)
 
 
 def labelled_smiles(model: Model, source: Source | None = None) -> tuple[list[str], str]:
@@ -144,7 +158,7 @@ def labelled_tables(
     def tables() -> Iterator[pa.Table]:
         for p in touched.tolist():
             table = store.read_rows(p, ["row", *columns])
-            chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
+            chosen = positions(table["row"].to_numpy(), np.unique(labelled[ends[p] : ends[p + 1]]))
             yield table.take(chosen)
 
     return int(sizes[touched].sum()), tables()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,6 +160,16 @@ def load_array(path: PurePath, checksum: str) -> np.ndarray:
         if digests_of_file(file)[1] != checksum:
             raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
         return np.load(file, mmap_mode="r")
+
+
+def release(array: np.ndarray) -> None:
+    """Give the memory of a mapped file back that has been read; it is read again where it is needed.
+
+    Pages of a mapped file count as memory of a process until the system needs room for others.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath, PurePosixPath
 from typing import Any
@@ -35,7 +35,7 @@ from daskrf.files.backend import (
     sync,
 )
 from daskrf.files.disk import file_errors
-from daskrf.storage.integrity import FileList, as_damage, listed_objects, sealed, staged_objects
+from daskrf.storage.integrity import FileList, as_damage, listed_objects, release, sealed, staged_objects
 from daskrf.storage.keptrounds import kept_groups
 from daskrf.storage.stores.store import (
     ARRAYS_FILE,
@@ -80,6 +80,37 @@ class Saved(FileList):
     metadata: dict[str, Any]
     provenance: dict[str, Any]
     arrays: dict[str, np.ndarray]
+
+
+class OrderedBytes:
+    """Many bytes that are read in order while a model is saved, in the place of an array of them.
+
+    Parameters
+    ----------
+    n : int
+        How many there are.
+    pieces : iterator of uint8 array
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, n: int, pieces: Iterator[np.ndarray]) -> None:
+        self.shape, self.nbytes = (n,), n
+        self._pieces, self._rest, self._at = pieces, np.zeros(0, np.uint8), 0
+
+    def __getitem__(self, region: tuple[slice]) -> np.ndarray:
+        """Return the next bytes: regions must follow each other."""
+        start, stop, _ = region[0].indices(self.shape[0])
+        if start != self._at:
+            raise IndexError(f"the bytes from {self._at} on are read next, not those from {start} on")
+        pieces, n = [self._rest], len(self._rest)
+        while n < stop - start:
+            piece = next(self._pieces)
+            pieces.append(piece)
+            n += len(piece)
+        every = np.concatenate(pieces)
+        self._at, self._rest = stop, every[stop - start :].copy()
+        return every[: stop - start]
 
 
 def is_group(name: str) -> bool:
@@ -364,6 +395,7 @@ def _write(
                 create_group(place / folder)
             for name, entry in filed.items():
                 write_array(place, name, _plain(arrays[name]), _layout(entry))
+                release(arrays[name])
             files = staged_objects(path, {path: directory / "arrays"})
             group = f"arrays-{hashlib.sha256(text + _text(files, path)).hexdigest()[:16]}"
             record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in files]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -96,6 +96,15 @@ def _merged(values: Floats, starts: npt.NDArray[np.int64], repeats: str, *, larg
     function = np.fmax if largest else np.fmin  # which pass over NaN
     best: Floats = function.reduceat(values, starts)
     return best
+
+
+def row_blocks(row: npt.NDArray[np.int64]) -> Iterator[slice]:
+    """Yield about a million labels at a time, all labels of each of the ascending rows in one block."""
+    start = 0
+    while start < len(row):
+        stop = int(np.searchsorted(row, row[min(start + _AT_ONCE, len(row)) - 1], side="right"))
+        yield slice(start, stop)
+        start = stop
 
 
 def notes_on_repeats(
@@ -200,24 +209,39 @@ class _Spread:
         if (groups[1:] < groups[:-1]).any():
             order = np.argsort(groups, kind="stable")
             groups, values = groups[order], values[order]
-        starts = _starts(groups)
-        if len(starts) in (1, len(values)):
+        del there
+        # There may be 10^8 molecules, so that only those with several labels are kept.
+        n_molecules, total, n_labels = 0, 0.0, 0
+        within, firsts = [], []
+        for means, counts, repeats, rows in _molecules(groups, values):
+            n_molecules, total = n_molecules + len(means), total + float(means.sum())
+            several = counts > 1
+            times = counts[several]
+            deviations = repeats - np.repeat(means[several], times)
+            if len(times):
+                within.append(np.add.reduceat(deviations**2, np.cumsum(times) - times) / (times - 1))
+                firsts.append(rows[several])
+            n_labels += len(repeats)
+        if n_molecules in (1, len(values)):
             return None
-        # There may be 10^8 molecules, so little is computed of those with one label.
-        counts: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(values) < 2**31 else np.int64)
-        np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
-        counts[-1] = len(values) - starts[-1]
-        several = counts > 1
-        firsts = groups[starts[several]]
-        means = np.add.reduceat(values, starts)
-        means /= counts
-        del starts
-        between = float(means.std())
-        repeats = values[np.repeat(several, counts)]
-        means, times = means[several], counts[several].astype(np.int64)
-        deviations = repeats - np.repeat(means, times)
-        within = np.add.reduceat(deviations**2, np.cumsum(times) - times) / (times - 1)
-        return cls(within, between, len(repeats), int(firsts[np.argmax(within)]))
+        mean, squares = total / n_molecules, 0.0
+        for means, *_ in _molecules(groups, values):
+            squares += float(((means - mean) ** 2).sum())
+        between = float(np.sqrt(squares / n_molecules))
+        variances = np.concatenate(within)
+        return cls(variances, between, n_labels, int(np.concatenate(firsts)[np.argmax(variances)]))
+
+
+def _molecules(
+    groups: npt.NDArray[np.int64], values: Floats
+) -> Iterator[tuple[Floats, npt.NDArray[np.int64], Floats, npt.NDArray[np.int64]]]:
+    """Yield means, numbers of labels, labels of those with several, and groups, some molecules at a time."""
+    for some in row_blocks(groups):
+        rows, y = groups[some], np.asarray(values[some])
+        starts = _starts(rows)
+        counts = np.diff(starts, append=len(rows))
+        means = np.add.reduceat(y, starts) / counts
+        yield means, counts, y[np.repeat(counts > 1, counts)], rows[starts]
 
 
 def _values(values: Any) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ _FEW_TIES: Final = 5
 _ALONE: Final = 2.5  # robust standard deviations from the median of a value that is apart from others
 _LIMIT_SHARE: Final = 0.02  # of the labels that are tied to a limit
 _LIMIT: Final = 8.0  # robust standard deviations
+_LONG_TAIL: Final = 1.5  # skewness
+_AT_ONCE: Final = 1 << 20  # values
 _SIGN: Final = 5.0
 _RARE: Final = 0.02
 _OTHERS: Final = 0.05  # of the labels may have another sign than the rest
@@ -184,26 +187,42 @@ def _log_ratio(inner: float, end: float, out: float) -> float:
 
 def _long_tailed(values: Floats) -> bool:
     """Return whether positive values are better seen as logarithms."""
-    low, high = np.quantile(values, [0.02, 0.98])
+    low, high = _quantiles(values if values[0] <= values[-1] else values[::-1], (0.02, 0.98))
     if low > 0 and high / low > _DECADES:
         return True
-    centred = values - values.mean()
-    spread = centred.std()
-    if spread == 0 or not (centred**3).mean() > 1.5 * spread**3:
-        return False
-    del centred
-    return abs(_skewness(np.log(values))) < _skewness(values)
+    skewness = _skewness(values)
+    return skewness > _LONG_TAIL and abs(_skewness(values, np.log)) < skewness
 
 
-def _skewness(values: Floats) -> float:
-    centred = values - values.mean()
-    spread = centred.std()
-    return float((centred**3).mean() / spread**3) if spread > 0 else 0.0
+def _quantiles(values: Floats, shares: Sequence[float]) -> list[float]:
+    """Return `numpy.quantile` of ascending values, which would copy them."""
+    quantiles = []
+    for share in shares:
+        place = share * (len(values) - 1)
+        at = min(int(place), len(values) - 2) if len(values) > 1 else 0
+        low, high, fraction = float(values[at]), float(values[min(at + 1, len(values) - 1)]), place - at
+        gap = high - low
+        quantiles.append(low + gap * fraction if fraction < 0.5 else high - gap * (1 - fraction))
+    return quantiles
+
+
+def _skewness(values: Floats, of: Callable[[Floats], Floats] = lambda values: values) -> float:
+    """Return the skewness of values, or of a function `of` them, some at a time: there may be 10^8."""
+    n, total, squares, cubes = len(values), 0.0, 0.0, 0.0
+    blocks = [values[start : start + _AT_ONCE] for start in range(0, n, _AT_ONCE)]
+    for block in blocks:
+        total += float(of(block).sum())
+    for block in blocks:
+        centred = of(block) - total / n
+        squares += float((centred**2).sum())
+        cubes += float((centred**3).sum())
+    spread = math.sqrt(squares / n)
+    return cubes / n / spread**3 if spread > 0 else 0.0
 
 
 def _sides(values: Floats) -> tuple[float, float, float]:
     """Return the median, and robust standard deviations below and above it."""
-    low, quarter, middle, three, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+    low, quarter, middle, three, high = _quantiles(values, (0.05, 0.25, 0.5, 0.75, 0.95))
     below = max((middle - low) / 1.645, (middle - quarter) / 0.6745)
     above = max((high - middle) / 1.645, (three - middle) / 0.6745)
     return float(middle), float(below), float(above)
@@ -211,8 +230,13 @@ def _sides(values: Floats) -> tuple[float, float, float]:
 
 def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
     """Return masks of ascending values that are tied much more often than their neighbours."""
+    if not (values[2:] == values[:-2]).any():
+        return []
     starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
-    distinct, counts = values[starts], np.diff(starts, append=len(values))
+    distinct = values[starts]
+    counts: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(values) < 2**31 else np.int64)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
+    counts[-1] = len(values) - starts[-1]
     del starts
     if len(distinct) < _DISCRETE:
         return []
