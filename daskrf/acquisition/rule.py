@@ -45,6 +45,8 @@ class Acquisition(ABC):
     """Whether it ranks by a posterior sample of f in place of its mean."""
     logarithmic: ClassVar[bool] = False
     """Whether its scores are logarithms."""
+    of_model: ClassVar[tuple[str, ...]] = ()
+    """Fields that the model determines, and not the user."""
 
     maximize: bool = False
 
@@ -142,10 +144,11 @@ def parameters_of_rules() -> list[Parameter]:
     >>> {parameter.name: parameter.help for parameter in parameters_of_rules()}["kappa"]
     'Weight of the standard deviation in the score, 0 or more (ucb).'
     """
+    common = tuple(field.name for field in fields(Acquisition))
     parameters: dict[str, Parameter] = {}
     names: dict[str, list[str]] = {}
     for name, rule in rules().items():
-        for parameter in parameters_of(rule, without=tuple(field.name for field in fields(Acquisition))):
+        for parameter in parameters_of(rule, without=(*common, *rule.of_model)):
             parameters.setdefault(parameter.name, parameter)
             names.setdefault(parameter.name, []).append(name)
     return [

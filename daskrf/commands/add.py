@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.files.backend import as_path
 from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact
+from daskrf.fitting.links import link_of_exact
 from daskrf.fitting.newlabels import LabelOptions, LabelReader, NewLabels, repeats_of
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
@@ -40,6 +41,7 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.structures import KnownStructures, canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, listed
+from daskrf.report.merit import measured_classes
 from daskrf.report.notebook import Shown
 from daskrf.sources.given import Data
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
@@ -58,7 +60,10 @@ CLI = Command(
     step=5,
     options={
         "target": Option(metavar="COLUMN"),
-        **{name: FIT.options[name] for name in ("direction", "unit", "drop_outside", "drop_value")},
+        **{
+            name: FIT.options[name]
+            for name in ("direction", "unit", "positive", "drop_outside", "drop_value")
+        },
     },
     resumable=True,
     workers_for=lambda: False,
@@ -198,6 +203,7 @@ def add(
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
     repeats: Repeats | None = None,
+    positive: str | Sequence[str] = (),
     direction: Direction | Mapping[str, str] | None = None,
     confirm_direction: bool = False,
     library: Paths | None = None,
@@ -248,6 +254,8 @@ def add(
         As in `fit`; `replicates` needs one of the other two.
     repeats : {"all", "best", "mean", "median"}, optional
         As in `fit`, among the labels that are added. Default: as in the fit.
+    positive : str, or sequence of str
+        As in `fit`, if the labels name their classes by other words than those of the fit.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good from now on, for all targets or for each by name.
     confirm_direction : bool
@@ -293,6 +301,7 @@ def add(
         replicate_std=replicate_std,
         replicate_sem=replicate_sem,
         repeats=repeats,
+        positive=positive,
     )
     options.check()
     without = labels is None and made == path
@@ -479,6 +488,7 @@ class _Add(Job[AddReport]):
             whole = redirected(whole, y, self.toward)
             self.rounds = whole["rounds"]
             self._redirected()
+        whole |= self._classes(run, gp, y)
         keep_round(self.output, self.path, number, self.old.saved.group)
         save_model(self.output, arrays, whole)
 
@@ -494,6 +504,26 @@ class _Add(Job[AddReport]):
         if new[0] is None or new[1] is None:
             new = np.full(self.new.y.shape, np.nan), np.zeros(self.new.y.shape, np.int8)
         return {LIMITS: np.concatenate([bound, new[0]]), LIMIT_SIDES: np.concatenate([side, new[1]])}
+
+    def _classes(self, run: Run, gp: Any, y: npt.NDArray[np.float64]) -> dict[str, Any]:
+        """Return the classes of each target with all labels; links of exact processes are fitted again."""
+        if not any(self.old.classes):
+            return {}
+        states: list[dict[str, Any] | None] = []
+        for t, each in enumerate(self.old.classes):
+            if each is None:
+                states.append(None)
+                continue
+            process, _ = process_of(gp, t)
+            values, link = y[np.isfinite(y[:, t]), t], each.link
+            if isinstance(process, ExactGP):
+                link = link_of_exact(run, process, run.work / f"target-{t}")
+            elif link is not None:
+                name = printable(self.old.targets[t], 60)
+                self.notes.append(f"{name}: the fit's function from means to probabilities is kept")
+            new = replace(each, n_positive=int(values.sum()), n_labels=len(values), link=link)
+            states.append(new.state())
+        return {"classes": states}
 
     def _redirected(self) -> None:
         """Note which directions are new."""
@@ -530,6 +560,10 @@ class _Add(Job[AddReport]):
             X, y = self.new.X[there], self.new.y[there, t]
             if not isinstance(process, ExactGP):
                 process.feature_map_ = feature_map
+            if self.old.classes[t] is not None:
+                self.notes.append(self._agreement_of_classes(t, process, column, X, y))
+                agreements.append(None)
+                continue
             mean, std = process.predict(X, return_std=True, target=column)
 
             def covariance(
@@ -542,6 +576,23 @@ class _Add(Job[AddReport]):
             agreements.append(agreement(y, mean, std, covariance, **most))
             self._check(t, y, mean, std)
         return agreements
+
+    def _agreement_of_classes(
+        self, t: int, process: Process, column: int, X: Any, y: npt.NDArray[np.float64]
+    ) -> str:
+        """Return how many new labels are positive, beside the number that the old model expected."""
+        name, link = printable(self.old.targets[t], 60), self.old.link_of(t)
+        first = f"{name}: {int(y.sum()):,} of {amount(len(y), 'new labels')} are positive"
+        if link is None:
+            return first
+        mean, std = process.predict(X, return_std=True, of="f", target=column)
+        probability = link(mean, std)
+        figures = measured_classes(y, probability, probability)
+        auc = "" if np.isnan(figures["auc"]) else f", and an AUC of {figures['auc']:.2f}"
+        return (
+            f"{first}, and the model expected {probability.sum():.1f}; its probabilities have a log loss of "
+            f"{figures['log_loss']:.3f}{auc}"
+        )
 
     def _check(
         self,

@@ -46,6 +46,7 @@ from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
+from daskrf.models.classtargets import ClassTarget
 from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.everylabel import EveryLabel
 from daskrf.models.models import feature_map_of, read_model
@@ -65,9 +66,6 @@ from daskrf.report.evaluation import (
 )
 from daskrf.report.judged import Array, Judged, Predictions, Rows
 from daskrf.report.limits import Limits
-from daskrf.report.merit import (
-    is_class,
-)
 from daskrf.report.plots import Panels, plot_evaluation
 from daskrf.sources.given import Data
 from daskrf.sources.sources import making_of
@@ -79,6 +77,7 @@ from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
 from daskrf.tables import given_words
 from daskrf.tables.measurements import Reading, read_column
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.order import ordinals
 from daskrf.tables.values.repeats import Repeats
 from daskrf.tables.values.values import scales_in
@@ -118,12 +117,20 @@ _CURVE = (8, 4, 2)  # parts of the labels of a learning curve
 _FOREST_SECONDS = 2e-3  # of a random forest, times the labels that it learns from
 _FEWEST = 20  # labels of its first point
 _CLASSES = (
-    "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
-    "the other folds (to earlier folds, if they have an order)"
+    "the probability of a 1 is a function of the predicted mean that is fitted to the other folds (to "
+    "earlier folds, if they have an order), since this model has no probabilities"
+)
+_BASELINES = (
+    "probabilities are those that predict gives; those of the other predictors are a function of their "
+    "means that is fitted to the other folds (to earlier folds, if they have an order)"
 )
 _CLASSES_OF_PARTS = (
-    "the labels are 0 and 1: the probability of a 1 is a logistic function of the predicted mean, fitted to "
-    "the other parts of these labels"
+    "the probability of a 1 is a function of the predicted mean that is fitted to the other parts of these "
+    "labels, since this model has no probabilities"
+)
+_BASELINES_OF_PARTS = (
+    "probabilities are those that predict gives; those of the nearest neighbour are a function of its label "
+    "that is fitted to the other parts of these labels"
 )
 _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
@@ -158,6 +165,8 @@ def evaluate(
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
     repeats: Repeats | None = None,
+    positive: str | Sequence[str] = (),
+    classes: bool = True,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -215,6 +224,10 @@ def evaluate(
         As in `fit`.
     repeats : {"all", "best", "mean", "median"}, optional
         As in `fit`. Default: "all", or for a model as in its fit.
+    positive : str, or sequence of str
+        As in `fit`; for a model only if the labels name their classes by other words.
+    classes : bool
+        As in `fit`.
     mean, signal_variance, noise_variance, direction, confirm_direction
         As in `fit`.
     library : path, optional
@@ -263,6 +276,7 @@ def evaluate(
         replicate_std=replicate_std,
         replicate_sem=replicate_sem,
         repeats=repeats,
+        positive=positive,
     )
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
@@ -270,6 +284,7 @@ def evaluate(
     common: dict[str, Any] = {"files": files, "seed": seed, "every_row": bool(every_row)}
     if kind_of(path, missing_ok=True) == "model":
         refits = fixed | how | {"folds": folds, "split": split, "baseline": baseline, "transform": transform}
+        refits |= {"classes": None if classes else False}
         refits |= {"learning_curve": learning_curve or None, "quick": quick or None, **model_options}
         _check_model(path, labels, options, refits)
         with _place(files.table, files.picture) as place:
@@ -285,7 +300,7 @@ def evaluate(
             **how,
             **toward,
             quick=quick,
-            reading=_reading(options, labels, transform, direction),
+            reading=_reading(options, labels, transform, direction, classes=classes),
             any_key=key is None,
             fixed=fixed,
             client=client,
@@ -303,13 +318,16 @@ def evaluate(
         return cast(EvaluationReport, run(job, client, progress))
 
 
-def _reading(options: LabelOptions, labels: Data | None, transform: Any, direction: Any) -> Reading:
+def _reading(
+    options: LabelOptions, labels: Data | None, transform: Any, direction: Any, *, classes: bool
+) -> Reading:
     """Return how to read the labels of models that are fitted here."""
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     values["repeats"] = repeats = options.repeats or "all"
     values["key"] = options.key or key_by_default(labels, repeats)
     values["targets"] = values.pop("target")
-    return Reading(**values, transform=transform, best=direction if repeats == "best" else None)
+    best = direction if repeats == "best" else None
+    return Reading(**values, transform=transform, best=best, classes=classes)
 
 
 def _check_model(
@@ -566,7 +584,8 @@ class _Evaluate(Job[EvaluationReport]):
     def _classes(self) -> npt.NDArray[np.intp] | None:
         """Return a number for the classes of each label, of all targets that are 0 and 1; none without."""
         y = self.training.joined.y
-        classes = [column for column in y.T if is_class(column[np.isfinite(column)])]
+        words = self.training.joined.classes
+        classes = [column for column, there in zip(y.T, words, strict=True) if there is not None]
         if not classes:
             return None
         return np.unique(np.nan_to_num(classes, nan=-1.0), axis=1, return_inverse=True)[1].reshape(-1)
@@ -602,6 +621,7 @@ class _Target:
                 feature_map=training.features.feature_map,
                 options=training.options,
                 learns_metric=learns_metric(training.feature_map),
+                classes=self.words_of_classes is not None,
             )
         return ExactHeldOut(
             X=self.X,
@@ -611,6 +631,7 @@ class _Target:
             gp=training.exact,
             columns=training.kinds if training.searches else None,
             side=self.side if self.side.any() else None,
+            classes=self.words_of_classes is not None,
         )
 
     @property
@@ -621,6 +642,22 @@ class _Target:
     def _measured(self, rows: Rows) -> Rows:
         """Return those of some rows whose labels were measured."""
         return rows[self.side[rows] == 0]
+
+    @property
+    def words_of_classes(self) -> ClassWords | None:
+        """The words of the classes, if the labels are two classes."""
+        joined = self.job.training.joined
+        return dict(zip(joined.names, joined.classes, strict=True)).get(self.name)
+
+    @property
+    def probabilities(self) -> Array | None:
+        """The probability of each label to be 1, as the model predicts it; None if it does not."""
+        probability = np.full(len(self.y), np.nan)
+        for (_, test), fit in zip(self.rows, self.held_out, strict=True):
+            if fit.probability is None:
+                return None
+            probability[test] = fit.probability
+        return probability
 
     @cached_property
     def fit_progress(self) -> Within:
@@ -756,8 +793,9 @@ class _Target:
         notes += judged.notes()
         if self.limits is not None:
             notes.append(self.limits.judged(judged.predictions))
-        if judged.classes:
-            notes.append(_CLASSES)
+        if (two := self.words_of_classes) is not None:
+            shown = ClassTarget(two, int(self.y.sum()), len(self.y), None).line(self.name)
+            notes += [shown, _CLASSES if judged.probabilities is None else _BASELINES]
         curve = self._curve(figures) if self.job.learning_curve else []
         if self.job.learning_curve and not curve:
             notes.append("there are too few labels for a learning curve")
@@ -796,6 +834,7 @@ class _Target:
     def _point(self, divisor: int) -> CurvePoint:
         """Return the point of a learning curve where each fold learns from a part of its labels."""
         predictions, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
+        probability: Array | None = np.full(len(self.y), np.nan)
         for fold, train, test in self._each(f"learning from 1/{divisor} of the labels"):
             some = _some(train, 1 / divisor, self.job.seed, f"evaluate/curve/{fold}")
             counts.append(len(some))
@@ -804,12 +843,18 @@ class _Target:
                 continue
             fit = self.process.predicted(some, test, f"curve-{divisor}-{fold}")
             predictions[MODEL][:, test] = fit.mean, fit.std
+            probability = None if fit.probability is None else probability
+            if probability is not None:
+                probability[test] = fit.probability
             compared = test[np.isfinite(self.nearest[0][test])]
             X = self.structures
             predictions[NEAREST][0, compared] = nearest_neighbour(X[learned], self.y[learned], X[compared])[0]
-        return CurvePoint(
-            _mean(counts), {name: self.judged.figures_of(values) for name, values in predictions.items()}
-        )
+        of_predictor = {MODEL: probability, NEAREST: None}
+        figures = {
+            name: self.judged.figures_of(values, probability=of_predictor[name])
+            for name, values in predictions.items()
+        }
+        return CurvePoint(_mean(counts), figures)
 
     @cached_property
     def judged(self) -> Judged:
@@ -821,10 +866,11 @@ class _Target:
             ordered=self.folds.ordered,
             predictions=self.predictions,
             similarity=self.nearest[1],
-            classes=is_class(measured[np.isfinite(measured)]) and not self.side.any(),
+            classes=self.words_of_classes is not None,
             direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
             seed=self.job.seed,
             factors=self._factors(),
+            probabilities=self.probabilities,
         )
 
 
@@ -941,7 +987,8 @@ class _EvaluateModel(Job[EvaluationReport]):
         """Judge the predictions of one target."""
         external, n, model = self.external, len(each.rows), self.external.model
         name, fit = model.targets[each.target], external.predicted(each)
-        of_classes = is_class(each.training) and bool(np.isin(each.y, (0.0, 1.0)).all())
+        there = model.classes[each.target]
+        of_classes = there is not None and bool(np.isin(each.y, (0.0, 1.0)).all())
         limits = None
         if each.bound is not None and each.side is not None:
             limits = Limits(np.nan_to_num(each.bound), each.side)
@@ -954,10 +1001,11 @@ class _EvaluateModel(Job[EvaluationReport]):
             ordered=False,
             predictions=predictions,
             similarity=similarity,
-            classes=of_classes and folds is not None,
+            classes=of_classes and (folds is not None or fit.probability is not None),
             direction=self.directions.get(name),
             seed=self.seed,
             factors=np.tile([[interval_factor(fit.residuals, level)] for level in LEVELS], n),
+            probabilities=fit.probability,
         )
         feature_map, words = feature_map_of(model), f"an exact process with {fit.kernel}"
         if feature_map is not None:
@@ -1001,8 +1049,9 @@ class _EvaluateModel(Job[EvaluationReport]):
     def _notes(self, each: ExternalTarget, fit: HeldOutFit, judged: Judged) -> tuple[str, ...]:
         """Return the notes on a target."""
         external, n_nearest = self.external, int(np.isfinite(judged.similarity).sum())
+        name = external.model.targets[each.target]
         notes = [*self.notes, *external.reader.notes, *external.cautions(), *fit.cautions]
-        notes += external.impossible(each, fit)
+        notes += [] if judged.classes else external.impossible(each, fit)
         if each.n_trained and len(external.targets) > 1:
             notes.append(
                 f"{amount(each.n_trained, 'labels')} left out: the model was fitted to labels of the same "
@@ -1012,7 +1061,9 @@ class _EvaluateModel(Job[EvaluationReport]):
             notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         notes += judged.notes()
         if judged.classes:
-            notes.append(_CLASSES_OF_PARTS)
+            there = external.model.classes[each.target]
+            notes += [] if there is None else [f"{there.line(name)} among the labels of the model"]
+            notes.append(_CLASSES_OF_PARTS if judged.probabilities is None else _BASELINES_OF_PARTS)
         return tuple(dict.fromkeys(notes))
 
 

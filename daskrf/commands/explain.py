@@ -76,6 +76,8 @@ class ExplainReport(Shown):
     output : Path or None
         Where the drawing is.
     notes : tuple of str
+    probability : float or None
+        Of the positive class, if the target is two classes.
     """
 
     smiles: str
@@ -91,6 +93,7 @@ class ExplainReport(Shown):
     drawing: str = field(repr=False)
     output: PurePath | None = None
     notes: tuple[str, ...] = ()
+    probability: float | None = None
 
     @property
     def table(self) -> pa.Table:
@@ -99,6 +102,8 @@ class ExplainReport(Shown):
 
     def __str__(self) -> str:
         lines = [f"{self.smiles}: {self.target} = {self.mean:.4g} ± {self.std:.2g}"]
+        if self.probability is not None:
+            lines.append(f"probability of the positive class: {self.probability:.3g}")
         rows = self.labelled.to_pylist()
         names = [name for name in self.labelled.column_names if name != "smiles"]
         if rows:
@@ -197,6 +202,7 @@ def explain(
         unlike=prior is not None and std > _UNLIKE * prior,
         drawing=drawn_with_weights(smiles, fragments, atoms),
         output=path,
+        probability=None if (link := fitted.link_of(number)) is None else float(link(means[0], std)),
     )
     report = _with_labels(report, fitted, gp, number, rows[:1], n)
     if report.unlike:

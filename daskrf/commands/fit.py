@@ -26,6 +26,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.jobs.job import AnyShard, ShardReport, run
 from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.models.classtargets import ClassTarget
 from daskrf.models.directions import direction_of
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
@@ -100,6 +101,7 @@ CLI = Command(
         "direction": Option(metavar="[NAME=]maximize|minimize", repeated=True, convert=_directions),
         "drop_outside": Option(metavar="[NAME=]LOW:HIGH", repeated=True, convert=_by_name),
         "drop_value": Option(metavar="[NAME=]VALUE", repeated=True, convert=_values_to_drop),
+        "positive": Option(metavar="WORD", repeated=True),
         "transform": Option(metavar="[NAME=]pIC50|log10|ln", repeated=True, convert=_by_name),
         "unit": Option(metavar="[NAME=]UNIT", repeated=True, convert=_by_name),
     },
@@ -150,6 +152,8 @@ class FitReport(Shown):
         How the metric of the kernel was learned; None if it was given, or there is none.
     was_there : bool
         Whether the output already held the model, so nothing was compared again.
+    classes : tuple of ClassTarget or None
+        For each target that is two classes, these classes.
     """
 
     model: PurePath
@@ -174,6 +178,7 @@ class FitReport(Shown):
     map_choice: MapChoice | None = None
     metric: MetricChoice | None = None
     was_there: bool = False
+    classes: tuple[ClassTarget | None, ...] = ()
 
     def __str__(self) -> str:
         kind = (
@@ -193,6 +198,8 @@ class FitReport(Shown):
         for t, name in enumerate(printable(name, 60) for name in self.labels.names):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
             bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
+            if (each := self.classes[t] if self.classes else None) is not None:
+                lines.append(f"  {each.line(self.labels.names[t])}")
             evidence = self.log_marginal_likelihood[t]
             fit = "" if math.isnan(evidence) else f", log marginal likelihood {evidence:,.1f}{bound}"
             lines.append(
@@ -234,6 +241,8 @@ def fit(
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
     repeats: Repeats = "all",
+    positive: str | Sequence[str] = (),
+    classes: bool = True,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -341,6 +350,12 @@ def fit(
         each target separately). With mean or median, that of the labels is taken. The key decides which
         labels are of one molecule; without a library, structures decide. The model keeps this choice, and
         `add` does the same with the labels that it adds.
+    positive : str, or sequence of str
+        Words of the positive class, in a column of words; all others there are the other class. Not needed
+        for true and false, active and inactive, toxic and non-toxic, and others like these.
+    classes : bool
+        Take a column of 0 and 1, or of words, as two classes, whose probability is predicted; or, with
+        --no-classes, as numbers.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -406,6 +421,8 @@ def fit(
             accept_rejects=accept_rejects,
             repeats=repeats,
             best=direction if repeats == "best" else None,
+            positive=positive,
+            classes=classes,
         ),
         any_key=key is None,
         fixed=fixed,

@@ -22,6 +22,7 @@ from daskrf.gp.validation.intervals import checked_levels
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import EXPANDED, Making, MemoryNeed
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
+from daskrf.models.classtargets import links_state
 from daskrf.models.intervals import interval_factors
 from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
 from daskrf.models.modelsource import source_for
@@ -185,9 +186,10 @@ def predict(
     """Predict every molecule of a library.
 
     The columns are row, id, smiles, mean, std (of the function) and std_y (of a new measurement, noise
-    included); with several targets mean_NAME and so on. Then come columns of the input: if the output is one
-    file, all columns that every input file has; if it is a folder, those named by --keep-columns. To finish a
-    job that was interrupted, run the same command again.
+    included), and probability (of the positive class) for two classes; with several targets mean_NAME and so
+    on. Then come columns of the input: if the output is one file, all columns that every input file has; if
+    it is a folder, those named by --keep-columns. To finish a job that was interrupted, run the same command
+    again.
 
     Parameters
     ----------
@@ -331,7 +333,13 @@ class _Predict(Job[PredictReport]):
     def spec(self) -> dict[str, Any]:
         """What a file of predictions depends on."""
         model, library = self.model.metadata["spec_hash"], self.features.spec_hash
-        return {"model": model, "library": library, "std": self.std} | self._requested
+        spec = {"model": model, "library": library, "std": self.std}
+        return spec | self._requested | self._links
+
+    @property
+    def _links(self) -> dict[str, Any]:
+        """What probabilities of classes depend on, if there are any."""
+        return links_state(self.model.metadata) if self.std else {}
 
     @property
     def _requested(self) -> dict[str, Any]:
@@ -374,7 +382,7 @@ class _Predict(Job[PredictReport]):
             self.folder,
             source=features.spec_hash,
             model=model_hash,
-            options={"std": self.std, "map": features.brief_map} | self._requested,
+            options={"std": self.std, "map": features.brief_map} | self._requested | self._links,
             rows=rows,
             provenance={"model_path": path, "source_path": _describe(self.input.paths)},
         )
@@ -444,6 +452,9 @@ class _Predict(Job[PredictReport]):
             numbers = dict.fromkeys(
                 itertools.chain(*(target_names(self.model, kind) for kind in kinds)), pa.float64()
             )
+            none = np.zeros((0, len(self.model.targets)))
+            if self.std:
+                numbers |= dict.fromkeys(_probabilities(self.model, none, none), pa.float64())
             texts = {"reason": pa.string()} if self.every_row else {}
             types = {"row": pa.int64(), "id": pa.string(), "smiles": pa.string(), **numbers, **texts}
             yield pa.schema(list(types.items())).empty_table()
@@ -583,4 +594,15 @@ class PredictStage:
         for kind, values in zip(names, predicted, strict=True):
             for t, name in enumerate(target_names(model, kind)):
                 columns[name] = values[:, t]
+        if self.std:
+            columns |= _probabilities(model, predicted[0], predicted[1])
         return pa.table(columns)
+
+
+def _probabilities(model: Model, mean: Any, std: Any) -> dict[str, Any]:
+    """Return a column for each target that is two classes: the probability of the positive one."""
+    columns, n_targets = {}, len(model.targets)
+    for t, name in enumerate(target_names(model, "probability")):
+        if (link := model.link_of(t)) is not None:
+            columns[name] = link(mean.reshape(-1, n_targets)[:, t], std.reshape(-1, n_targets)[:, t])
+    return columns

@@ -185,6 +185,7 @@ def screen(
       source, line           the file, and the line in it, from 1
       mean, std              of the predicted function
       std_y                  of a new measurement, noise included
+      probability            of the positive class, for two classes
       acquisition            the score that ranks, larger is better: minus the
                              mean for greedy with --minimize, logarithms for ei
                              and pi
@@ -208,8 +209,9 @@ def screen(
         Number of molecules to keep.
     acquisition : Acquisition or str
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
-        improvement (pi), or one posterior sample of the whole function (thompson). In Python also the rule
-        itself, with its settings; if its `maximize` is true, that counts.
+        improvement (pi), one posterior sample of the whole function (thompson), or for two classes by the
+        probability of the positive one (probability, which takes the place of greedy). In Python also the
+        rule itself, with its settings; if its `maximize` is true, that counts.
     maximize : bool, optional
         Whether large or small values are good. Not needed if the model was fitted with a direction.
     std : {"candidates", "all", "none"}

@@ -24,7 +24,8 @@ def advice_on(name: str, y: npt.NDArray[np.float64], scale: Scale | None) -> str
     if whole and low < high and bool(((y == low) | (y == high)).all()):
         return (
             f"{name}: all {len(y):,} labels are {low:g} or {high:g}; a Gaussian process regresses such "
-            "classes, so read its predictions as scores, not as probabilities"
+            "classes, so read its predictions as scores, not as probabilities; --positive "
+            f"{high:g} makes them classes"
         )
     if scale is not None and scale.is_p and not _USUAL_P[0] <= (middle := float(np.median(y))) <= _USUAL_P[1]:
         return (

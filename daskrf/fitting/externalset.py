@@ -198,8 +198,9 @@ class ExternalSet:
         else:
             process.feature_map_ = feature_map_of(self.model)
             kernel = process.feature_map_.kernel_
-        residuals = residuals_of(self.model)[each.target]
-        return HeldOutFit.of(process, self.labels.X[each.rows], kernel, column, residuals)
+        residuals, link = residuals_of(self.model)[each.target], self.model.link_of(each.target)
+        X = self.labels.X[each.rows]
+        return HeldOutFit.of(process, X, kernel, column, residuals=residuals, link=link)
 
     def impossible(self, each: ExternalTarget, fit: HeldOutFit) -> list[str]:
         """Return a caution if labels cannot be values of the quantity that the model predicts."""

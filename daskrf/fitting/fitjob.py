@@ -11,16 +11,19 @@ import numpy as np
 
 from daskrf.errors import printable
 from daskrf.fitting.advice import advice_on
+from daskrf.fitting.links import NO_LINK, link_of_exact, link_of_library, links_from
 from daskrf.fitting.parts import PARTS, ExactSolve, FeatureSums, values_of_targets
 from daskrf.fitting.training import Training
 from daskrf.gp import SparseGP
 from daskrf.gp.choice.lengthscale import LengthScaleSearch
 from daskrf.gp.choice.mapchoice import MapChoice
 from daskrf.gp.choice.metricchoice import MetricChoice
+from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
+from daskrf.models.classtargets import ClassTarget
 from daskrf.models.intervals import has_residuals, residual_arrays, why_none
 from daskrf.models.labelled import SMILES, smiles_array_of_rows
 from daskrf.models.models import LIMIT_SIDES, LIMITS, Model, read_model
@@ -121,8 +124,10 @@ class FitJob(Job[Any]):
                 training.cautions.append(f"with {amount(n, 'labels')} that were added since, which stay")
             metadata = self._metadata(stored.gp)
             described = {name: metadata[name] for name in ("scales", "limits", "repeats")}
+            described |= self._classes(run, stored.gp, stored)
             _leave(self.output, stored, directions, described, run.progress)
-            return replace(self._report(stored.gp, run.seconds), was_there=True)
+            classes = described.get("classes", ())
+            return replace(self._report(stored.gp, run.seconds, classes), was_there=True)
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
             what = "fingerprints of" if training.exact else "sums over"
@@ -140,9 +145,39 @@ class FitJob(Job[Any]):
             arrays[SMILES] = smiles
         metadata = {**self._metadata(gp), "spec_hash": identity, "directions": directions}
         arrays |= residual_arrays(gp, arrays, metadata)
+        classes = self._classes(run, gp, None)
+        metadata |= classes
         save_model(self.output, arrays, metadata)
         run.progress.finish()
-        return self._report(gp, run.seconds)
+        return self._report(gp, run.seconds, classes.get("classes", ()))
+
+    def _classes(self, run: Run, gp: Process | SeparateGP, stored: Model | None) -> dict[str, Any]:
+        """Return the classes of each target, with their links, if some target is two classes.
+
+        Those of the model `stored` stay if their words are the same, since its labels are, too.
+        """
+        training, joined = self.training, self.training.joined
+        if not any(joined.classes):
+            return {} if stored is None or not any(stored.classes) else {"classes": []}
+        states: list[dict[str, Any] | None] = []
+        for t, words in enumerate(joined.classes):
+            there = np.isfinite(joined.y[:, t])
+            y = joined.y[there, t]
+            earlier = None if stored is None else stored.classes[t]
+            if words is None or (earlier is not None and earlier.words == words):
+                states.append(None if words is None or earlier is None else earlier.state())
+                continue
+            process, place = process_of(gp, t)
+            link = None
+            if isinstance(process, ExactGP):
+                link = link_of_exact(run, process, run.work / f"target-{t}")
+            elif links_from(training.features.feature_map):
+                process.feature_map_ = None
+                link = link_of_library(process, place, training.features, joined.row[there], y)
+            else:
+                training.cautions.append(f"{printable(joined.names[t], 60)}: {NO_LINK}")
+            states.append(ClassTarget(words, int(y.sum()), len(y), link).state())
+        return {"classes": states}
 
     def _options_of(self, sums: FeatureSums | ExactSolve) -> dict[str, Any]:
         """Return the options of some targets, with the noise variances fitted together with a metric."""
@@ -183,7 +218,7 @@ class FitJob(Job[Any]):
             return [None if choice is None else str(choice) for choice in choices]
         return [] if self.training.choice is None else [str(self.training.choice)]
 
-    def _report(self, gp: Process | SeparateGP, seconds: float) -> Any:
+    def _report(self, gp: Process | SeparateGP, seconds: float, classes: Sequence[Any]) -> Any:
         training, joined, choice = self.training, self.training.joined, self.training.choice
         names = [printable(name, 60) for name in joined.names]
         solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
@@ -193,7 +228,8 @@ class FitJob(Job[Any]):
         warnings += [
             advice
             for t, (name, (_, y)) in enumerate(zip(names, values_of_targets(joined), strict=True))
-            if (advice := advice_on(name, y, joined.scales[t] if joined.scales else None))
+            if not any(joined.classes[t : t + 1])
+            and (advice := advice_on(name, y, joined.scales[t] if joined.scales else None))
         ]
         if SMILES not in load_model(self.output, ()).entries:
             warnings.append(_UNKNOWN)
@@ -231,6 +267,7 @@ class FitJob(Job[Any]):
             length_scale=choice if isinstance(choice, LengthScaleSearch) else None,
             map_choice=choice if isinstance(choice, MapChoice) else None,
             metric=choice if isinstance(choice, MetricChoice) else None,
+            classes=tuple(state and ClassTarget.from_state(state) for state in classes),
         )
 
 

@@ -21,6 +21,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.fitting.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
+from daskrf.fitting.links import link_of_exact, link_of_features, links_from
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.choice.metricchoice import choose_metric, with_kernel
 from daskrf.gp.processes.exact import ExactGP
@@ -28,6 +29,7 @@ from daskrf.gp.sums.chunks import sum_rows
 from daskrf.gp.sums.folds import Folds
 from daskrf.gp.sums.statistics import Precision
 from daskrf.gp.validation.intervals import MOST_MOLECULES, residuals_of_rows, studentized_residuals
+from daskrf.gp.validation.probability import ProbabilityLink
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
 from daskrf.kernels.metric import MetricGaussian
@@ -59,6 +61,8 @@ class HeldOutFit:
     cautions : tuple of str
     residuals : float64 array, shape (n,)
         Of the training molecules, for intervals (`daskrf.gp.validation.intervals`); empty without any.
+    probability : float64 array, shape (n_test,), or None
+        Of a 1, if the labels are two classes and the process has probabilities.
     """
 
     mean: Array
@@ -67,22 +71,31 @@ class HeldOutFit:
     kernel: str
     cautions: tuple[str, ...]
     residuals: Array = field(default_factory=lambda: np.empty(0))
+    probability: Array | None = None
 
     @classmethod
     def of(
-        cls, gp: Any, X: Any, kernel: Kernel, target: int = 0, residuals: Array | None = None
+        cls,
+        gp: Any,
+        X: Any,
+        kernel: Kernel,
+        target: int = 0,
+        *,
+        residuals: Array | None = None,
+        link: ProbabilityLink | None = None,
     ) -> HeldOutFit:
-        """Return the predictions of one target of a fitted process."""
-        mean, std = gp.predict(X, return_std=True, target=target)
+        """Return the predictions of one target of a fitted process; `link` gives probabilities of a 1."""
+        mean, std_f, std = map(np.ravel, gp.predict(X, return_std=True, of="both", target=target))
         names = ("mean", "signal_variance", "noise_variance")
         hyperparameters = {name: float(np.ravel(getattr(gp, f"{name}_"))[target]) for name in names}
         return cls(
-            np.ravel(mean),
-            np.ravel(std),
+            mean,
+            std,
             hyperparameters,
             kernel.words(),
             tuple(gp.cautions(target)),
             np.empty(0) if residuals is None else residuals,
+            None if link is None else link(mean, std_f),
         )
 
     @classmethod
@@ -90,15 +103,15 @@ class HeldOutFit:
         """Rebuild predictions from what `to_save` returned."""
         arrays, meta = saved.arrays, saved.metadata
         cautions = tuple(meta["cautions"])
-        residuals = arrays.get("residuals", np.empty(0))
-        return cls(
-            arrays["mean"], arrays["std"], meta["hyperparameters"], meta["kernel"], cautions, residuals
-        )
+        residuals, probability = arrays.get("residuals", np.empty(0)), arrays.get("probability")
+        mean, std, hyperparameters = arrays["mean"], arrays["std"], meta["hyperparameters"]
+        return cls(mean, std, hyperparameters, meta["kernel"], cautions, residuals, probability)
 
     def to_save(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return arrays and JSON values for a file."""
         meta = {"hyperparameters": self.hyperparameters, "kernel": self.kernel, "cautions": self.cautions}
-        return {"mean": self.mean, "std": self.std, "residuals": self.residuals}, meta
+        arrays = {"mean": self.mean, "std": self.std, "residuals": self.residuals}
+        return arrays | ({} if self.probability is None else {"probability": self.probability}), meta
 
 
 @dataclass
@@ -110,11 +123,14 @@ class Process(ABC):
     X, y : rows and labels
     folder : Path
         Where runs save predictions and unfinished work.
+    classes : bool
+        Whether labels are 0 and 1, and their probabilities are predicted.
     """
 
     X: Any
     y: Array
     folder: PurePath
+    classes: bool = field(default=False, kw_only=True)
 
     @property
     @abstractmethod
@@ -151,7 +167,8 @@ class Process(ABC):
     def _key(self) -> str:
         X = self.X
         values = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
-        return hash_of([*map(_digest, (*values, self.y)), self.spec])
+        classes = {"classes": True} if self.classes else {}
+        return hash_of([*map(_digest, (*values, self.y)), {**self.spec, **classes}])
 
 
 def _digest(values: npt.NDArray[Any]) -> str:
@@ -211,7 +228,9 @@ class ExactHeldOut(Process):
         process, columns = (self.gp, self.columns) if self.chooses_for(len(training)) else self.for_all
         equations = self._equations(training, self.folder / name)
         (gp,) = solve_exact(self.run, process, [equations], columns=columns)
-        return HeldOutFit.of(gp, self.X[rows], gp.kernel, residuals=studentized_residuals(gp))
+        link = link_of_exact(self.run, gp, self.folder / name) if self.classes else None
+        residuals = studentized_residuals(gp)
+        return HeldOutFit.of(gp, self.X[rows], gp.kernel, residuals=residuals, link=link)
 
     def _equations(self, rows: Rows, folder: PurePath) -> Equations:
         side = None if self.side is None else self.side[rows]
@@ -271,9 +290,11 @@ class FeaturesHeldOut(Process):
         return sum_rows(self.X[rows], self.y[rows, None], self.feature_map, **options)
 
     def _fitted(self, statistics: Any, training: Rows, rows: Rows) -> HeldOutFit:
-        gp = gp_for(self.feature_map, **self.options)
+        gp, link = gp_for(self.feature_map, **self.options), None
         gp.fit_statistics(statistics, self.feature_map)
         residuals, kernel = None, self.feature_map.kernel_
         if not isinstance(kernel, MetricGaussian):
             residuals = residuals_of_rows(gp, self.X[training], self.y[training])
-        return HeldOutFit.of(gp, self.X[rows], kernel, residuals=residuals)
+        if self.classes and links_from(self.feature_map):
+            link = link_of_features(gp, 0, self.X[training], self.y[training])
+        return HeldOutFit.of(gp, self.X[rows], kernel, residuals=residuals, link=link)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import InputError, OptionError
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import Run
 from daskrf.models.directions import largest_best
@@ -29,6 +29,7 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.names import find_id, position_of
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
@@ -55,6 +56,7 @@ class LabelOptions:
     replicate_std: str | int | None = None
     replicate_sem: str | int | None = None
     repeats: str | None = None
+    positive: str | Sequence[str] = ()
 
     def check(self) -> None:
         """Refuse numbers of measurements without the spread of each mean, and the other way round.
@@ -204,6 +206,7 @@ class LabelReader:
         check_toolkit(self.model, note=run.progress.note)
         (old_labels,) = self.model.arrays("labels")
         labelled = read_labels(path, reading, existing=old_labels[:, self.target_indices], lines=True)
+        self._check_classes(labelled)
         assert labelled.lines is not None
         self.reading, self.lines = reading, labelled.lines
         n_unread, unread = labelled.unread
@@ -247,6 +250,18 @@ class LabelReader:
             run.progress.note(f"{note}.")
         self.notes += notes
         return self._fingerprinted(new)
+
+    def _check_classes(self, labels: Labels) -> None:
+        """Refuse numbers other than 0 and 1 for a target that is two classes."""
+        for t, name, y in zip(self.target_indices, labels.names, labels.y.T, strict=True):
+            there = y[np.isfinite(y)]
+            wrong = there[~np.isin(there, (0.0, 1.0))]
+            if (classes := self.model.classes[t]) is not None and len(wrong):
+                raise InputError(
+                    f"{self.labels}: '{printable(name, 60)}' has the label {wrong[0]:g}, but the model has "
+                    f"two classes ({classes.words.words()}); write labels as these, or name another column "
+                    "with --target."
+                )
 
     def _molecules(self, labels: Labels) -> npt.NDArray[np.int64]:
         """Return the number of the molecule of each label, by the rule of the fit for equal molecules."""
@@ -315,7 +330,14 @@ class LabelReader:
             replicate_sem=options.replicate_sem,
             repeats=repeats_of(self.model, self.options),
             accept_rejects=options.accept_rejects,
+            positive=options.positive,
+            existing_classes=self._classes([scale for _, scale in pairs], scales),
         )
+
+    def _classes(self, chosen: Sequence[Scale], scales: Sequence[Scale]) -> list[ClassWords | None] | None:
+        """Return the words of the classes of some targets of the model, if it has classes."""
+        classes = [self.model.classes[scales.index(scale)] for scale in chosen]
+        return [None if each is None else each.words for each in classes] if any(classes) else None
 
     def _columns(
         self, path: PurePath, columns: Sequence[str], scales: Sequence[Scale]

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, cast
 
+import numpy as np
 from distributed import Client
 from sklearn.base import clone
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.files.disk import work_folder
@@ -256,6 +257,7 @@ class Training:
         self.features, self.reading, self.id_column = rows.features, rows.reading, rows.id_column
         self.files = self._join(run)
         self.groups = self.files.parts()
+        _check_classes(self.joined)
         _check_variance(self.joined, request.fixed)
         self._check_limits()
         self.directions = directions_of(request.direction, self.joined.names)
@@ -395,6 +397,25 @@ class Training:
             finish=replace(solve(M), smaller={"components": (M, 64, solve)}),
             disk=disk_of_sums(work_folder(self.request.output), sums) if sums else None,
         )
+
+
+def _check_classes(joined: JoinedLabels) -> None:
+    """Refuse classes of which there is only one, and labels between the two."""
+    for (name, y), words in zip(values_of_targets(joined), joined.classes, strict=False):
+        if words is None:
+            continue
+        shown = printable(name, 60)
+        if not np.isin(y, (0.0, 1.0)).all():
+            raise InputError(
+                f"Some molecules have labels of both classes of {shown}, of which there is no "
+                f"{joined.repeats_as}: let each label count (--repeats all), or correct them."
+            )
+        if y.min() == y.max():
+            word = f"1 ({words.name})" if y[0] else f"0 ({' or '.join(words.negative) or 'the other class'})"
+            raise InputError(
+                f"All {len(y):,} labels of {shown} are {word}, and a model needs molecules of both classes: "
+                "add some of the other, or take another column (--target)."
+            )
 
 
 def _check_variance(joined: JoinedLabels, fixed: Mapping[str, float | None]) -> None:

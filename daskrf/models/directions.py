@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError, check_type, printable
 from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.models.classtargets import ClassTarget
 from daskrf.models.models import Model
 from daskrf.quantities import listed
 from daskrf.tables.values.conventions import convention_of
@@ -178,6 +179,10 @@ def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool
     check_type("maximize", maximize, bool, "True")
     name = printable(model.name_of(target), 60)
     stated = _stated_direction(model, target, needed=maximize is None)
+    if maximize is None and stated is None and (classes := _classes(model, target)) is not None:
+        positive = "1" if classes.words.are_numbers else f"'{printable(classes.words.name, 60)}'"
+        note = f"maximizing the probability that '{name}' is {positive}; --minimize does the opposite"
+        return True, (note,)
     if maximize is None and stated is None:
         raise InputError(
             f"It is not known whether large or small values of '{name}' are good: give --maximize or "
@@ -191,6 +196,11 @@ def maximizes(model: Model, target: Target, maximize: bool | None) -> tuple[bool
         )
         return maximize, (note,)
     return maximize, _unusual(model, target, maximize) if stated is None else ()
+
+
+def _classes(model: Model, target: Target) -> ClassTarget | None:
+    """Return the classes of a target, or None of numbers and sums."""
+    return None if isinstance(target, WeightedSum) else model.classes[target]
 
 
 def _unusual(model: Model, target: Target, maximize: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.measurements import Reading, keys_of, label_table, read_column, read_labels
 from daskrf.tables.scanning import survey
+from daskrf.tables.values.classes import ClassWords, are_classes
 from daskrf.tables.values.values import Limits, Scale
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
@@ -30,6 +31,11 @@ _LIMITS = {"bound": "bounds.npy", "side": "sides.npy"}  # only where some labels
 _MOST_LABELS = 200_000  # above, the molecules of labels are not compared
 _COMPARED, _MOST_ROWS = 500, 20_000_000  # molecules compared if more rows than that would have to be read
 _FEW, _FEW_OF = 2, 0.05  # number and share of labels that may have the IDs of other molecules
+_NEWER = {
+    "positive": (),
+    "classes": True,
+    "existing_classes": None,
+}  # options that earlier versions did not have
 _ADVICE = "run the same command again, which makes it anew"
 
 
@@ -78,6 +84,7 @@ class LabelFiles:
         }
         for name in ("scales", "limits"):
             rest[name] = [each.state() for each in rest[name]]
+        rest["classes"] = [each and each.state() for each in rest["classes"]]
         write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
 
 
@@ -94,7 +101,11 @@ def labels_of(
     error to refuse them: once before labels are read, with 0 bytes per key, and again before the join.
     """
     _, digest, n_rows, _ = survey(path, label_table(path, reading.key).table)
-    identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
+    options = dataclasses.asdict(reading)
+    for name, usual in _NEWER.items():  # what an earlier version left is read again
+        if options[name] == usual:
+            del options[name]
+    identity = hash_of([digest, options, store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = is_file(folder / _RECORD)
     stored = _read(folder) if there else None
@@ -202,6 +213,10 @@ def _read(folder: PurePath) -> JoinedLabels | None:
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys", "notes")}
         rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
         rest["limits"] = tuple(map(Limits.from_state, rest["limits"]))
+        classes = rest.get(
+            "classes", [ClassWords().state() if are_classes(column) else None for column in y.T]
+        )
+        rest["classes"] = tuple(each and ClassWords.from_state(each) for each in classes)
         rest["unusual"] = {kind: (count, example) for kind, (count, example) in rest["unusual"].items()}
         return JoinedLabels(row=rows, y=y, **rest)
     except (StoreError, *DAMAGE):

@@ -18,6 +18,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import PER_TARGET
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process, Target, WeightedSum
+from daskrf.gp.validation.probability import ProbabilityLink
 from daskrf.jobs.held import held
 from daskrf.jobs.memory import (
     EXACT_BLOCKS,
@@ -29,6 +30,7 @@ from daskrf.jobs.memory import (
     need_of_scores,
     peak,
 )
+from daskrf.models.classtargets import ClassTarget, classes_in
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.sources.mapreference import rebuild
 from daskrf.storage.integrity import as_damage
@@ -105,6 +107,17 @@ class Model:
         return tuple(scale.words() for scale in scales if scale.worth_stating and scale.name in targets)
 
     @property
+    def classes(self) -> list[ClassTarget | None]:
+        """The classes of each target; None for a target of numbers."""
+        return classes_in(self.metadata)
+
+    def link_of(self, target: Target) -> ProbabilityLink | None:
+        """Return what gives the probability of the positive class of a target; None if it has none."""
+        if isinstance(target, WeightedSum) or (classes := self.classes[target]) is None:
+            return None
+        return classes.link
+
+    @property
     def directions(self) -> dict[str, str]:
         """Whether to "maximize" or "minimize" each target, by name, if given at the fit."""
         return dict(self.metadata.get("directions", {}))
@@ -153,6 +166,8 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     texts = all(isinstance(name, str) for name in metadata["targets"])
     if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
         raise ValueError("its arrays do not match the number of its targets")
+    if len(classes_in(metadata)) != n_targets:
+        raise ValueError("its classes do not match the number of its targets")
     FingerprintSpec.from_state(metadata["fingerprint"])
 
 
@@ -189,13 +204,19 @@ def predictions_of(
     *,
     std: bool,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
+    """Return the mean for a target and, if wanted, the standard deviations of f and of y.
+
+    With standard deviations, a target that is two classes also has the probability of the positive one.
+    """
     process, position = process_of(model.gp, target)
     if not std:
         return {"mean": process.predict(phi, target=position)}
     options: dict[str, Any] = {"of": "both", "target": position, "diagonal": diagonal}
     predictions = process.predict(phi, return_std=True, **options)
-    return dict(zip(("mean", "std", "std_y"), predictions, strict=True))
+    columns = dict(zip(("mean", "std", "std_y"), predictions, strict=True))
+    if (link := model.link_of(target)) is not None:
+        columns["probability"] = link(columns["mean"], columns["std"])
+    return columns
 
 
 def score_seconds(model: Model, n_components: int, *, std: bool, n_samples: int | None = None) -> float:

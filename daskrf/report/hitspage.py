@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from daskrf.acquisition import rules
 from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
@@ -218,8 +219,9 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
         return ""
     rule = dict(about["acquisition"])
     words = ["daskrf", "screen", about["model_name"], about["source"], "-o", output, "-k", str(about["k"])]
-    words += ["--acquisition", rule.pop("rule")]
-    rule.pop("maximize", None)
+    words += ["--acquisition", name := rule.pop("rule")]
+    for each in ("maximize", *rules()[name].of_model):
+        rule.pop(each, None)
     for name, value in rule.items():
         words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
     words.append(f"--{about['direction']}")

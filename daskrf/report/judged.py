@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
-from daskrf.gp.validation.calibration import probability_link
+from daskrf.gp.validation.probability import fit_link
 from daskrf.report.evaluation import MEAN, MODEL, NEAREST, CurvePoint, Figure
 from daskrf.report.merit import MEASURES, Reliability, measured, measured_classes, reliability, top_found
 from daskrf.report.plots import HeldOut, Panels
@@ -48,6 +47,9 @@ class Judged:
         Molecules with equal predictions are ranked in a random order.
     factors : float64 array, shape (3, n), optional
         How many standard deviations the model's intervals of 50, 80 and 95 % extend to either side.
+    probabilities : float64 array, shape (n,), optional
+        Of a 1, as the model predicts it; NaN where there is none. Other predictors, and models without
+        probabilities, get a function of the mean that is fitted to the other parts.
     """
 
     y: Array
@@ -59,6 +61,7 @@ class Judged:
     direction: Literal["maximize", "minimize"] | None
     seed: int
     factors: Array | None = None
+    probabilities: Array | None = None
 
     @property
     def n_predicted(self) -> int:
@@ -74,7 +77,12 @@ class Judged:
     def figures(self) -> dict[str, dict[str, Figure]]:
         """All figures of merit, by predictor."""
         return {
-            name: self.figures_of(values, ranks=name != MEAN, factors=self.factors if name == MODEL else None)
+            name: self.figures_of(
+                values,
+                ranks=name != MEAN,
+                factors=self.factors if name == MODEL else None,
+                probability=self.probabilities if name == MODEL else None,
+            )
             for name, values in self.predictions.items()
         }
 
@@ -94,6 +102,8 @@ class Judged:
     @cached_property
     def probability(self) -> Array:
         """The probability that each label is 1; NaN where there is none."""
+        if self.probabilities is not None:
+            return self.probabilities
         return self._probability(self.predictions[MODEL][0])
 
     def _probability(self, mean: Array) -> Array:
@@ -108,27 +118,36 @@ class Judged:
             train = np.concatenate([np.empty(0, np.intp), *others])
             train = train[np.isfinite(mean[train])]
             if len(train):
-                a, b = probability_link(mean[train], self.y[train] > 0.5)
-                probability[rows] = expit(a + b * mean[rows])
+                link = fit_link(mean[train], np.zeros(len(train)), self.y[train] > 0.5)
+                probability[rows] = link(mean[rows], 0.0)
         return probability
 
     def figures_of(
-        self, predicted: Predictions, *, ranks: bool = True, factors: Array | None = None
+        self,
+        predicted: Predictions,
+        *,
+        ranks: bool = True,
+        factors: Array | None = None,
+        probability: Array | None = None,
     ) -> dict[str, Figure]:
         """Return all figures of merit of a predictor; `ranks` says whether it ranks molecules at all.
 
-        Those of intervals need their `factors`, as in the attribute.
+        Those of intervals need their `factors`, as in the attribute; `probability` is that of a 1, if the
+        predictor has its own.
         """
         mean, std = predicted
-        # The mean of the known labels is the share of 1 among them, and needs no link.
-        probability = (self._probability(mean) if ranks else mean) if self.classes else None
+        score = mean if probability is None else probability
+        if self.classes and probability is None:
+            # The mean of the known labels is the share of 1 among them, and needs no link.
+            probability = self._probability(mean) if ranks else mean
 
         def of(rows: Rows) -> dict[str, float]:
             rows = rows[np.isfinite(mean[rows])]
             if not len(rows):
                 return {measure.name: math.nan for measure in MEASURES}
             if probability is not None:
-                return measured_classes(self.y[rows], mean[rows], probability[rows], ranks=ranks)
+                values = self.y[rows], score[rows], probability[rows]
+                return measured_classes(*values, ranks=ranks, seed=self.seed)
             row_std = std[rows] if np.isfinite(std[rows]).all() else None
             options: dict[str, Any] = {"direction": self.direction, "ranks": ranks, "seed": self.seed}
             options["factors"] = None if factors is None else factors[:, rows]
@@ -162,8 +181,8 @@ class Judged:
         if len(values := np.unique(self.y[np.isfinite(self.y)])) == 2:
             low, high = values.tolist()
             notes.append(
-                f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, which are "
-                "judged by AUC and the calibration of probabilities"
+                f"all labels are {low:g} or {high:g}: if these are classes, write them as 0 and 1, or name "
+                f"the positive one with --positive {high:g}, to predict and judge probabilities"
             )
         return notes
 

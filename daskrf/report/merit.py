@@ -19,6 +19,8 @@ _LEVELS = (0.5, 0.8, 0.95)
 _FEWEST = 100  # values: of fewer, the best 1 % is less than one molecule
 _BINS, _FEWEST_IN_BIN = 10, 20  # in which predicted probabilities are compared with observed shares
 _LEAST_VARIANCE = 1e-9
+_LEAST_PROBABILITY = 1e-6  # in the log loss
+_EARLY = 20.0  # alpha of BEDROC: the first 8 % of the ranking make up 80 % of it
 
 
 class Measure(NamedTuple):
@@ -49,6 +51,8 @@ MEASURES = (
     Measure("spearman", "Spearman rank correlation"),
     Measure("auc", "AUC"),
     Measure("average_precision", "average precision"),
+    Measure("bedroc", "BEDROC (alpha 20)"),
+    Measure("log_loss", "log loss"),
     Measure("brier", "Brier score"),
     Measure("reliability_error", "calibration error", percent=True),
     Measure("log_probability", "mean log probability"),
@@ -61,14 +65,9 @@ MEASURES = (
     Measure("recall_1", "best 1 % found in the first 1 %", percent=True),
     Measure("recall_10", "best 1 % found in the first 10 %", percent=True),
     Measure("enrichment_1", "enrichment in the first 1 %"),
+    Measure("enrichment_5", "enrichment in the first 5 %"),
 )
 """All figures of merit, in the order of reports."""
-
-
-def is_class(y: npt.ArrayLike) -> bool:
-    """Return whether values are two classes: only 0 and 1, and at least one of each."""
-    y = np.asarray(y, dtype=np.float64)
-    return bool(((y == 0) | (y == 1)).all() and y.min(initial=1) < y.max(initial=0))
 
 
 def measured(
@@ -142,16 +141,28 @@ def measured(
 
 
 def measured_classes(
-    truth: npt.ArrayLike, mean: npt.ArrayLike, probability: npt.ArrayLike, *, ranks: bool = True
+    truth: npt.ArrayLike,
+    score: npt.ArrayLike,
+    probability: npt.ArrayLike,
+    *,
+    ranks: bool = True,
+    seed: int = 0,
 ) -> dict[str, float]:
     """Return the figures of merit of predictions of 0 and 1; all others are NaN.
 
     Parameters
     ----------
-    truth, mean, probability : float arrays, shape (n,)
-        True values, the means that rank them, and the probability of a 1; NaN where there is none.
+    truth, score, probability : float arrays, shape (n,)
+        True values, the numbers that rank them, and the probability of a 1; NaN where there is none.
     ranks : bool
         Whether the predictions rank molecules at all.
+    seed : int
+        Molecules with equal scores are ranked in a random order.
+
+    Notes
+    -----
+    A probability counts as at least 1e-6 in the log loss, so that one wrong certainty does not make it
+    infinite.
 
     Examples
     --------
@@ -159,11 +170,11 @@ def measured_classes(
     >>> figures["auc"], figures["average_precision"], round(figures["brier"], 3), figures["rmse"]
     (1.0, 1.0, 0.167, nan)
     """
-    truth, mean = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    truth, score = np.asarray(truth, dtype=np.float64), np.asarray(score, dtype=np.float64)
     probabilities = np.asarray(probability, dtype=np.float64)
-    if truth.ndim != 1 or not truth.shape == mean.shape == probabilities.shape or not len(truth):
+    if truth.ndim != 1 or not truth.shape == score.shape == probabilities.shape or not len(truth):
         raise InputError(
-            f"Truth and predictions must be vectors of one length, not {truth.shape}, {mean.shape}, "
+            f"Truth and predictions must be vectors of one length, not {truth.shape}, {score.shape}, "
             f"{probabilities.shape}."
         )
     figures, there = (
@@ -171,9 +182,15 @@ def measured_classes(
         np.isfinite(probabilities),
     )
     if ranks:
-        figures["auc"] = area_under_curve(truth > 0.5, mean)
-        figures["average_precision"] = average_precision(truth > 0.5, mean)
+        positive = truth > 0.5
+        figures["auc"] = area_under_curve(positive, score)
+        figures["average_precision"] = average_precision(positive, score)
+        figures["bedroc"] = bedroc(positive, score, seed=seed)
+        for percent in (1, 5):
+            figures[f"enrichment_{percent}"] = enrichment(positive, score, percent / 100, seed=seed)
     if there.any():
+        likely = np.clip(probabilities[there], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        figures["log_loss"] = float(-np.log(np.where(truth[there] > 0.5, likely, 1 - likely)).mean())
         figures["brier"] = float(np.square(truth[there] - probabilities[there]).mean())
         figures["reliability_error"] = reliability(truth[there], probabilities[there]).error
     return figures
@@ -251,6 +268,51 @@ def average_precision(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> floa
     hits = np.bincount(place, positive, len(values))
     precision = np.cumsum(hits) / np.cumsum(np.bincount(place, minlength=len(values)))
     return float(hits @ precision / positive.sum())
+
+
+def bedroc(positive: npt.ArrayLike, score: npt.ArrayLike, *, alpha: float = _EARLY, seed: int = 0) -> float:
+    """Return BEDROC, the share of the positives that a ranking finds early, from 0 to 1.
+
+    It is the probability that a positive is ranked before a random number whose density falls as
+    exp(-alpha x) with the relative rank x. NaN unless there are both classes; equal scores are ranked in a
+    random order. Source: Truchon & Bayly 2007, Evaluating virtual screening methods (JCIM 47).
+
+    Examples
+    --------
+    >>> round(bedroc([True, False, False, False], [0.9, 0.5, 0.1, 0.0]), 6)
+    1.0
+    """
+    positive = np.asarray(positive, dtype=bool)
+    n, of = len(positive), int(positive.sum())
+    if of in (0, n):
+        return math.nan
+    share = of / n
+    ranks = np.flatnonzero(positive[_best_first(score, seed)]) + 1
+    mean = float(np.exp(-alpha * ranks / n).mean())
+    random = (1 - math.exp(-alpha)) / (n * math.expm1(alpha / n))
+    factor = share * math.sinh(alpha / 2) / (math.cosh(alpha / 2) - math.cosh(alpha / 2 - alpha * share))
+    return float(min(1.0, mean / random * factor - 1 / math.expm1(alpha * (1 - share))))
+
+
+def enrichment(positive: npt.ArrayLike, score: npt.ArrayLike, share: float, *, seed: int = 0) -> float:
+    """Return how many times more positives are among the best share of a ranking than at random.
+
+    At least one molecule is taken; equal scores are ranked in a random order. NaN without positives.
+
+    Examples
+    --------
+    >>> enrichment([True, False, False, False], [0.9, 0.5, 0.1, 0.0], 0.25)
+    4.0
+    """
+    positive = np.asarray(positive, dtype=bool)
+    first = positive[_best_first(score, seed)][: max(1, round(share * len(positive)))]
+    return float(first.mean() / positive.mean()) if positive.any() else math.nan
+
+
+def _best_first(score: npt.ArrayLike, seed: int) -> npt.NDArray[np.intp]:
+    """Return the order of a ranking, larger scores first, equal ones in a random order."""
+    values = np.asarray(score, dtype=np.float64)
+    return np.lexsort([seeds.words(seed, "report/ties", len(values)), -values])
 
 
 def rank_correlation(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

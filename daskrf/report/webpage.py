@@ -101,7 +101,8 @@ def write_page(
     Parameters
     ----------
     table : pyarrow.Table
-        At most `MOST` rows, with the columns id and smiles; mean, std and std_y get error bars.
+        At most `MOST` rows, with the columns id and smiles; mean, std and std_y get error bars, and a
+        probability takes their place.
     path : Path
     words : Words
     labelled, actives : Reference, optional
@@ -113,6 +114,10 @@ def write_page(
     columns = {name: _values(table[name]) for name in table.column_names} | annotations
     if "source" in columns:
         columns["source"] = _without_folders(columns["source"])
+    shown = _shown(columns)
+    if "probability" in columns:  # of two classes, for which the mean of a regression says less
+        columns["mean"] = columns["probability"]
+        columns = {n: values for n, values in columns.items() if n not in ("std", "std_y", "probability")}
     if "similarity_to_labelled" in columns:
         columns.setdefault("its_label", [""] * len(smiles))
         columns.setdefault("nearest_labelled", [""] * len(smiles))
@@ -128,13 +133,15 @@ def write_page(
         "scaffolds": [(text, times, drawn.get(text)) for text, times in scaffolds],
         "packet": _PACKET,
         "factor": words.factor if "std_y" in columns else NORMAL,
-        "mean": f"{words.quantity} ({_shown(columns)})".lstrip(),
+        "mean": f"{words.quantity} ({shown})".lstrip(),
     }
     path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
 
 
 def _shown(columns: dict[str, list[Any]]) -> str:
     """Return the heading of the column of means; a measurement varies more than the modelled function."""
+    if "probability" in columns:
+        return "probability of a 1"
     if "std_y" in columns:
         return "mean ± std of a measurement"
     return "mean ± std" if "std" in columns else "mean"

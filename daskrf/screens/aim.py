@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.acquisition import Acquisition
+from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.separate import process_of
@@ -89,6 +89,16 @@ class Aim:
             measured = measured_of(model, target)
             notes = (*notes, *words_of_sum(model, target, measured))
         rule = best_of(model, target, measured, replace(request.rule, maximize=up))
+        link = model.link_of(target)
+        if rule.name == "probability" and link is None:
+            raise OptionError(
+                "--acquisition probability ranks a target that is two classes, and "
+                f"'{model.name_of(target)}' has no probabilities; take another rule."
+            )
+        if link is not None and rule.name in ("greedy", "probability") and request.std != "none":
+            if rule.name == "greedy":
+                notes = (*notes, "ranked by the probability of the class, not by the mean")
+            rule = acquisition_for("probability", maximize=up, **link.state())
         return cls(model=model, target=target, rule=rule, measured=measured, notes=notes)
 
     def with_rule(self, rule: Acquisition) -> Aim:
@@ -104,6 +114,12 @@ class Aim:
     def process(self) -> tuple[Any, int]:
         """The Gaussian process of the target, and the place of the target in it."""
         return process_of(self.model.gp, self.target)
+
+    @property
+    def link_state(self) -> dict[str, Any]:
+        """What probabilities of the target depend on; empty for a target of numbers."""
+        link = self.model.link_of(self.target)
+        return {} if link is None else {"link": link.state()}
 
     @property
     def has_surrogate(self) -> bool:
@@ -194,6 +210,11 @@ class Aim:
         return weighed(self.rule, score, np.log(columns["meets"]), self.usual)
 
     @property
+    def columns_of_class(self) -> list[str]:
+        """The column with the probability of the positive class, if the target is two classes."""
+        return ["probability"] if self.link_state else []
+
+    @property
     def columns_of_sum(self) -> list[str]:
         """The columns with the mean and standard deviation of each target of a sum."""
         if not isinstance(self.target, WeightedSum):
@@ -277,6 +298,7 @@ def words_of_rule(rule: Acquisition) -> str:
     >>> words_of_rule(acquisition_for("ucb", kappa=0.5)), words_of_rule(acquisition_for("greedy"))
     ('ucb (kappa 0.5)', 'greedy')
     """
-    state = {name: value for name, value in rule.state().items() if name not in ("rule", "maximize")}
+    others = ("rule", "maximize", *rule.of_model)
+    state = {name: value for name, value in rule.state().items() if name not in others}
     settings = ", ".join(f"{name} {value:g}" for name, value in state.items() if value is not None)
     return f"{rule.name} ({settings})" if settings else rule.name

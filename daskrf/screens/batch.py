@@ -255,14 +255,16 @@ class SuggestJob(Job[Any]):
         smiles, described = columns["smiles"].take(take), columns["described"].take(take)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
-        for name in (*aim.columns, *aim.columns_of_sum, *(["meets"] if aim.requirements else [])):
+        further = (*aim.columns_of_class, *aim.columns_of_sum)
+        for name in (*aim.columns, *further, *(["meets"] if aim.requirements else [])):
             table = table.append_column(name, pa.array(columns[name][picks]))
         table, words = self._compared(table)
         table = table.append_column("why", pa.array([columns["why"][i] for i in picks]))
         table = table.append_column("source", described["source"].cast(pa.string()))
         for name in ("line", "row"):
             table = table.append_column(name, described[name])
-        return self.candidates.described(beside(table, described.drop_columns([*SCORES, "rank"]))), words
+        described = described.drop_columns([*SCORES, *aim.columns_of_class, "rank"])
+        return self.candidates.described(beside(table, described)), words
 
     def _compared(self, table: pa.Table) -> tuple[pa.Table, str]:
         """Add each pick's nearest labelled molecule; return also a sentence on how near these are."""

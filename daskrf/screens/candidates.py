@@ -281,5 +281,5 @@ class LibraryCandidates(CandidateSource):
                 score = aim.weighed(aim.rule(columns["mean"], columns["std"]), columns)
             columns["acquisition"] = score
         else:
-            columns |= dict.fromkeys((*SCORES, *aim.columns_of_sum), np.empty(0))
+            columns |= dict.fromkeys((*SCORES, *aim.columns_of_class, *aim.columns_of_sum), np.empty(0))
         return columns | joint | aim.more_columns(columns)

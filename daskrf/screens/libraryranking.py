@@ -289,6 +289,7 @@ def ranking_spec(
         "exclude_labelled": exclude_labelled,
         **({"exclude_by": request.exclude_by} if exclude_labelled else {}),
         **({"shortlist": shortlist} if aim.has_surrogate else {}),
+        **aim.link_state,
     }
 
 

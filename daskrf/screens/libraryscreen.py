@@ -249,7 +249,8 @@ class ScreenJob(Job[Any]):
         if self.request.std == "candidates":
             phi, diagonal = columns.pop("phi", None), columns.pop("diagonal", None)
             if not len(score):
-                columns |= dict.fromkeys(("mean", "std", "std_y"), np.empty(0))
+                names = ("mean", "std", "std_y", *aim.columns_of_class)
+                columns |= dict.fromkeys(names, np.empty(0))
             else:
                 phi = self.ranking.fingerprints(columns["row"]) if self.ranking.features.raw else phi
                 with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors

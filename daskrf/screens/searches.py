@@ -370,7 +370,7 @@ def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:
     order = np.searchsorted(described["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
     for name in ("id", "smiles", "source", "line"):
         table = table.append_column(name, described[name].take(pa.array(order)))
-    for name in ("mean", "std", "std_y", "acquisition"):
+    for name in ("mean", "std", "std_y", "probability", "acquisition"):
         if name in columns:
             table = table.append_column(name, pa.array(columns[name]))
     return beside(table, described.take(pa.array(order)))

@@ -10,6 +10,7 @@ from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.values import scales_in
 
 _ROUNDS = 12  # rounds of a model that are shown at most
@@ -35,6 +36,7 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
     words += [scale.words() for scale in scales_in(metadata) if scale.worth_stating]
+    words += _class_words(metadata)
     toolkit = metadata.get("toolkit")
     counted = toolkit.get("rdkit") if isinstance(toolkit, dict) else ""
     words.append(f"molecules counted by RDKit {counted or 'of an unknown version'}")
@@ -48,6 +50,17 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
     if metadata.get("spec_hash"):
         words.append(f"hash: {metadata['spec_hash'][:12]}")
     return words + _choice_words(metadata.get("choices") or [], metadata.get("targets") or [])
+
+
+def _class_words(metadata: dict[str, Any]) -> list[str]:
+    """Describe the targets that are two classes, in one line each."""
+    words = []
+    for name, state in zip(metadata.get("targets") or [], metadata.get("classes") or [], strict=False):
+        if state is not None:
+            share = state["n_positive"] / state["n_labels"]
+            without = "" if state["link"] else ", without probabilities"
+            words.append(f"{name}: {ClassWords.from_state(state).words()}, {share:.1%} are 1{without}")
+    return words
 
 
 def _choice_words(choices: Sequence[str | None], targets: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same
 from daskrf.quantities import amount, listed
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.tables.measurements import BY_SMILES, Labels
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
 from daskrf.tables.values.values import (
@@ -131,6 +132,8 @@ class JoinedLabels:
         Limits in the place of values, as in `Labels`.
     merged, repeats_as : int and str
         Matched labels merged into one label of their molecule, and how: "best", "mean" or "median".
+    classes : tuple of ClassWords or None
+        As in `Labels`.
     """
 
     row: np.ndarray
@@ -154,6 +157,7 @@ class JoinedLabels:
     repeats_as: str = "all"
     bound: np.ndarray | None = None
     side: np.ndarray | None = None
+    classes: tuple[ClassWords | None, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -232,11 +236,12 @@ class JoinedLabels:
         for targets in sets.values():
             rows = there[:, targets[0]]
             names = tuple(self.names[target] for target in targets)
-            limits: dict[str, Any] = {
+            more: dict[str, Any] = {
                 name: None if array is None else array[rows][:, targets]
                 for name, array in (("bound", self.bound), ("side", self.side))
             }
-            separated = replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names, **limits)
+            more["classes"] = tuple(self.classes[target] for target in targets) if self.classes else ()
+            separated = replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names, **more)
             parts.append((tuple(targets), separated))
         return parts
 
@@ -408,6 +413,7 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         log_times=log_times,
         bound=bound,
         side=side,
+        classes=labels.classes,
     )
 
 

@@ -13,6 +13,7 @@ from daskrf.molecules.extensions import clean_smiles
 from daskrf.molecules.isolation import each
 from daskrf.quantities import MISSING, is_number, listed
 from daskrf.tables.formats import EVERY, Head, TableFormat
+from daskrf.tables.values.classes import is_truth
 from daskrf.tables.values.docking import chosen_score, known_score
 from daskrf.tables.values.names import (
     ID_NAMES,
@@ -23,7 +24,7 @@ from daskrf.tables.values.names import (
     find_smiles,
     normalised,
 )
-from daskrf.tables.values.notation import is_truth, is_value
+from daskrf.tables.values.notation import is_value
 
 _ROW_NAMES = frozenset(
     [
@@ -88,7 +89,7 @@ def is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: TableF
     if not named and not any(
         wide
         and field.strip().lower() not in MISSING
-        and (_are_numbers(values) or (is_truth(values) and not is_truth([field, *values])))
+        and (_are_numbers(values) or (_are_truths(values) and not _are_truths([field, *values])))
         for field, values in zip(fields, columns, strict=True)
     ):
         return False
@@ -119,6 +120,11 @@ def _are_numbers(values: Sequence[str]) -> bool:
     """Return whether there are values, and at least half of those that are there are numbers."""
     there = [text for text in values if text.lower() not in MISSING]
     return bool(there) and 2 * sum(map(is_value, there)) >= len(there)
+
+
+def _are_truths(values: Sequence[str]) -> bool:
+    """Return whether the values that are there are words of two classes, such as TRUE and FALSE."""
+    return is_truth([text for text in values if text.lower() not in MISSING])
 
 
 def _are_partly_numbers(values: Sequence[str]) -> bool:
@@ -210,7 +216,7 @@ def only_target(path: PurePath, head: Head, taken: Collection[int]) -> int:
     columns = {k: list(map(str.strip, texts)) for k, texts in zip(others, head.columns(others), strict=True)}
     numeric = [k for k, texts in columns.items() if _are_numbers(texts) or _are_partly_numbers(texts)]
     numeric = [k for k in numeric if not _counts(names[k] if head.table.names else None, columns[k])]
-    numeric = numeric or [k for k, texts in columns.items() if is_truth(texts)]
+    numeric = numeric or [k for k, texts in columns.items() if _are_truths(texts)]
     if len(numeric) == 1 and _are_dates(columns[numeric[0]]):
         raise InputError(
             f"the only numeric column of {path} in its first {head.n_rows:,} rows is '{names[numeric[0]]}', "

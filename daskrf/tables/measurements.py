@@ -19,7 +19,7 @@ from daskrf.files.backend import as_path
 from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.radicals import note_on_radicals
 from daskrf.molecules.structures import LEVELS, canonical_smiles, inchikeys, parents, same_names
-from daskrf.quantities import amount, is_number, listed
+from daskrf.quantities import MISSING, amount, is_number, listed
 from daskrf.tables.beside import columns_beside, is_limit, named, no_relation
 from daskrf.tables.columns import (
     counts_rows,
@@ -45,6 +45,7 @@ from daskrf.tables.formats import (
 from daskrf.tables.formats import EMPTY as EMPTY_LINE
 from daskrf.tables.keytable import TEXT, KeyColumn, KeyTable, table_of
 from daskrf.tables.library import file_words
+from daskrf.tables.values.classes import ClassWords, are_classes
 from daskrf.tables.values.docking import known_score
 from daskrf.tables.values.names import column_words, find_id, normalised, position_of
 from daskrf.tables.values.notation import (
@@ -53,7 +54,6 @@ from daskrf.tables.values.notation import (
     EMPTY,
     HUGE,
     LOGARITHM,
-    MISSING,
     NO_LIMIT,
     NUMBER,
     OTHERWISE,
@@ -148,6 +148,8 @@ class Labels:
         Limits on the scale of the targets, NaN where there are none; None if there are none at all.
     side : int8 array, shape (n, n_targets), or None
         1 where the true value is at least the limit, -1 where it is at most the limit, 0 without a limit.
+    classes : tuple of ClassWords or None
+        For each target whose labels are two classes, which words stand for 1 and 0.
     """
 
     table: KeyTable
@@ -167,6 +169,7 @@ class Labels:
     lines: np.ndarray | None = None
     bound: np.ndarray | None = None
     side: np.ndarray | None = None
+    classes: tuple[ClassWords | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -223,6 +226,13 @@ class Reading:
         Whether all labels of a molecule count, or one in their place; applied when labels are joined.
     best : str, or mapping of str to str, optional
         For "best": the direction of all targets, or of each by name.
+    positive : str, or sequence of str
+        Words of the positive class in columns that hold words; all others there mean the other class. Words
+        whose meaning is known, such as active and inactive, need not be named.
+    classes : bool
+        Whether labels that are all 0 or 1 are classes; else they are numbers.
+    existing_classes : sequence of ClassWords or None, optional
+        For each target, the words of the model's existing labels, if it has classes.
     """
 
     key: str = "id"
@@ -243,8 +253,13 @@ class Reading:
     accept_rejects: bool = False
     repeats: str = "all"
     best: str | Mapping[str, str] | None = None
+    positive: str | Sequence[str] = ()
+    classes: bool = True
+    existing_classes: Sequence[ClassWords | None] | None = None
 
     def __post_init__(self) -> None:
+        words = (self.positive,) if isinstance(self.positive, str) else tuple(map(str, self.positive))
+        object.__setattr__(self, "positive", words)
         if self.replicate_std is not None and self.replicate_sem is not None:
             raise InputError(
                 "give the standard deviation of replicates or the standard error of their mean, not both"
@@ -366,7 +381,21 @@ def read_labels(
         lines=None if columns.lines is None else columns.lines.finish(),
         bound=bound,
         side=side,
+        classes=_classes(source, y, side),
     )
+
+
+def _classes(
+    source: _Source, y: npt.NDArray[np.float64], side: np.ndarray | None
+) -> tuple[ClassWords | None, ...]:
+    """Return the words of each target whose labels are two classes, and none of them a limit."""
+    classes: list[ClassWords | None] = []
+    for t, (notation, scale) in enumerate(zip(source.notations, source.scales, strict=True)):
+        words, has_limits = notation.classes, side is not None and bool(side[:, t].any())
+        if words is None and not scale.transform and not has_limits and are_classes(y[:, t]):
+            words = ClassWords()
+        classes.append(words if source.reading.classes else None)
+    return tuple(classes)
 
 
 def _limit_words(side: np.ndarray, bound: np.ndarray) -> str:
@@ -604,7 +633,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
         )
     beside, unused = columns_beside(path, head, positions, taken)
     more |= beside
-    notations = _notations(path, head, at, positions, names)
+    notations = _notations(path, head, at, positions, reading)
     scales = scales_of(
         [names[position] for position in positions],
         reading.transform,
@@ -685,22 +714,42 @@ def _check_names(path: PurePath, targets: Sequence[str]) -> None:
 
 
 def _notations(
-    path: PurePath, head: Head, key: int, targets: Sequence[int], names: Sequence[str]
+    path: PurePath, head: Head, key: int, targets: Sequence[int], reading: Reading
 ) -> tuple[Notation, ...]:
-    """Return how the numbers of each target are written in the first 10,000 rows."""
+    """Return how the labels of each target are written in the first 10,000 rows.
+
+    Raises
+    ------
+    InputError
+        If a column holds words alone and it is not known which are positive, or none holds a word that the
+        user named.
+    """
     # RDKit need not read the structures of an SD file for it. In text, SMILES must come first.
     first = [] if key == head.structure else [key]
     view = View(path, head.table, [*first, *targets], _purpose("smiles", accepts=True))
     rows = next(reader_of(head.table).read(view, [whole(head.table, BATCH_ROWS)]), None)
-    columns = [] if rows is None else rows.columns[len(first) :]
-    return tuple(
-        Notation.of(
-            (text for text in texts if text),
-            f"the column {column_words(names, target)} of {path}",
-            semicolons=head.table.delimiter == ";",
+    columns = [[]] * len(targets) if rows is None else rows.columns[len(first) :]
+    existing = reading.existing_classes or [None] * len(targets)
+    notations, unused = [], {text.strip().lower(): text for text in reading.positive}
+    for target, texts, words in zip(targets, columns, existing, strict=True):
+        there = [text.strip() for text in texts if text and text.strip().lower() not in MISSING]
+        where = f"the column {column_words(head.names, target)} of {path}"
+        if words is not None and there and all(words.value(text) is not None for text in there):
+            notations.append(Notation(classes=words))
+            continue
+        options: dict[str, Any] = {"semicolons": head.table.delimiter == ";", "positive": reading.positive}
+        notation = Notation.of(there, where, **options)
+        if notation.classes is None and there and not any(is_number(t) or is_value(t) for t in there):
+            ClassWords.ask(there, where, reading.positive)
+        notations.append(notation)
+        for text in [] if notation.classes is None else notation.classes.positive:
+            unused.pop(text.lower(), None)
+    if unused:
+        raise InputError(
+            f"the label columns of {path} do not hold the word {next(iter(unused.values()))!r}, which "
+            "--positive names; write it as in the file"
         )
-        for target, texts in zip(targets, columns or [[]] * len(targets), strict=True)
-    )
+    return tuple(notations)
 
 
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
@@ -1022,7 +1071,9 @@ class _Unusual:
             EMPTY: f"holds {text!r}, which is not a finite number; correct it"
             if text
             else "is empty; fill it in",
-            WORDS: f"holds {text!r}, which is not a number; correct it",
+            WORDS: f"holds {text!r}, which is not a number; correct it"
+            if (classes := self._source.notations[t].classes) is None
+            else f"holds {text!r}, which is not a word of its two classes ({classes.words()}); correct it",
             HUGE: f"holds {text!r}, which is too large for a label; correct it",
             UNIT: f"holds {text!r}, which is in another unit; convert it",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",

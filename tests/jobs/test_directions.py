@@ -168,10 +168,10 @@ def test_a_direction_that_is_none(
 
 
 LABELS = {
-    "classes": ([k % 2 for k in range(40)], "y: all 40 labels are 0 or 1; a Gaussian process regresses"),
+    "classes": ([k % 2 for k in range(40)], "y: 2 classes, 1 (50 %)"),
     "signs": ([2 * (k % 3 == 0) - 1 for k in range(40)], "y: all 40 labels are -1 or 1;"),
     "concentrations": ([10.0 ** (k / 7) for k in range(40)], "y: labels span 5.6 decades, from 1 to 372759;"),
-    "few": ([0, 1, 1], ""),
+    "few": ([0, 2, 2], ""),
     "scores": ([-9.5 + k / 10 for k in range(40)], ""),
     "counts": ([k % 3 for k in range(40)], ""),
     "logarithms": ([5 + k / 10 for k in range(40)], ""),

@@ -10,6 +10,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
+from rdkit.ML.Scoring import Scoring
 from scipy.special import expit
 from scipy.stats import norm, spearmanr
 from sklearn.calibration import calibration_curve
@@ -27,7 +28,8 @@ from daskrf.report.evaluation import (
 from daskrf.report.merit import (
     MEASURES,
     area_under_curve,
-    is_class,
+    bedroc,
+    enrichment,
     measured,
     measured_classes,
     rank_correlation,
@@ -95,9 +97,6 @@ def test_what_is_not_defined_is_nan() -> None:
     results = measured(truth, truth + np.linspace(0, 2, 200), direction="maximize")
     names = {name for name, value in results.items() if not math.isnan(value)}
     assert names == {"r2", "rmse", "mae", "spearman", "recall_1", "recall_10", "enrichment_1"}
-    assert is_class(truth)
-    assert not is_class(truth[:5])
-    assert not is_class(truth + 1)
     assert math.isnan(measured(truth[:99], np.arange(99.0), direction="maximize")["recall_1"])
     assert math.isnan(measured(truth, np.arange(200.0))["recall_1"])
     assert math.isnan(measured(truth, np.arange(200.0), ranks=False)["spearman"])
@@ -113,7 +112,9 @@ def test_classes_are_judged_by_ranking_and_probabilities() -> None:
     results = measured_classes(truth, mean, probability)
     assert list(results) == [measure.name for measure in MEASURES]
     there = {name for name, value in results.items() if not math.isnan(value)}
-    assert there == {"auc", "average_precision", "brier", "reliability_error"}
+    ranked = {"auc", "average_precision", "bedroc", "enrichment_1", "enrichment_5"}
+    assert there == {*ranked, "log_loss", "brier", "reliability_error"}
+    assert results["log_loss"] == pytest.approx(sklearn.metrics.log_loss(truth, probability))
     assert results["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(truth, mean))
     expected = sklearn.metrics.average_precision_score(truth, mean)
     assert results["average_precision"] == pytest.approx(expected)
@@ -126,6 +127,18 @@ def test_classes_are_judged_by_ranking_and_probabilities() -> None:
     assert measured_classes(truth, mean, first)["brier"] == pytest.approx(
         np.square(truth - probability)[100:].mean()
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_early_recognition_is_that_of_rdkit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score, positive = rng.standard_normal(400), rng.random(400) < (0.02, 0.3, 0.9)[seed]
+    ranked = [[bool(each)] for each in positive[np.argsort(-score)]]
+    assert bedroc(positive, score) == pytest.approx(Scoring.CalcBEDROC(ranked, 0, 20.0))
+    expected = Scoring.CalcEnrichment(ranked, 0, [0.05])[0]
+    assert enrichment(positive, score, 0.05) == pytest.approx(expected, rel=0.06)  # RDKit rounds up
+    assert math.isnan(bedroc(np.zeros(4), score[:4]))
+    assert math.isnan(enrichment(np.zeros(4), score[:4], 0.5))
 
 
 @pytest.mark.parametrize(("slope", "right"), [(1.0, True), (3.0, False), (0.3, False)])

@@ -84,11 +84,11 @@ def random_forest(X: Any, y: npt.ArrayLike, X_new: Any, *, random_state: int = 0
     )
     X, X_new = as_csr(check_rows(X, TanimotoMinMax())), as_csr(check_rows(X_new, TanimotoMinMax()))
     seen = np.unique(X.indices)
-    forest.fit(_columns(X, seen), np.asarray(y, dtype=np.float64))
-    return forest.predict(_columns(X_new, seen))
+    forest.fit(forest_columns(X, seen), np.asarray(y, dtype=np.float64))
+    return forest.predict(forest_columns(X_new, seen))
 
 
-def _columns(X: sp.csr_matrix, wanted: npt.NDArray[np.integer[Any]]) -> sp.csr_matrix:
+def forest_columns(X: sp.csr_matrix, wanted: npt.NDArray[np.integer[Any]]) -> sp.csr_matrix:
     """Return some columns, ascending, as float32 with 32-bit indices; X may have 2^32 columns."""
     at = np.searchsorted(wanted, X.indices)
     there = wanted.take(at, mode="clip") == X.indices if len(wanted) else np.zeros(len(at), dtype=bool)

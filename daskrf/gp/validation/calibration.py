@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from daskrf.errors import InputError
 
@@ -186,52 +185,6 @@ def judged_coverage(
     if held < low - allowed(low):
         return "too narrow"
     return "too wide" if held > high + allowed(high) else "right"
-
-
-def probability_link(mean: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[float, float]:
-    """Return a and b >= 0 of the probability 1 / (1 + exp(-a - b mean)) that a label is 1 and not 0.
-
-    If labels of 1 are not more frequent at larger means, b is 0, and all probabilities are the share of
-    labels that are 1. Labels count as nearly 1 and nearly 0, as if each class had been seen once more, so
-    that a and b stay finite if the means separate the classes.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or there are no labels.
-
-    Notes
-    -----
-    Source: Platt 1999, Probabilistic outputs for support vector machines.
-
-    Examples
-    --------
-    >>> a, b = probability_link([0.1, 0.2, 0.6, 0.4, 0.9, 0.8], [0, 0, 0, 1, 1, 1])
-    >>> b > 0, round(-a / b, 2)
-    (True, 0.5)
-    """
-    x, one = np.asarray(mean, dtype=np.float64), np.asarray(positive, dtype=bool)
-    if x.ndim != 1 or x.shape != one.shape or not len(x):
-        raise InputError(f"Means and labels must be vectors of one length, not {x.shape}, {one.shape}.")
-    n = int(one.sum())
-    wanted = np.where(one, (n + 1) / (n + 2), 1 / (len(x) - n + 2))
-    centre, scale = float(x.mean()), float(x.std())
-    if not scale > 0:
-        share = float(wanted.mean())
-        return math.log(share / (1 - share)), 0.0
-    z = (x - centre) / scale
-
-    def loss(ab: Array) -> tuple[float, Array]:
-        linear = ab[0] + ab[1] * z
-        error = expit(linear) - wanted
-        value = np.logaddexp(0.0, linear) - wanted * linear
-        return float(value.sum()), np.array([error.sum(), error @ z])
-
-    a, b = minimize(loss, np.zeros(2), jac=True, method="BFGS").x.tolist()
-    if b < 0:
-        share = float(wanted.mean())
-        return math.log(share / (1 - share)), 0.0
-    return a - b * centre / scale, b / scale
 
 
 def _check(y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike) -> tuple[Array, Array, Array]:

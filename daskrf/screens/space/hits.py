@@ -124,7 +124,7 @@ class Candidates:
         table: dict[str, Any] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
         table |= product_columns(self.cut, products, self.smiles)
         columns = self.columns if deviations is None else deviations.columns | self.columns
-        for name in ("mean", "std", "std_y"):
+        for name in ("mean", "std", "std_y", "probability"):
             if name in columns:
                 table[name] = np.asarray(columns[name], np.float64)
         table["acquisition"] = np.asarray(self.columns["score"], np.float64)

@@ -46,7 +46,7 @@ _JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint
 _MANY = 40_000  # products of a job: RDKit would take longer to count these than the engine to start
 _UNREADABLE = "?"  # the engine leaves it to RDKit
 _DUMMY = re.compile(r"\[\d+\*\]")
-_NUMBERS = ("score", "value", "mean", "std", "std_y")
+_NUMBERS = ("score", "value", "mean", "std", "std_y", "probability")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How the numbers of a column are written: decimal and thousands separators, units, truth values."""
+"""How the numbers of a column are written: decimal and thousands separators, units, classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
 from daskrf.quantities import MISSING, is_number
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.units import CURRENCIES, unit_of_cell
 
 Floats = npt.NDArray[np.float64]
@@ -37,7 +37,6 @@ _SIGN_WORDS = {
     "=": "==, eq, equal, equals, equal to, exact, exactly, measured, uncensored",
 }
 _SIGNS_OF_WORDS = {word: sign for sign, words in _SIGN_WORDS.items() for word in words.split(", ")}
-TRUTHS: Final = (("true", "false"), ("yes", "no"), ("active", "inactive"))
 
 # "no activity at 10 uM" is "> 10 uM".
 _INACTIVE = re.compile(
@@ -101,8 +100,8 @@ class Notation:
         Sign before fractions; "" if no cell says so. Numbers then have points, and a comma is refused.
     thousands : str
         Words for what separates thousands, if anything does.
-    truth : tuple of str
-        The words for 1 and 0 in a column of truth values; empty in a column of numbers.
+    classes : ClassWords or None
+        The words for 1 and 0 in a column of two classes; None in a column of numbers.
     unit : str
         The unit that stands beside most numbers, "" if most have none.
 
@@ -117,11 +116,13 @@ class Notation:
 
     decimal: str = ""
     thousands: str = ""
-    truth: tuple[str, ...] = ()
+    classes: ClassWords | None = None
     unit: str = ""
 
     @classmethod
-    def of(cls, texts: Iterable[str], where: str, *, semicolons: bool = False) -> Notation:
+    def of(
+        cls, texts: Iterable[str], where: str, *, semicolons: bool = False, positive: Sequence[str] = ()
+    ) -> Notation:
         """Return how the numbers in some cells are written.
 
         Parameters
@@ -131,6 +132,8 @@ class Notation:
             Names the column in messages.
         semicolons : bool
             Whether columns are separated by semicolons, as Excel does where commas are decimal.
+        positive : sequence of str
+            Words that the user names as those of the positive class.
 
         Raises
         ------
@@ -138,8 +141,8 @@ class Notation:
             Cells are written in different ways, or "1,200" could mean either number.
         """
         there = [text.strip() for text in texts if text.strip().lower() not in MISSING]
-        if truth := _truth(there):
-            return cls(truth=truth)
+        if classes := ClassWords.of(there, where, positive):
+            return cls(classes=classes)
         cells = [(text, cell) for text in there if (cell := _cell(text)) is not None]
         points = [(text, cell) for text, cell in cells if _has_point(cell.digits)]
         commas = [(text, cell) for text, cell in cells if _has_comma(cell.digits)]
@@ -164,12 +167,13 @@ class Notation:
         }
         units = Counter(cell.unit for _, cell in cells)
         unit = max(units, key=units.__getitem__) if units else ""
-        return cls(decimal, " and ".join(mark for mark, present in marks.items() if present), (), unit)
+        thousands = " and ".join(mark for mark, present in marks.items() if present)
+        return cls(decimal, thousands, unit=unit)
 
     def words(self) -> str:
         """Return what is unusual in it, in words."""
-        if self.truth:
-            return f"{_quoted(self.truth[0])} read as 1 and {_quoted(self.truth[1])} as 0"
+        if self.classes is not None:
+            return self.classes.words()
         parts = ["decimal commas"] if self.decimal == "," else []
         return ", ".join([*parts, *([f"thousands separated by {self.thousands}"] if self.thousands else [])])
 
@@ -197,6 +201,8 @@ class Notation:
         >>> values.tolist(), kinds.tolist()
         ([5.5, 10.0, nan, nan, 3.0, nan], [0, 3, 2, 1, 0, 6])
         """
+        if self.classes is not None:
+            return *self._read_classes(texts), None
         try:
             values = np.array(texts, dtype=np.float64)
             kinds, units = np.zeros(len(values), np.uint8), None
@@ -214,6 +220,15 @@ class Notation:
         values[infinite] = np.nan
         kinds[infinite & ((kinds == NUMBER) | (kinds == CENSORED))] = EMPTY
         return values, kinds, units
+
+    def _read_classes(self, texts: Sequence[str]) -> tuple[Floats, Kinds]:
+        """Return the class of each cell, and what the cell holds; a number other than a word is none."""
+        assert self.classes is not None
+        spelled = {text: self.classes.value(text) for text in set(texts)}
+        values = np.array([spelled[text] for text in texts], dtype=np.float64)
+        empty = np.array([text.strip().lower() in MISSING or text.strip().lower() == "nan" for text in texts])
+        kinds = np.where(np.isfinite(values), NUMBER, np.where(empty, EMPTY, WORDS))
+        return values, kinds.astype(np.uint8)
 
     def numbers(self, texts: Sequence[str | None]) -> Floats:
         """Return the numbers in some cells; NaN for a limit, for another unit, and for all else.
@@ -250,10 +265,6 @@ class Notation:
         """Return the number in a cell, what the cell holds, and the unit."""
         if text.lower() in MISSING:
             return math.nan, EMPTY, ""
-        if self.truth:
-            sides = [side.lower() for side in self.truth]
-            if text.lower() in sides:
-                return float(1 - sides.index(text.lower())), NUMBER, ""
         if (cell := _cell(text)) is None:
             if text in RELATIONS:
                 return math.nan, NO_LIMIT, ""
@@ -304,24 +315,6 @@ def sign_of(text: str) -> str | None:
     if plain in MISSING:
         return ""
     return plain if plain in RELATIONS else _SIGNS_OF_WORDS.get(plain)
-
-
-def is_truth(texts: Iterable[str]) -> bool:
-    """Return whether some cells hold truth values only, such as TRUE and FALSE, and at least one.
-
-    Examples
-    --------
-    >>> is_truth(["TRUE", "", "False"]), is_truth(["yes", "true"]), is_truth([])
-    (True, False, False)
-    """
-    return bool(_truth([text.strip() for text in texts if text.strip().lower() not in MISSING]))
-
-
-def _truth(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the words for true and false, as they are written, if all texts are one of them."""
-    spelled = {text.lower(): text for text in reversed(texts)}
-    sides = next((sides for sides in TRUTHS if spelled and spelled.keys() <= set(sides)), ())
-    return tuple(spelled.get(side, side) for side in sides)
 
 
 def _has_point(digits: str) -> bool:
