@@ -410,7 +410,8 @@ class _Add(Job[AddReport]):
         feature_map = feature_map_of(self.old)
         M = feature_map.n_components
         making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
-        return Need(here=need_of_solve(making, n_new, n_sums=len(processes_of(self.old.gp)) + 1))
+        n_sums = len(processes_of(self.old.gp)) + 1
+        return Need(here=need_of_solve(making, n_new, n_sums=n_sums, holds_smiles=True))
 
     def pieces(self, run: Run) -> Sequence[Pieces]:
         """Return none: new labels are few."""

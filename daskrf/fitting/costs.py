@@ -92,16 +92,24 @@ def need_of_sums(
 
 
 def need_of_solve(
-    making: Making, n_labels: int | None = None, *, eigen: bool = False, n_sums: int = 1
+    making: Making,
+    n_labels: int | None = None,
+    *,
+    eigen: bool = False,
+    n_sums: int = 1,
+    holds_smiles: bool = False,
 ) -> MemoryNeed:
     """Return the memory needed to solve for the posterior, in the process that calls `fit`.
 
-    `eigen` adds the eigendecomposition for labels with next to no noise. If `n_sums` sets of rows have
-    separate sums, they are solved one after the other, but the statistics of all stay in memory.
+    With `holds_smiles`, the SMILES of all labelled molecules are in memory, as in `add`; else those of many
+    are read as they are written. `eigen` adds the eigendecomposition for labels with next to no noise. If
+    `n_sums` sets of rows have separate sums, they are solved one after the other, but the statistics of all
+    stay in memory.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
-    labels = _SAVED_BYTES * (n_labels or 0) + _SMILES_BYTES * min(n_labels or 0, MOST_KEPT)
+    n_smiles = (n_labels or 0) if holds_smiles else min(n_labels or 0, MOST_KEPT)
+    labels = _SAVED_BYTES * (n_labels or 0) + _SMILES_BYTES * n_smiles
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
         {MODEL: share * making.square, "pieces": PIECES, "labels": labels},

@@ -10,6 +10,8 @@ import pytest
 
 from daskrf import seeds
 from daskrf.fitting import mapsearch
+from daskrf.fitting.costs import need_of_solve
+from daskrf.jobs.memory import Making
 from daskrf.models import labelled
 from daskrf.models.labelled import smiles_array_of_rows
 from daskrf.storage.model import load_model, save_model
@@ -65,3 +67,12 @@ def test_quantiles_and_skewness_are_those_of_numpy() -> None:
         expected = (centred**3).mean() / centred.std() ** 3 if n > 1 and centred.any() else 0.0
         with patch.object(suspicious, "_AT_ONCE", 4):
             assert suspicious._skewness(values) == pytest.approx(expected, abs=1e-12)
+
+
+def test_memory_for_smiles_is_predicted_where_they_are_held() -> None:
+    def labels(*, holds_smiles: bool) -> int:
+        need = need_of_solve(Making(64, 1_000, one_bit=True), 10**8, holds_smiles=holds_smiles)
+        return dict(need.parts)["labels"]
+
+    assert labels(holds_smiles=True) == 80 * 10**8
+    assert labels(holds_smiles=False) < 2.7 * 2**30
