@@ -259,7 +259,7 @@ def campaign(
         {folder} a folder for anything else.
     function : str, optional
         In place of a command, a Python function, module:function, of a list of SMILES. It returns a score for
-        each, NaN or None where there is none, or a dict by SMILES. It runs in a process of its own.
+        each, NaN where there is none, or a dict by SMILES. It runs in a process of its own.
     timeout : float, optional
         Seconds after which a call of the scorer is ended; its molecules have failed then. Default: never.
     per_call : int, optional

@@ -53,6 +53,8 @@ def residual_arrays(
             continue
         rows, y = _some_labels(arrays, metadata, target)
         before, process.feature_map_ = process.feature_map_, rebuild(metadata["map"])
+        if process.feature_map_.one_bit and not process.one_bit_:  # its bits were stored as numbers
+            rows, process.feature_map_ = process.feature_map_.transform(rows), None
         residuals.append(residuals_of_rows(process, rows, y, place))
         process.feature_map_ = before
     stored = np.full((len(residuals), max(map(len, residuals))), np.nan)
@@ -69,7 +71,7 @@ def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str
     if all(isinstance(each, ExactGP) for each in processes_of(gp)):
         return ""
     feature_map = rebuild(metadata["map"])
-    if isinstance(feature_map.kernel_, MetricGaussian):
+    if isinstance(getattr(feature_map, "kernel_", None), MetricGaussian):
         return "its metric was learned from all labels, so that none of them can be left out"
     if feature_map.n_components > _MOST_FEATURES:
         return f"it has more than {_MOST_FEATURES:,} features"

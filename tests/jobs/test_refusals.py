@@ -337,7 +337,7 @@ def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) 
     precious = _write(tmp_path / "precious.parquet", "not hits")
     for output, message in (
         (precious, "not hold hits of daskrf"),
-        (tmp_path / "hits.xlsx", "give it one of .*for example .*hits.csv"),
+        (tmp_path / "hits.docx", "give it one of .*for example .*hits.csv"),
         (tmp_path, "give it one of"),
     ):
         with pytest.raises(InputError, match=message):

@@ -20,6 +20,7 @@ from daskrf import RandomFeatureGP, featurize, fingerprint, fit, predict, screen
 from daskrf.arrays import as_csr
 from daskrf.demo.objective import score
 from daskrf.features.featuremap import FeatureMap
+from daskrf.models.intervals import residuals_of
 from daskrf.models.models import read_model
 from daskrf.molecules import FingerprintSpec
 from daskrf.storage.stores.featurestore import FeatureStore
@@ -128,6 +129,8 @@ def test_floats_of_a_one_bit_map(inputs: tuple[Path, Path], store: Path, tmp_pat
     left, right = _predictions(tmp_path / "pa"), _predictions(tmp_path / "pb")
     np.testing.assert_allclose(left["mean"].to_numpy(), right["mean"].to_numpy(), rtol=1e-3)
     np.testing.assert_allclose(left["std"].to_numpy(), right["std"].to_numpy(), rtol=1e-3)
+    one, other = (residuals_of(read_model(tmp_path / name))[0] for name in ("a", "b"))
+    np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-3)
 
 
 def test_several_targets(inputs: tuple[Path, Path], store: Path, client: Client, tmp_path: Path) -> None:
