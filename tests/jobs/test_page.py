@@ -20,6 +20,7 @@ from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp.validation.intervals import interval_factor, studentized_residuals
 from daskrf.gp.validation.leaveoneout import leave_one_out
+from daskrf.models.intervals import residuals_of
 from daskrf.models.models import read_model
 from tests.jobs.job import FEATURES
 from tests.report.test_webpage import Reader
@@ -65,7 +66,10 @@ def test_a_page_shows_how_good_the_model_is(made: Path, inputs: tuple[Path, Path
     bars = (tmp_path / "bars.html").read_text()
     assert f"Bars are 95 % intervals of a measurement, {factor:.3g} standard deviations" in bars
     assert json.loads(Reader(bars).scripts["data"])["factor"] == pytest.approx(factor)
-    assert json.loads(Reader(features).scripts["data"])["factor"] == 1.96
+    [residuals] = residuals_of(read_model(made / "model"))
+    of_features = interval_factor(residuals, 95)
+    assert json.loads(Reader(features).scripts["data"])["factor"] == pytest.approx(of_features)
+    assert json.loads(Reader(none).scripts["data"])["factor"] == 1.96
     assert "daskrf evaluate" in features
     assert 'id="picture"' not in features
     assert "How good the model is" not in none
