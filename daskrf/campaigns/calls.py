@@ -131,6 +131,7 @@ def score_batch(
     with file_errors("write", folder):
         folder.mkdir(exist_ok=True)
         _sweep(folder)
+    folder = folder.absolute()  # the scorer runs in the folder of the settings, and workers run anywhere
     done = list(_results(folder))
     finished = {name for result in done for name in result["molecules"]}
     left = [molecule for molecule in molecules if molecule.name not in finished]

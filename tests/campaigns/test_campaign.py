@@ -208,6 +208,15 @@ def test_wrong_settings_are_one_sentence(change: tuple[str, str], sentence: str,
     assert not (settings.parent / "asked.txt").exists()
 
 
+def test_paths_are_those_of_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scorer runs beside the settings, and the output is where the user is."""
+    settings = begin(tmp_path / "settings", SETTINGS.replace("rounds = 3", "rounds = 1"))
+    monkeypatch.chdir(tmp_path)
+    report = daskrf.campaign(settings.relative_to(tmp_path), output="docked")
+    assert (tmp_path / "docked" / "scores-1.csv").exists()
+    assert len(asked(tmp_path / "settings")) == report.history.n_asked == 10
+
+
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     settings = begin(tmp_path / "a")
     with pytest.raises(InputError, match=r"holds other files .*mine\.py.* and no campaign"):
