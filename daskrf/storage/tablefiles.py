@@ -176,17 +176,26 @@ def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
             writer.write_table(table)
 
 
+_SD_END = "$$$$"
+
+
 def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
     """Write SD records: the structure, and every column as a property."""
     for table in _slices(tables):
         columns = {name: table[name].to_pylist() for name in table.column_names}
         names = {name: _line(name).replace("<", "(").replace(">", ")") for name in columns}
         for at, block in enumerate(mol_blocks([text or "" for text in columns["smiles"]])):
-            lines = [_line(columns["id"][at]), block.rstrip("\n")]
+            lines = [_sd_line(columns["id"][at]), block.rstrip("\n")]
             for name, values in columns.items():
                 if (value := _plain(values[at])) is not None and _line(value):
-                    lines.append(f">  <{names[name]}>\n{_line(value)}\n")
-            file.write(("\n".join([*lines, "$$$$"]) + "\n").encode())
+                    lines.append(f">  <{names[name]}>\n{_sd_line(value)}\n")
+            file.write(("\n".join([*lines, _SD_END]) + "\n").encode())
+
+
+def _sd_line(value: Any) -> str:
+    """Return a value as a line of an SD record; one like the end of a record gets a blank before it."""
+    line = _line(value)
+    return f" {line}" if line.startswith(_SD_END) else line
 
 
 def _write_smiles(tables: Tables, file: IO[bytes]) -> None:
