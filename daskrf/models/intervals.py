@@ -105,7 +105,7 @@ def _lines(text: npt.NDArray[np.uint8], numbers: npt.NDArray[np.intp]) -> list[s
 
     Examples
     --------
-    >>> _lines(np.frombuffer(b"C\nCC\n\nCCC", np.uint8), np.array([1, 3]))
+    >>> _lines(np.frombuffer(b"C\\nCC\\n\\nCCC", np.uint8), np.array([1, 3]))
     ['CC', 'CCC']
     """
     wanted = np.unique(np.concatenate([numbers - 1, numbers]))
