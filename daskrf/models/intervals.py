@@ -162,6 +162,12 @@ def interval_factors(model: Model, levels: Sequence[float]) -> tuple[Array, list
             f"{amount(n, 'labelled molecules')} of '{name}' do not determine intervals above "
             f"{_highest(n):g} %, so that of {' and '.join(lacking)} % is empty"
         )
+    notes += [
+        f"'{printable(name, 60)}' is two classes: its intervals are of the regression on 0 and 1, and may "
+        "lie beyond these; read its probability"
+        for name, classes in zip(model.targets, model.classes, strict=True)
+        if classes is not None
+    ]
     if np.isinf(factors).all():
         n = max(map(len, residuals))
         if not n:

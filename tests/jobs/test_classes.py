@@ -68,6 +68,10 @@ def test_probabilities_are_those_of_the_link(model: Path) -> None:
     assert "hERG: 'blocks' read as 1 and 'nothing' as 0" in str(status(model))
 
 
+def test_intervals_of_classes_are_said_to_be_those_of_the_regression(model: Path) -> None:
+    assert "is two classes: its intervals are of the regression" in str(predict(model, SMILES, intervals=80))
+
+
 def test_external_labels_and_more_labels(model: Path, tmp_path: Path) -> None:
     report = evaluate(model, FRAME[SEEN:])
     table = predict(model, SMILES[SEEN:]).to_pandas()
