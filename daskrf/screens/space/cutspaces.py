@@ -128,6 +128,31 @@ def families_once(
     return checked, made
 
 
+def composing_once(
+    space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress
+) -> tuple[CutSpace, list[Family]]:
+    """Return a cut space without reactions whose products differ from RDKit's, and its families.
+
+    Both are read from `work` if they are there.
+
+    Raises
+    ------
+    InputError
+        If no products are left.
+    """
+    refused = list[str]()
+
+    def check(cut: CutSpace) -> CutSpace:
+        composing, differing = without_differing(cut, progress)
+        refused.extend(differing)
+        return composing
+
+    cut, made = families_once(cut_once(space, spec, work, key, progress), work, key, check)
+    if not made:
+        raise no_products(space, refused)
+    return cut, made
+
+
 def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
     return replace(cut, entries=entries)
 

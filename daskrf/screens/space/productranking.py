@@ -31,7 +31,7 @@ from daskrf.screens.aim import Aim
 from daskrf.screens.draws import leave_draws
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.shortlist import n_candidates
-from daskrf.screens.space.cutspaces import cut_once, families_once, left_out, no_products, without_differing
+from daskrf.screens.space.cutspaces import composing_once, left_out
 from daskrf.screens.space.hits import Candidates
 from daskrf.screens.space.missed import Missed
 from daskrf.screens.space.productpool import Pool
@@ -207,17 +207,8 @@ class ProductRanking:
             self.excluded = excluded
         of_model = ranks_itself(self.model, self.aim.target)
         spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
-        key, refused = self._key(spec), list[str]()
-        whole = cut_once(self.space, spec, run.work, key, run.progress)
-
-        def check(cut: CutSpace) -> CutSpace:
-            composing, differing = without_differing(cut, run.progress)
-            refused.extend(differing)
-            return composing
-
-        self.cut, self.families = families_once(whole, run.work, key, check)
-        if not self.families:
-            raise no_products(self.space, refused)
+        key = self._key(spec)
+        self.cut, self.families = composing_once(self.space, spec, run.work, key, run.progress)
         self.notes = (*self.notes, *left_out(self.cut))
 
     def _key(self, spec: FingerprintSpec) -> str:

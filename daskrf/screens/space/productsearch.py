@@ -26,12 +26,9 @@ from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.screens.space.cutspaces import (
     COMPARED,
-    cut_once,
-    families_once,
+    composing_once,
     left_out,
-    no_products,
     search_tables,
-    without_differing,
 )
 from daskrf.screens.space.hits import Candidates, product_columns
 from daskrf.screens.space.productscores import Scored, product_texts
@@ -210,17 +207,7 @@ class ProductSearchJob(Job[Any]):
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         self.queries = _queries(request.smiles, request.spec)
         self.space = read_space(request.source)
-        refused = list[str]()
-
-        def check(cut: CutSpace) -> CutSpace:
-            composing, differing = without_differing(cut, run.progress)
-            refused.extend(differing)
-            return composing
-
-        whole = cut_once(self.space, request.spec, run.work, self._key, run.progress)
-        self.cut, self.families = families_once(whole, run.work, self._key, check)
-        if not self.families:
-            raise no_products(self.space, refused)
+        self.cut, self.families = composing_once(self.space, request.spec, run.work, self._key, run.progress)
         self.notes = tuple(left_out(self.cut))
         if request.smarts or request.without_smarts:
             self._find_patterns(run)
