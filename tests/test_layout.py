@@ -24,6 +24,7 @@ LAYERS = [
     "sizes",
     "files",
     "arrays",
+    "estimators",
     "seeds",
     "blas",
     "engine",

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 from scipy import sparse
-from sklearn.base import clone
 
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction
 from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.estimators import clone
 from daskrf.files.backend import as_path
 from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact

@@ -13,6 +13,7 @@ from distributed import Client
 
 from daskrf.commands.fingerprint import fingerprint
 from daskrf.errors import InputError, OptionError, check_type, printable
+from daskrf.estimators import defaults_of
 from daskrf.features import FeatureMap
 from daskrf.files.backend import as_path, is_file, size_of
 from daskrf.fitting.fitjob import FitJob
@@ -538,7 +539,7 @@ def _exact_for(
     if feature_map is not None:
         raise InputError("An exact process has no features; leave the map out, or take process='features'.")
     chosen_here = {"cache_bytes", "n_subset"}  # by the memory that there is; all labels count
-    if unknown := set(options) - (set(ExactGP._get_param_names()) - chosen_here):
+    if unknown := set(options) - (set(defaults_of(ExactGP)) - chosen_here):
         raise InputError(f"An exact process has no option {', '.join(sorted(unknown))}; leave it out.")
     gp = ExactGP(TanimotoMinMax() if kernel is None else kernel, **options)
     gp.memory(1)  # refuses bad values

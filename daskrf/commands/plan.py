@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
@@ -20,6 +19,7 @@ from daskrf.commands import READING
 from daskrf.commands.featurize import need_of_features
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.errors import InputError, check_type
+from daskrf.estimators import clone
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
 from daskrf.fitting.costs import need_of_labels, need_of_solve, need_of_sums

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
+from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures

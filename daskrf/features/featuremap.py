@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf import kernels, seeds
 from daskrf.arrays import as_csr, as_matrix, as_rows, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
+from daskrf.estimators import Transformer
 from daskrf.exports import declared
 from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
@@ -92,7 +92,7 @@ class MapFacts:
         return " or ".join({"bits": "M/8", "floats": "4 M"}[kind] for kind in self.features.split(" or "))
 
 
-class FeatureMap(TransformerMixin, BaseEstimator):
+class FeatureMap(Transformer):
     """A deterministic, row-wise map whose inner product approximates :attr:`kernel_`.
 
     The constructor only stores parameters; `fit` fixes what depends on the input; `transform` gives the same
@@ -102,9 +102,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def __init_subclass__(cls, **options: Any) -> None:
         """Wrap methods that take rows: input that no map can take is refused before their own code."""
         super().__init_subclass__(**options)
-        for name in ("fit", "transform", "transform_bits", "transform_nearest"):
+        wrappers = {
+            "fit": _learning,
+            "transform": _choosing,
+            "transform_bits": _checking,
+            "transform_nearest": _checking,
+        }
+        for name, wrapper in wrappers.items():
             if name in cls.__dict__:
-                setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
+                setattr(cls, name, wrapper(cls.__dict__[name]))
 
     facts: ClassVar[MapFacts]
     """What the table of maps says about this one."""
@@ -153,6 +159,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     process: ClassVar[str] = "features"
     """The Gaussian process that takes these features: "features", of dense ones; "sparse", of landmarks; or
     "local", of blocks about centroids. It makes their sums, and its parameters become options of `fit`."""
+
+    @property
+    @abstractmethod
+    def kernel_(self) -> kernels.Kernel:
+        """The kernel k that inner products of features approximate."""
 
     @property
     def projected_kernel(self) -> kernels.Kernel | None:
@@ -486,6 +497,17 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
         return transform(self, X)
 
     return transform_checked
+
+
+def _choosing(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `transform` that also checks as `_checking`, and returns what `set_output` chose."""
+    checked = _checking(transform)
+
+    @functools.wraps(transform)
+    def transform_chosen(self: Any, X: Any) -> Any:
+        return self._as_chosen(checked(self, X), X)
+
+    return transform_chosen
 
 
 FeatureMap.fit = _learning(FeatureMap.fit)  # type: ignore[method-assign]

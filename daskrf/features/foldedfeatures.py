@@ -9,9 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from daskrf.errors import InputError
+from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, from_state, resized
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.kernels.folding import Folded, check_size, folded_columns, folded_rows

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import ndtri
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
+from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.sketches.projections import Products, ScaledRows
 from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel

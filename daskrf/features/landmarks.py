@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
+from daskrf.estimators import clone
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.sketches.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import SampleMap, compact

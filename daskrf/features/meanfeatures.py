@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, column_slice, n_bytes, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
+from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.kernels.folding import UNFOLDED

@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf.errors import InputError
+from daskrf.estimators import Transformer
 from daskrf.features.featuremap import check_count
 from daskrf.features.sketches.spectrum import decompose
 
@@ -56,7 +56,7 @@ def product_to_tanimoto(G: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayL
     return np.divide(G, union, out=np.ones_like(union + G), where=~(union <= 0.0))  # NaN stays NaN
 
 
-class SCISSORS(TransformerMixin, BaseEstimator):
+class SCISSORS(Transformer):
     """Vectors of k dimensions whose Tanimoto coefficients approximate a similarity of molecules.
 
     The similarities of l basis molecules with each other become inner products (step 1). Their eigenvectors

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 from scipy import sparse
-from sklearn.base import clone
 
 from daskrf.blas import ONE_BLAS_THREAD, processors
+from daskrf.estimators import clone
 from daskrf.files.backend import absolute, as_path, backend, remove_quietly
 from daskrf.files.disk import crc32c_of
 from daskrf.fitting.totals import LabelledBlock

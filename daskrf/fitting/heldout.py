@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import clone
 
+from daskrf.estimators import clone
 from daskrf.fitting.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
 from daskrf.fitting.links import link_of_exact, link_of_features, links_from
 from daskrf.gp import choose_exponent, gp_for

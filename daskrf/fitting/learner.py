@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 from scipy import sparse
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
+from daskrf.estimators import clone
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import check_feature_map
 from daskrf.files.backend import absolute, as_path

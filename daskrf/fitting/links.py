@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from daskrf import seeds
+from daskrf.estimators import clone
 from daskrf.fitting.exactsolve import Equations, solve_exact
 from daskrf.fitting.totals import of_labels
 from daskrf.gp.processes.exact import ExactGP

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 from distributed import Client
-from sklearn.base import clone
 
 from daskrf.errors import InputError, printable
+from daskrf.estimators import clone
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.files.disk import work_folder

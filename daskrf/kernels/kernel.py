@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cache
 from inspect import isabstract, signature
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -149,6 +149,32 @@ class Kernel(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
         return {name: _plain(getattr(self, name)) for name in _names(type(self))}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters, for ``kernel__length_scale`` and the like in scikit-learn."""
+        return {name: getattr(self, name) for name in _names(type(self))}
+
+    def with_parameters(self, **parameters: Any) -> Self:
+        """Return the kernel with other values of some parameters.
+
+        Raises
+        ------
+        InputError
+            If there is no such parameter.
+
+        Examples
+        --------
+        >>> from daskrf import Gaussian
+        >>> Gaussian(2.0).with_parameters(length_scale=3.0)
+        Gaussian(length_scale=3.0)
+        """
+        for name in parameters.keys() - set(_names(type(self))):
+            names = ", ".join(_names(type(self))) or "none"
+            raise InputError(f"{type(self).__name__} has no parameter {name!r}; it has {names}.")
+        return type(self)(**self.get_params() | parameters)
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
     @property
     def undecided(self) -> bool:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
-from sklearn.base import clone
 
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError, OptionError
+from daskrf.estimators import clone
 from daskrf.features import FeatureMap, FoldedFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.features.meanfeatures import map_on_first

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
+from daskrf.estimators import clone
 from daskrf.features.featuremap import check_feature_map, from_state, map_key
 from daskrf.features.foldedfeatures import FoldedFeatures
 from daskrf.features.nystrom import NystromFeatures

@@ -7,6 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from daskrf.errors import InputError, OptionError
+from daskrf.estimators import defaults_of
 from daskrf.features import default_map, known_maps
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.local import LocalGaussianGP
@@ -45,8 +46,8 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
     ('SparseGP', 'RandomFeatureGP')
     """
-    kind = PROCESSES[feature_map.process]
-    if unknown := sorted(set(options) - set(kind._get_param_names())):
+    kind: Any = PROCESSES[feature_map.process]
+    if unknown := sorted(set(options) - set(defaults_of(kind))):
         raise OptionError(_misplaced(unknown[0], feature_map))
     model = kind(feature_map, **options)
     model.check_parameters()
@@ -56,7 +57,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 def _misplaced(option: str, feature_map: Any) -> str:
     """Return the message for an option that the map does not support."""
     flag, map_class = f"--{option.replace('_', '-')}", type(feature_map)
-    maps = [cls.facts.name for cls in known_maps() if option in PROCESSES[cls.process]._get_param_names()]
+    maps = [cls.facts.name for cls in known_maps() if option in defaults_of(PROCESSES[cls.process])]
     if not maps:
         return f"there is no option {flag}; leave it out"
     name = map_class.facts.name if map_class in known_maps() else map_class.__name__

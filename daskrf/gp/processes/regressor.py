@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
+from daskrf import estimators
 from daskrf.arrays import check_columns_of
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import check_positive
@@ -17,17 +16,26 @@ from daskrf.gp.sums.chunks import check_of
 Array = npt.NDArray[np.float64]
 
 
-class Regressor(RegressorMixin, BaseEstimator):
+class Regressor(estimators.Regressor):
     """Base class of regressors whose targets each have a mean, a signal and a noise variance."""
 
     _weights_name: ClassVar[str]  # of the attribute that a fit sets last
     mean_: Array
     signal_variance_: Array
     noise_variance_: Array
+    n_features_in_: int
+
+    # Of processes on features: the fitted map, or None where they take features; sums over rows; weights.
+    feature_map_: Any
+    statistics_: Any
+    weights_: Any
+
+    kernel_choice_: Any
+    """Of exact processes: what was compared to choose the kernel, or None."""
 
     def _check_fitted(self) -> None:
         if not hasattr(self, self._weights_name):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+            raise estimators.not_fitted(self)
 
     def _check_request(self, X: Any, of: str, *, return_std: bool, return_cov: bool) -> None:
         """Raise InputError if `predict` cannot return what is requested."""
