@@ -45,7 +45,7 @@ def as_csr(X: Any) -> sp.csr_matrix:
     [1]
     """
     csr = _to_csr(X)
-    _check_dtype(csr.dtype)
+    check_dtype(csr.dtype)
     if csr.dtype == np.bool_:
         csr = csr.astype(np.uint8)
     if not _is_canonical(csr):
@@ -64,7 +64,7 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
     X = as_matrix(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return as_csr(X)
-    _check_dtype(X.dtype)
+    check_dtype(X.dtype)
     return _usual(X)
 
 
@@ -80,11 +80,29 @@ def check_rows_to_fit(X: Any) -> None:
     X = as_matrix(X)
     shape = np.shape(X)
     if len(shape) == 2 and 0 in shape:
-        what = "row" if shape[0] == 0 else "column"
-        raise InputError(f"There is no {what} to fit to (X has the shape {tuple(shape)}): give some.")
+        what = "sample" if shape[0] == 0 else "feature"
+        raise InputError(f"X has 0 {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
     if not hasattr(X, "dask"):
         rows = as_rows(X)
         _finite_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
+
+
+def refuse_negative(X: Any, name: str) -> None:
+    """Raise if rows for the estimator of this name have a negative value; lazy arrays are not looked at.
+
+    Raises
+    ------
+    InputError
+        The message names the row and the column.
+    """
+    X = as_matrix(X)
+    rows = None if hasattr(X, "dask") else as_rows(X)
+    if rows is not None and np.min(rows if isinstance(rows, np.ndarray) else rows.data, initial=0) < 0:
+        csr = as_csr(rows)
+        try:
+            _refuse(csr, csr.data < 0, "is negative; give counts or weights of at least 0")
+        except InputError as error:
+            raise InputError(f"Negative values in data passed to {name}. {error}") from None
 
 
 def learn_columns(estimator: Any, X: Any) -> None:
@@ -101,6 +119,21 @@ def learn_columns(estimator: Any, X: Any) -> None:
         estimator.feature_names_in_ = names
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def check_width_of(estimator: Any, X: Any) -> None:
+    """Raise if rows have not as many columns as those of the fit.
+
+    Raises
+    ------
+    InputError
+    """
+    shape = np.shape(as_matrix(X))
+    if len(shape) == 2 and shape[1] != getattr(estimator, "n_features_in_", shape[1]):
+        raise InputError(
+            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input; fingerprint both in the same way."
+        )
 
 
 def check_columns_of(estimator: Any, X: Any) -> None:
@@ -217,7 +250,7 @@ def as_matrix(X: Any) -> Any:
         if any(map(_is_fingerprint, X)):
             other = next(type(each).__name__ for each in X if not _is_fingerprint(each))
             raise InputError(f"A list of RDKit fingerprints contains a {other}; leave it out.")
-    return X
+    return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
 
 
 def _of_frame(X: Any) -> Any:
@@ -275,19 +308,27 @@ def _to_csr(X: Any) -> sp.csr_matrix:
     X = as_matrix(X)
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
         X = _usual(np.asarray(X))
-        _check_dtype(X.dtype)
+        check_dtype(X.dtype)
     if getattr(X, "ndim", 2) != 2:
-        raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row per molecule.")
+        raise InputError(not_rows(X.ndim))
     if getattr(X, "fill_value", 0) != 0:
         raise InputError(
             f"Fingerprints must have the fill value 0, not {X.fill_value}; make them dense first."
         )
     if hasattr(X, "to_scipy_sparse"):
-        _check_dtype(X.dtype)
+        check_dtype(X.dtype)
         X = _usual(X).to_scipy_sparse()
     elif not sp.issparse(X) and hasattr(X, "tocsr"):
         X = X.tocsr()
     return _dense_to_csr(X) if isinstance(X, np.ndarray) else sp.csr_matrix(X)
+
+
+def not_rows(n_dimensions: int) -> str:
+    """Return the message about an array that has not two dimensions."""
+    return (
+        f"Fingerprints must have 2 dimensions, not {n_dimensions}; pass one row per molecule. Reshape "
+        "your data with X.reshape(1, -1) if it is one molecule."
+    )
 
 
 def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
@@ -303,10 +344,16 @@ def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
     return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
-def _check_dtype(dtype: np.dtype[Any]) -> None:
-    """Raise for arrays of text, objects or complex numbers."""
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    """Raise for arrays of text, objects or complex numbers.
+
+    Raises
+    ------
+    InputError
+    """
     if dtype.kind not in "buif":
-        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dtype}.")
+        what = "Complex data not supported: fingerprints" if dtype.kind == "c" else "Fingerprints"
+        raise InputError(f"{what} must be an array of real numbers, not of dtype {dtype}.")
 
 
 def _usual(X: Any) -> Any:
@@ -371,7 +418,7 @@ def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
         return csr
     if data.size:
         if data.dtype.kind == "f":
-            _refuse(csr, ~np.isfinite(data), "is not a finite number; remove or repair that row")
+            _refuse(csr, ~np.isfinite(data), "is not a finite number but NaN or inf; mend that row")
             _refuse(
                 csr,
                 data != np.floor(data),
@@ -392,7 +439,7 @@ def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
         If a value is not finite; the message names the row and the column.
     """
     if csr.dtype.kind == "f" and csr.data.size:
-        _refuse(csr, ~np.isfinite(csr.data), "is not a finite number; remove or repair that row")
+        _refuse(csr, ~np.isfinite(csr.data), "is not a finite number but NaN or inf; mend that row")
     return csr
 
 

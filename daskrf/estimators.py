@@ -27,11 +27,20 @@ _SHOWN = 300  # characters of the value of a parameter
 class Estimator:
     """An object whose parameters are the attributes that its constructor stores under their own names."""
 
-    sparse_rows: ClassVar[bool] = True
-    """Whether rows may be sparse matrices."""
+    @property
+    def sparse_rows(self) -> bool:
+        """Whether rows may be sparse matrices."""
+        return True
 
-    positive_rows: ClassVar[bool] = False
-    """Whether rows must not have negative values."""
+    @property
+    def positive_rows(self) -> bool:
+        """Whether rows must not have negative values."""
+        return False
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `fit` must come before everything else."""
+        return True
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; if `deep`, also their own parameters, as ``outer__inner``.
@@ -103,7 +112,8 @@ class Estimator:
         from sklearn.utils import InputTags, Tags, TargetTags
 
         rows = InputTags(sparse=self.sparse_rows, positive_only=self.positive_rows)
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=rows)
+        target = TargetTags(required=False)
+        return Tags(estimator_type=None, target_tags=target, input_tags=rows, requires_fit=self.needs_fit)
 
 
 class Transformer(Estimator):
@@ -155,6 +165,9 @@ class Transformer(Estimator):
 class Regressor(Estimator):
     """An estimator that predicts numbers."""
 
+    several_targets: ClassVar[bool] = True
+    """Whether y may have several columns."""
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predicted means, averaged over targets."""
         from sklearn.metrics import r2_score
@@ -166,7 +179,7 @@ class Regressor(Estimator):
 
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-        tags.target_tags.required = True
+        tags.target_tags.required, tags.target_tags.multi_output = True, self.several_targets
         return tags
 
 

@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import kernels, seeds
-from daskrf.arrays import as_csr, as_matrix, as_rows, check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.arrays import (
+    as_csr,
+    as_matrix,
+    as_rows,
+    check_columns_of,
+    check_rows_to_fit,
+    check_width_of,
+    learn_columns,
+    not_rows,
+    refuse_negative,
+)
 from daskrf.errors import InputError
 from daskrf.estimators import Transformer
 from daskrf.exports import declared
@@ -297,6 +307,14 @@ class FeatureMap(Transformer):
         """Tell whether `transform` can be called: always, if the map learns nothing."""
         return self.learns_from == "nothing"
 
+    @property
+    def needs_fit(self) -> bool:
+        return self.learns_from != "nothing"
+
+    @property
+    def positive_rows(self) -> bool:
+        return self.kernel_.positive_rows
+
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted()
 
@@ -417,15 +435,6 @@ class FeatureMap(Transformer):
                 f"{type(self).__name__} is not fitted: call fit with rows to learn from{otherwise}."
             )
 
-    def _check_width(self, n_columns: int) -> None:
-        """Refuse rows with another number of columns than `fit` saw, if it saw any."""
-        width = getattr(self, "n_features_in_", n_columns)
-        if n_columns != width:
-            raise InputError(
-                f"The fingerprints have {n_columns:,} columns, but the feature map was fitted to {width:,}; "
-                "fingerprint both in the same way."
-            )
-
     def _once(self, make: Callable[[], _T], *arguments: Any) -> _T:
         """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
         key = json.dumps([self.state()["parameters"], *arguments], sort_keys=True)
@@ -474,6 +483,8 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
         original, X = X, as_matrix(X)
         if X is not None:
             check_rows_to_fit(X)
+            if self.positive_rows:
+                refuse_negative(X, type(self).__name__)
         fitted = fit(self, X, y, **options)
         if X is not None:
             learn_columns(self, original)
@@ -493,7 +504,8 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
         self._check_fitted()
         check_columns_of(self, X)
         X = as_matrix(X)
-        self._check_width(_shape(X)[1])
+        _shape(X)  # refuses what are no rows
+        check_width_of(self, X)
         return transform(self, X)
 
     return transform_checked
@@ -529,7 +541,7 @@ def _shape(X: Any) -> tuple[int, int]:
     """Return the shape of rows, without computing a lazy array."""
     shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
     if len(shape) != 2:
-        raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row per molecule.")
+        raise InputError(not_rows(len(shape)))
     return shape
 
 

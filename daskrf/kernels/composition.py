@@ -64,6 +64,10 @@ class Composition(Kernel):
     def __repr__(self) -> str:
         return f"Composition({self.outer!r}, {self.inner!r})"
 
+    @property
+    def positive_rows(self) -> bool:
+        return self.inner.positive_rows
+
     def against(self, Y: Any) -> Prepared:
         inner = self.inner.against(Y)
 

@@ -67,6 +67,10 @@ class TanimotoDotProduct(Kernel):
         self.transform = transform
         self.n_terms = None if n_terms is None else _n_terms(n_terms)
 
+    @property
+    def positive_rows(self) -> bool:
+        return self.transform is not None
+
     def against(self, Y: Any) -> Prepared:
         right, right_exponents = self._rows(Y)
         index = Index(right, multiply=True)

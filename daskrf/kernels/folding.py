@@ -71,6 +71,10 @@ class Folded(Kernel):
         """Return the folded rows of `X`."""
         return folded_rows(X, self.size, self.hashed, self.binary)
 
+    @property
+    def positive_rows(self) -> bool:
+        return self.inner.positive_rows
+
     def against(self, Y: Any) -> Prepared:
         return self._of(self.inner.against(self.rows(Y)))
 

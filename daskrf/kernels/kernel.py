@@ -138,6 +138,11 @@ class Kernel(ABC):
         yield from prepared_blocks(self.against(Y), X, Y.shape[0], rows=rows)
 
     @property
+    def positive_rows(self) -> bool:
+        """Whether rows must not have negative values."""
+        return False
+
+    @property
     def has_unit_diagonal(self) -> bool:
         """Whether k(x, x) = 1 for every row."""
         return type(self).diag is Kernel.diag

@@ -39,6 +39,10 @@ class TanimotoMinMax(Kernel):
 
     name = "minmax"
 
+    @property
+    def positive_rows(self) -> bool:
+        return True
+
     def against(self, Y: Any) -> Prepared:
         return _minima(Y, QUOTIENT)
 
@@ -66,6 +70,10 @@ class Intersection(Kernel):
     """
 
     name = "intersection"
+
+    @property
+    def positive_rows(self) -> bool:
+        return True
 
     def against(self, Y: Any) -> Prepared:
         return _minima(Y, SUM)

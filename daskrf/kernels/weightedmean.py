@@ -107,6 +107,10 @@ class Mean(Kernel):
     def _ranges(self, n_columns: int | None) -> list[tuple[int, int]]:
         return column_ranges(self.columns, len(self.weights), n_columns)
 
+    @property
+    def positive_rows(self) -> bool:
+        return any(each.positive_rows for each in self.kernels)
+
     def against(self, Y: Any) -> Prepared:
         return self._added(Y, [kernel.against for kernel in self.kernels], np.float64)
 

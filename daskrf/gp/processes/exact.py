@@ -13,7 +13,15 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns, row_slice
+from daskrf.arrays import (
+    as_csr,
+    check_columns_of,
+    check_rows_to_fit,
+    check_width_of,
+    learn_columns,
+    refuse_negative,
+    row_slice,
+)
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
@@ -248,6 +256,12 @@ class ExactGP(Regressor):
         features = 2**25 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
         return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
+    several_targets = False
+
+    @property
+    def positive_rows(self) -> bool:
+        return self.kernel.positive_rows
+
     def fit(
         self,
         X: Any,
@@ -285,6 +299,8 @@ class ExactGP(Regressor):
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
+        if self.positive_rows:
+            refuse_negative(X, type(self).__name__)
         sides = None if side is None else check_sides(side, len(y))
         m, a, s = (self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance"))
         for name in (*_OF_ONE_SOLVER, *_OF_LIMITS, "kernel_choice_"):  # of an earlier fit
@@ -510,6 +526,7 @@ class ExactGP(Regressor):
         cov : float64 array, shape (m, m), if `return_cov`
         """
         self._check_request(X, of, return_std=return_std, return_cov=return_cov)
+        check_width_of(self, X)
         if target not in (None, 0):
             raise InputError(f"this model has one target: target must be 0 or None, not {target!r}.")
         X = check_rows(X, self.kernel)
@@ -664,6 +681,7 @@ class ExactGP(Regressor):
             raise InputError(f"n_samples must not be negative, but is {n_samples}.")
         seeds.check_seed(random_state)
         check_columns_of(self, X)
+        check_width_of(self, X)
         X = check_rows(X, self.kernel)
         if getattr(self, "solver_", None) == "cg":
             return self._draws_pathwise(X, n_samples, random_state, of)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, check_width_of, learn_columns
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.estimators import clone
@@ -110,6 +110,14 @@ class FeatureSpaceGP(Regressor):
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
+    @property
+    def sparse_rows(self) -> bool:
+        return self.feature_map is not None
+
+    @property
+    def positive_rows(self) -> bool:
+        return self.feature_map is not None and bool(self.feature_map.positive_rows)
+
     def check_parameters(self, n_targets: int | None = None) -> None:
         """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
         if self.method not in ("auto", "eigh", "cholesky"):
@@ -198,6 +206,7 @@ class FeatureSpaceGP(Regressor):
             return self.fit(X, y)
         statistics = self._kept_statistics()
         check_columns_of(self, X)
+        check_width_of(self, X)
         X, targets = check_rows(X, self.feature_map_), check_targets(y)
         if X.shape[0] == len(targets) == 0:
             return self
@@ -963,8 +972,8 @@ class FeatureSpaceGP(Regressor):
         if (packed and not self.one_bit_) or phi.shape[1] != width:
             kind = "one-bit" if self.one_bit_ else "dense"
             raise InputError(
-                f"the model has {len(self.weights_)} {kind} features, which does not fit rows of {phi.dtype} "
-                f"with {phi.shape[1]} columns: use the map it was fitted with."
+                f"X has {phi.shape[1]} features, but {type(self).__name__} is expecting {width} features as "
+                f"input: {len(self.weights_)} {kind} ones, not {phi.dtype}; use the map it was fitted with."
             )
 
     def _squeeze(self, values: Array) -> Array:

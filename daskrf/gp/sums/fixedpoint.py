@@ -60,6 +60,10 @@ def check_targets(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
         If y is not numeric, has the wrong number of dimensions, or holds NaN, infinity or values above
         1e100.
     """
+    if y is None:
+        raise InputError(
+            "A fit requires y to be passed, but the target y is None: give a label for each row."
+        )
     try:
         array = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
