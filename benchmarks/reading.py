@@ -242,7 +242,7 @@ def faults_of(texts: list[str]) -> tuple[int, dict[str, list[str]]]:
     faults: dict[str, list[str]] = {"counts": [], "rejects": []}
     spec, torsion = FingerprintSpec(KINDS), FingerprintSpec("torsion")
     positions, kinds = read(texts, spec, dots=True)
-    few, torsions = read(texts, torsion, dots=True)  # no rings of three
+    few, torsions = read(texts, torsion, dots=True)
     taken = [texts[at] for at in positions.tolist()]
     accepted, expected, rejects = Fingerprinter(FingerprintSpec([*KINDS, "torsion"]))._ask(taken, positions)
     faults["rejects"] = [texts[position] for position, _ in rejects]

@@ -460,9 +460,7 @@ class Engine(Protocol):
             each atom its hydrogens, plus 128 if it is aromatic; for each bond its kind.
         """
 
-    def read_smiles(
-        self, text: Bits, stops: Integers, table: RingTable, *, dots: bool, triangles: bool = True
-    ) -> Readings:
+    def read_smiles(self, text: Bits, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
         """Read SMILES as RDKit does, or leave them to it.
 
         Parameters
@@ -474,8 +472,6 @@ class Engine(Protocol):
         table : RingTable
         dots : bool
             Whether SMILES of several fragments are read; otherwise they are left to RDKit.
-        triangles : bool, default True
-            Whether molecules with rings of three atoms are read.
 
         Examples
         --------
@@ -503,7 +499,7 @@ class Engine(Protocol):
         """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
     def torsion_counts(self, molecules: Molecules, *, size: int) -> Rows:
-        """Count the chains of four atoms, as RDKit, in molecules without rings of three; else as above.
+        """Count the chains of four atoms, as RDKit, and one around each ring of three; else as above.
 
         Identifiers have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64.
         """

@@ -162,6 +162,15 @@ def test_what_is_known_is_read(text: str) -> None:
     assert read([text], FingerprintSpec("morgan"), dots=True)[0].tolist() == [0]
 
 
+def test_torsions_around_rings_of_three_are_read(read_by: Callable[..., FingerprintBlock]) -> None:
+    texts = ["C1CC1", "OCC1CO1", "C1OC1CO", "C12CC1C2", "C1CC12CC2", "N1=NC1C", "C1C2OC21", "FC1(F)C2NC21"]
+    positions, _ = read(texts, FingerprintSpec("torsion"), dots=True)
+    assert positions.tolist() == [*range(len(texts))]
+    for size in (0, 64):
+        spec = FingerprintSpec("torsion", size=size)
+        assert_same(read_by(texts, spec), read_by(texts, spec, rdkit=True))
+
+
 def test_what_is_too_large_is_left_to_rdkit() -> None:
     ladder = "C1CC1".join("" for _ in range(16)) + "C"
     for text, n_read in [("C" * 192, 1), ("C" * 193, 0), (ladder[: 5 * 14], 1), (ladder, 0)]:

@@ -541,8 +541,18 @@ def _chain_code(code: Any) -> Any:
 
 
 @jit
+def _is_lower(codes: Array, i: int, j: int) -> bool:
+    """Return whether an atom comes before another in the order of codes, and then of numbers."""
+    return bool(codes[i] < codes[j] or (codes[i] == codes[j] and i < j))
+
+
+@jit
 def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: Array, values: Array) -> None:
-    """Write the counts of chains of four atoms; molecules with rings of three have been left out."""
+    """Write the counts of chains of four atoms.
+
+    A ring of three atoms is one chain, which begins and ends at the atom of the lowest code; RDKit begins at
+    the atom of the lowest number, and `daskrf.molecules.counts.counter.in_order` sorts by code.
+    """
     path = np.zeros(4, np.uint32)
     most = MOST_BONDS * _MOST_BRANCHES**2
     identifiers = np.zeros(most + _SPARE, np.uint32)
@@ -560,11 +570,17 @@ def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: 
                 ):
                     if start + molecules.links[f, 0] == j:
                         continue
-                    path[0] = _chain_code(codes[start + molecules.links[f, 0]])
+                    begin = start + molecules.links[f, 0]
+                    path[0] = _chain_code(codes[begin])
                     first = molecules.first_links[j]
                     for g in range(first, first + molecules.atoms[j, _DEGREE]):
-                        if start + molecules.links[g, 0] != i and n_chains < most:
-                            path[3] = _chain_code(codes[start + molecules.links[g, 0]])
+                        end = start + molecules.links[g, 0]
+                        if end == begin and not (
+                            _is_lower(codes, end, i) and _is_lower(codes, end, j)  # each bond closes the ring
+                        ):
+                            continue
+                        if end != i and n_chains < most:
+                            path[3] = _chain_code(codes[end])
                             identifiers[n_chains] = _torsion(path, size)
                             n_chains += 1
         pointer[row + 1] = _add_counts(identifiers, n_chains, places, counts, pointer[row], columns, values)

@@ -334,20 +334,6 @@ def _link(atoms: Array, bonds: Array, links: Array, sizes: Array) -> bool:
 
 
 @jit
-def _has_triangle(atoms: Array, bonds: Array, links: Array, sizes: Array) -> bool:
-    """Return whether there is a ring of three atoms."""
-    for b in range(sizes[_BONDS_READ]):
-        one, other = bonds[b, _FIRST], bonds[b, _SECOND]
-        if not bonds[b, _CYCLIC]:
-            continue
-        for e in range(atoms[one, _LINK], atoms[one, _LINK] + atoms[one, _DEGREE]):
-            for f in range(atoms[other, _LINK], atoms[other, _LINK] + atoms[other, _DEGREE]):
-                if links[e, 0] == links[f, 0]:
-                    return True
-    return False
-
-
-@jit
 def _fill(atoms: Array, bonds: Array, sizes: Array) -> bool:
     """Fill in hydrogens, and mark what is in no aromatic ring; return whether RDKit changes no atom.
 
@@ -680,14 +666,13 @@ def _perceive(
 def _read_all(
     text: Array,
     stops: Array,
-    wanted: tuple[bool, bool],
+    dots: bool,
     table: Any,
     unknown: Any,
     molecules: Any,
     status: Array,
 ) -> None:
     """Read each text; write the molecules of those that are done, one after another."""
-    dots, triangles = wanted
     atoms, bonds = (
         np.zeros((MOST_ATOMS, _ATOM_COLUMNS), np.int16),
         np.zeros((MOST_BONDS, _BOND_COLUMNS), np.int16),
@@ -699,13 +684,12 @@ def _read_all(
     for row in range(stops.size - 1):
         status[row] = ASK
         letters = text[stops[row] : stops[row + 1]]
-        if _parse(letters, atoms, bonds, stack, opened, sizes) and (dots or sizes[_FRAGMENTS] == 1):
-            understood = _link(atoms, bonds, links, sizes) and _fill(atoms, bonds, sizes)
-            if understood and (triangles or not _has_triangle(atoms, bonds, links, sizes)):
-                status[row] = DONE
-                if sizes[_CONJUGATED]:
-                    work = (stack, members, key)
-                    status[row] = _perceive(atoms, bonds, links, sizes, table, work, unknown)
+        is_parsed = _parse(letters, atoms, bonds, stack, opened, sizes) and (dots or sizes[_FRAGMENTS] == 1)
+        if is_parsed and _link(atoms, bonds, links, sizes) and _fill(atoms, bonds, sizes):
+            status[row] = DONE
+            if sizes[_CONJUGATED]:
+                work = (stack, members, key)
+                status[row] = _perceive(atoms, bonds, links, sizes, table, work, unknown)
         if status[row] == DONE:
             for i in range(sizes[_ATOMS]):
                 for column in range(_AROMATIC + 1):  # a slice would be copied by slower code
@@ -733,9 +717,7 @@ def ring_table(entries: Mapping[bytes, bytes]) -> RingTable:
     return RingTable(slots, key_stops, packed, value_stops, np.frombuffer(b"".join(values) + b"\0", np.uint8))
 
 
-def read_smiles(
-    text: Bytes, stops: Integers, table: RingTable, *, dots: bool, triangles: bool = True
-) -> Readings:
+def read_smiles(text: Bytes, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
     """Read SMILES; see `Engine`."""
     size = text.size
     molecules = Molecules(
@@ -747,7 +729,7 @@ def read_smiles(
     keys, key_stops = np.empty(_MOST_KEYS * 128, np.uint8), np.zeros(_MOST_KEYS + 1, np.int64)
     count, status = np.zeros(1, np.int64), np.empty(stops.size - 1, np.uint8)
     with np.errstate(over="ignore"):
-        _read_all(text, stops, (dots, triangles), table, (keys, key_stops, count), molecules, status)
+        _read_all(text, stops, dots, table, (keys, key_stops, count), molecules, status)
     packed, bounds = keys.tobytes(), key_stops[: count[0] + 1].tolist()
     unknown = {packed[start:stop] for start, stop in itertools.pairwise(bounds)}
     return Readings(status=status, molecules=molecules, unknown=unknown)

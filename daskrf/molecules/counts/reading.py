@@ -84,11 +84,9 @@ def _parts(
     ends = np.flatnonzero(text == _LINE)
     if len(ends) != len(smiles):  # a text of several lines is no SMILES
         return
-    # Around a ring of three RDKit's torsions depend on the order of atoms; see `counter.in_order`.
-    triangles = all(kind.family != "torsion" for kind in spec.kinds)
     stops = np.concatenate([[0], ends - np.arange(len(ends))])
     systems = _systems()
-    readings = engine().read_smiles(text[text != _LINE], stops, systems.table, dots=dots, triangles=triangles)
+    readings = engine().read_smiles(text[text != _LINE], stops, systems.table, dots=dots)
     done = readings.status == DONE
     yield np.flatnonzero(done), [_counted(readings.molecules, kind, done) for kind in spec.kinds]
     if readings.unknown and rounds:
