@@ -45,7 +45,7 @@ def as_csr(X: Any) -> sp.csr_matrix:
     [1]
     """
     csr = _to_csr(X)
-    check_dtype(csr.dtype)
+    _check_dtype(csr.dtype)
     if csr.dtype == np.bool_:
         csr = csr.astype(np.uint8)
     if not _is_canonical(csr):
@@ -64,7 +64,7 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
     X = as_matrix(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return as_csr(X)
-    check_dtype(X.dtype)
+    _check_dtype(X.dtype)
     return _usual(X)
 
 
@@ -80,14 +80,17 @@ def check_rows_to_fit(X: Any) -> None:
     X = as_matrix(X)
     shape = np.shape(X)
     if len(shape) == 2 and 0 in shape:
-        what = "sample" if shape[0] == 0 else "feature"
-        raise InputError(f"X has 0 {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
+        what, in_words = ("row", "sample") if shape[0] == 0 else ("column", "feature")
+        raise InputError(
+            f"There is no {what} to fit to: 0 {in_words}(s) (shape={tuple(shape)}) while a minimum of 1 is "
+            "required."
+        )
     if not hasattr(X, "dask"):
         rows = as_rows(X)
         _finite_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
 
 
-def refuse_negative(X: Any, name: str) -> None:
+def refuse_negative(X: Any, name: str, advice: str = "(give counts or weights of at least 0)") -> None:
     """Raise if rows for the estimator of this name have a negative value; lazy arrays are not looked at.
 
     Raises
@@ -100,7 +103,7 @@ def refuse_negative(X: Any, name: str) -> None:
     if rows is not None and np.min(rows if isinstance(rows, np.ndarray) else rows.data, initial=0) < 0:
         csr = as_csr(rows)
         try:
-            _refuse(csr, csr.data < 0, "is negative; give counts or weights of at least 0")
+            _refuse(csr, csr.data < 0, f"is negative {advice}")
         except InputError as error:
             raise InputError(f"Negative values in data passed to {name}. {error}") from None
 
@@ -130,9 +133,11 @@ def check_width_of(estimator: Any, X: Any) -> None:
     """
     shape = np.shape(as_matrix(X))
     if len(shape) == 2 and shape[1] != getattr(estimator, "n_features_in_", shape[1]):
+        width = estimator.n_features_in_
         raise InputError(
-            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input; fingerprint both in the same way."
+            f"X has {shape[1]} features, but {type(estimator).__name__} is expecting {width} features as "
+            f"input: rows have {shape[1]:,} columns, and at fit they had {width:,}; fingerprint both in the "
+            "same way."
         )
 
 
@@ -308,27 +313,29 @@ def _to_csr(X: Any) -> sp.csr_matrix:
     X = as_matrix(X)
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
         X = _usual(np.asarray(X))
-        check_dtype(X.dtype)
+        _check_dtype(X.dtype)
     if getattr(X, "ndim", 2) != 2:
-        raise InputError(not_rows(X.ndim))
+        raise InputError(
+            f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row per molecule."
+            f"{advice_on_rows(X.ndim, X.dtype)}"
+        )
     if getattr(X, "fill_value", 0) != 0:
         raise InputError(
             f"Fingerprints must have the fill value 0, not {X.fill_value}; make them dense first."
         )
     if hasattr(X, "to_scipy_sparse"):
-        check_dtype(X.dtype)
+        _check_dtype(X.dtype)
         X = _usual(X).to_scipy_sparse()
     elif not sp.issparse(X) and hasattr(X, "tocsr"):
         X = X.tocsr()
     return _dense_to_csr(X) if isinstance(X, np.ndarray) else sp.csr_matrix(X)
 
 
-def not_rows(n_dimensions: int) -> str:
-    """Return the message about an array that has not two dimensions."""
-    return (
-        f"Fingerprints must have 2 dimensions, not {n_dimensions}; pass one row per molecule. Reshape "
-        "your data with X.reshape(1, -1) if it is one molecule."
-    )
+def advice_on_rows(n_dimensions: int, dtype: np.dtype[Any]) -> str:
+    """Return what to do about an array that is no rows of numbers, as the end of a message."""
+    if dtype.kind == "c":
+        return " Complex data not supported."
+    return "" if n_dimensions == 2 else " Reshape your data with X.reshape(1, -1) if it is one molecule."
 
 
 def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
@@ -344,7 +351,7 @@ def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
     return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
-def check_dtype(dtype: np.dtype[Any]) -> None:
+def _check_dtype(dtype: np.dtype[Any]) -> None:
     """Raise for arrays of text, objects or complex numbers.
 
     Raises
@@ -352,8 +359,9 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
     InputError
     """
     if dtype.kind not in "buif":
-        what = "Complex data not supported: fingerprints" if dtype.kind == "c" else "Fingerprints"
-        raise InputError(f"{what} must be an array of real numbers, not of dtype {dtype}.")
+        raise InputError(
+            f"Fingerprints must be an array of real numbers, not of dtype {dtype}.{advice_on_rows(2, dtype)}"
+        )
 
 
 def _usual(X: Any) -> Any:

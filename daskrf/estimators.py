@@ -19,13 +19,25 @@ from daskrf.errors import InputError
 if TYPE_CHECKING:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils import Tags
+    from sklearn.utils.metadata_routing import MetadataRequest
 
 _T = TypeVar("_T")
+_ROUTED = ("fit", "predict", "score")
+_KEPT = {"_metadata_request", "_sklearn_output_config"}  # by clones
 _SHOWN = 300  # characters of the value of a parameter
+
+
+class _Requests(dict[str, Any]):
+    """What each method asks for by metadata routing; never changed."""
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
 
 class Estimator:
     """An object whose parameters are the attributes that its constructor stores under their own names."""
+
+    _metadata_request: _Requests  # by this name scikit-learn copies it
 
     @property
     def sparse_rows(self) -> bool:
@@ -107,6 +119,41 @@ class Estimator:
         from sklearn.utils import estimator_html_repr
 
         return str(estimator_html_repr(self))
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return which metadata each method asks for, with scikit-learn's metadata routing."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        requests = MetadataRequest(owner=self)
+        for method in _ROUTED:
+            asked = self._asked(method)
+            for name in _keywords(getattr(type(self), method, None)):
+                getattr(requests, method).add_request(param=name, alias=asked.get(name))
+        return requests
+
+    def set_fit_request(self, **requests: bool | str | None) -> Self:
+        """Ask for keywords of `fit` by metadata routing: True, False, None, or the name of what is given."""
+        return self._ask_for("fit", requests)
+
+    def set_predict_request(self, **requests: bool | str | None) -> Self:
+        """Ask for keywords of `predict`, as `set_fit_request`."""
+        return self._ask_for("predict", requests)
+
+    def set_score_request(self, **requests: bool | str | None) -> Self:
+        """Ask for keywords of `score`, as `set_fit_request`."""
+        return self._ask_for("score", requests)
+
+    def _ask_for(self, method: str, requests: dict[str, bool | str | None]) -> Self:
+        names = _keywords(getattr(type(self), method, None))
+        if unknown := sorted(requests.keys() - set(names)):
+            given = f"it takes {', '.join(names)}" if names else "it takes none"
+            raise InputError(f"{type(self).__name__}.{method} takes no {unknown[0]!r}; {given}.")
+        others: dict[str, Any] = getattr(self, "_metadata_request", {})
+        self._metadata_request = _Requests(others | {method: self._asked(method) | requests})
+        return self
+
+    def _asked(self, method: str) -> dict[str, bool | str | None]:
+        return getattr(self, "_metadata_request", {}).get(method, {})
 
     def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags
@@ -198,8 +245,8 @@ def clone(estimator: _T) -> _T:
         return any_clone(estimator)
     values = estimator.get_params(deep=False)
     made: Any = type(estimator)(**{name: _copied(value) for name, value in values.items()})
-    if hasattr(estimator, "_sklearn_output_config"):
-        made._sklearn_output_config = dict(estimator._sklearn_output_config)
+    for name in _KEPT & estimator.__dict__.keys():
+        setattr(made, name, copy.deepcopy(getattr(estimator, name)))
     return made
 
 
@@ -227,6 +274,12 @@ def _defaults(cls: type) -> dict[str, Any]:
     parameters = inspect.signature(cls).parameters.values()
     named = {each.name: each.default for each in parameters if each.kind is not each.VAR_KEYWORD}
     return dict(sorted(named.items()))
+
+
+def _keywords(method: Any) -> list[str]:
+    """Return the parameters of a method besides rows and labels."""
+    names = list(inspect.signature(method).parameters) if method is not None else []
+    return [name for name in names if name not in ("self", "X", "y")]
 
 
 def _changed(name: str, value: Any, inner: dict[str, Any]) -> Any:

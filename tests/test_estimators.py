@@ -10,7 +10,7 @@ import pytest
 import sklearn
 import sklearn.tree
 from sklearn.base import clone as sklearn_clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -161,3 +161,18 @@ def test_an_estimator_of_scikit_learn_is_cloned() -> None:
     one, (other,) = clone(held).inner  # type: ignore[misc]
     assert repr(one) == repr(other) == repr(tree)
     assert one is not other
+
+
+def test_limits_reach_fit_by_metadata_routing(frame: pd.DataFrame) -> None:
+    y = np.sin(frame.to_numpy().sum(axis=1))
+    side = np.where(y > 0.5, 1, 0)
+    process = ExactGP(Gaussian(2.0))
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = sklearn_clone(clone(process.set_fit_request(side=True)))
+        scores = cross_val_score(asking, frame, y, cv=3, params={"side": side})
+        with pytest.raises(InputError, match=r"ExactGP.fit takes no 'weight'; it takes side, start, matrix"):
+            process.set_fit_request(weight=True)
+        asking.set_fit_request(side=False)
+        plain = cross_val_score(asking, frame, y, cv=3)
+    halves = cross_val_score(process, frame, y, cv=3, params={"side": side})
+    assert scores.tolist() == halves.tolist() != plain.tolist()

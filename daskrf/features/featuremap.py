@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from daskrf import kernels, seeds
 from daskrf.arrays import (
+    advice_on_rows,
     as_csr,
     as_matrix,
     as_rows,
@@ -24,7 +25,6 @@ from daskrf.arrays import (
     check_rows_to_fit,
     check_width_of,
     learn_columns,
-    not_rows,
     refuse_negative,
 )
 from daskrf.errors import InputError
@@ -139,6 +139,9 @@ class FeatureMap(Transformer):
 
     state_version: ClassVar[int] = 1
     """Increased whenever the same parameters begin to give other bytes."""
+
+    positive_advice: ClassVar[str] = "(give counts or weights of at least 0)"
+    """What to do about negative values, if rows must have none."""
 
     added_parameters: ClassVar[dict[str, Any]] = {}
     """Parameters that the first version of the map lacked, with the values that it implied. A state leaves
@@ -313,7 +316,8 @@ class FeatureMap(Transformer):
 
     @property
     def positive_rows(self) -> bool:
-        return self.kernel_.positive_rows
+        kernel = getattr(self, "kernel_", None)  # a map may be of no kernel
+        return kernel is not None and bool(kernel.positive_rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted()
@@ -484,7 +488,7 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
         if X is not None:
             check_rows_to_fit(X)
             if self.positive_rows:
-                refuse_negative(X, type(self).__name__)
+                refuse_negative(X, type(self).__name__, self.positive_advice)
         fitted = fit(self, X, y, **options)
         if X is not None:
             learn_columns(self, original)
@@ -541,7 +545,11 @@ def _shape(X: Any) -> tuple[int, int]:
     """Return the shape of rows, without computing a lazy array."""
     shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
     if len(shape) != 2:
-        raise InputError(not_rows(len(shape)))
+        dtype = getattr(X, "dtype", np.dtype(float))
+        raise InputError(
+            f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row per molecule."
+            f"{advice_on_rows(len(shape), dtype)}"
+        )
     return shape
 
 

@@ -92,6 +92,8 @@ class TanimotoDotProductFeatures(FeatureMap):
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
 
+    positive_advice = "and has no square root: use input_transform=None"
+
     facts = MapFacts(
         name="dot-product",
         kernel="x.y / (|x|^2 + |y|^2 - x.y)",

@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 
 FixedValue = npt.ArrayLike | None
 
-ONE_LABEL = "signal and noise variance cannot be estimated from 1 sample: give more labels, or fix both."
+ONE_LABEL = "signal and noise variance cannot be estimated from one label (1 sample): give more, or fix both."
 _GUESS_SIZE = 512  # features used for the first guess of the Cholesky solver
 _LARGE = 8_192  # features; above, Cholesky factorizations are so slow that few are made: `approach_evidence`
 

@@ -260,7 +260,7 @@ class ExactGP(Regressor):
 
     @property
     def positive_rows(self) -> bool:
-        return self.kernel.positive_rows
+        return isinstance(self.kernel, Kernel) and self.kernel.positive_rows
 
     def fit(
         self,

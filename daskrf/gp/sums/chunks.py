@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, as_matrix, check_dtype, not_rows
+from daskrf.arrays import advice_on_rows, as_csr, as_matrix
 from daskrf.errors import InputError
 from daskrf.features.featuremap import map_key
 from daskrf.gp.sums.statistics import Precision, enough_precision
@@ -53,9 +53,11 @@ def check_rows(X: Any, feature_map: Any) -> Any:
             )
         return as_csr(X)
     X = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
-    if len(X.shape) != 2:
-        raise InputError(not_rows(len(X.shape)))
-    check_dtype(X.dtype)
+    if len(X.shape) != 2 or X.dtype.kind not in "buif":
+        raise InputError(
+            f"X must be numbers of shape (n, n_columns), not {X.dtype} of shape {X.shape}."
+            f"{advice_on_rows(len(X.shape), X.dtype)}"
+        )
     return X
 
 
