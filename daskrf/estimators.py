@@ -126,9 +126,9 @@ class Estimator:
 
         requests = MetadataRequest(owner=self)
         for method in _ROUTED:
-            asked = self._asked(method)
+            settings = self._requested(method)
             for name in _keywords(getattr(type(self), method, None)):
-                getattr(requests, method).add_request(param=name, alias=asked.get(name))
+                getattr(requests, method).add_request(param=name, alias=settings.get(name))
         return requests
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
@@ -149,10 +149,10 @@ class Estimator:
             given = f"it takes {', '.join(names)}" if names else "it takes none"
             raise InputError(f"{type(self).__name__}.{method} takes no {unknown[0]!r}; {given}.")
         others: dict[str, Any] = getattr(self, "_metadata_request", {})
-        self._metadata_request = _Requests(others | {method: self._asked(method) | requests})
+        self._metadata_request = _Requests(others | {method: self._requested(method) | requests})
         return self
 
-    def _asked(self, method: str) -> dict[str, bool | str | None]:
+    def _requested(self, method: str) -> dict[str, bool | str | None]:
         return getattr(self, "_metadata_request", {}).get(method, {})
 
     def __sklearn_tags__(self) -> Tags:
