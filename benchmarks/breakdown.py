@@ -133,7 +133,7 @@ def timed(way: Way, texts: list[str]) -> dict[str, float]:
 
 def draw(rows: list[dict[str, Any]], folder: Path) -> None:
     """Draw a bar of each way, on the right those of daskrf alone."""
-    figure, axes = new_figure(1, 2, width=10, height=2.8, gridspec_kw={"width_ratios": [3, 2]})
+    figure, axes = new_figure(1, 2, width=10, height=3.2, gridspec_kw={"width_ratios": [3, 2]})
     for ax, shown in zip(axes, (rows, rows[-1:]), strict=True):
         names, left = [row["way"] for row in shown], np.zeros(len(shown))
         for stage, color in STAGES.items():
@@ -145,7 +145,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
         ax.set_xlabel("CPU microseconds a molecule")
         ax.set_xlim(0, left.max() * 1.12)
         ax.invert_yaxis()
-    axes[0].legend(fontsize=8, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     axes[1].set_title("daskrf alone", fontsize=10)
     save(figure, folder, "breakdown")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _ROUTED = ("fit", "predict", "score")
-_KEPT = {"_metadata_request", "_sklearn_output_config"}  # by clones
+_COPIED = {"_metadata_request", "_sklearn_output_config"}  # by clones
 _SHOWN = 300  # characters of the value of a parameter
 
 
@@ -146,8 +146,8 @@ class Estimator:
     def _ask_for(self, method: str, requests: dict[str, bool | str | None]) -> Self:
         names = _keywords(getattr(type(self), method, None))
         if unknown := sorted(requests.keys() - set(names)):
-            given = f"it takes {', '.join(names)}" if names else "it takes none"
-            raise InputError(f"{type(self).__name__}.{method} takes no {unknown[0]!r}; {given}.")
+            accepted = f"it takes {', '.join(names)}" if names else "it takes none"
+            raise InputError(f"{type(self).__name__}.{method} takes no {unknown[0]!r}; {accepted}.")
         others: dict[str, Any] = getattr(self, "_metadata_request", {})
         self._metadata_request = _Requests(others | {method: self._requested(method) | requests})
         return self
@@ -245,7 +245,7 @@ def clone(estimator: _T) -> _T:
         return any_clone(estimator)
     values = estimator.get_params(deep=False)
     made: Any = type(estimator)(**{name: _copied(value) for name, value in values.items()})
-    for name in _KEPT & estimator.__dict__.keys():
+    for name in _COPIED & estimator.__dict__.keys():
         setattr(made, name, copy.deepcopy(getattr(estimator, name)))
     return made
 
