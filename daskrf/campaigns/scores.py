@@ -12,7 +12,9 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.files.backend import as_path
 from daskrf.molecules.structures import canonical_smiles, same_names
+from daskrf.storage.tablefiles import write_molecules
 from daskrf.tables.measurements import Labels, Reading, keys_of, label_words, read_labels
+from daskrf.tables.posefiles import pose_tables
 
 NO_SCORE = "no score in the file that the scorer wrote"
 
@@ -42,7 +44,7 @@ class CallScores:
 def read_scores(
     path: Path, molecules: Mapping[str, str], *, target: str | int | None, maximize: bool
 ) -> CallScores:
-    """Return the scores in a file of any format that labels may have.
+    """Return the scores in a file of any format that labels may have, or in a folder of files of poses.
 
     They are joined by the names of molecules, or else by structure, or else by tautomers of the parent, as
     docking programs may change the protonation of what they dock.
@@ -62,6 +64,8 @@ def read_scores(
     InputError
         If there is no file, it cannot be read, or none of its scores is of one of the molecules.
     """
+    if path.is_dir():
+        path = _table_of_poses(path)
     if not path.exists() or not path.stat().st_size:
         raise InputError("it wrote no scores")
     matches: list[CallScores] = []
@@ -85,6 +89,15 @@ def read_scores(
             f"none of the {len(labels):,} scores that it wrote is of one of the molecules of the call"
         )
     return best
+
+
+def _table_of_poses(folder: Path) -> Path:
+    """Write the poses in a folder of files as one table beside it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    table = folder.with_suffix(".parquet")
+    if files:
+        write_molecules(pose_tables(files), table)
+    return table
 
 
 def _numbers(labels: Labels, molecules: Mapping[str, str], key: str) -> list[npt.NDArray[np.int64]]:

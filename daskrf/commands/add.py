@@ -736,7 +736,7 @@ class _Add(Job[AddReport]):
             choices=tuple(self.choices),
             dry_run=self.dry_run,
             merged=new.merged,
-            repeats_as=repeats_of(self.old, self.options),
+            repeats_as=new.merged_as if new.merged else repeats_of(self.old, self.options),
         )
 
 

@@ -36,7 +36,7 @@ from daskrf.fitting.exactsolve import need_of_gathering
 from daskrf.fitting.externalset import ExternalSet, ExternalTarget
 from daskrf.fitting.fitsahead import FitsAhead
 from daskrf.fitting.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
-from daskrf.fitting.newlabels import LabelOptions, LabelReader, repeats_of
+from daskrf.fitting.newlabels import LabelOptions, LabelReader
 from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
@@ -302,6 +302,7 @@ def evaluate(
             quick=quick,
             reading=_reading(options, labels, transform, direction, classes=classes),
             any_key=key is None,
+            poses=repeats is None and replicates is None,
             fixed=fixed,
             client=client,
             model_options=model_options,
@@ -977,7 +978,7 @@ class _EvaluateModel(Job[EvaluationReport]):
         parts += [f"left out, {name}: {n:,}" for name, n in left.items() if n]
         parts += [f"the first unusable molecule is {labels.reason}"] if labels.reason else []
         if labels.merged:
-            repeats = repeats_of(external.model, self.options)
+            repeats = labels.merged_as
             parts.append(
                 f"further labels of these molecules: {labels.merged:,} (the {repeats} of each counts)"
             )

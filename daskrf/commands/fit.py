@@ -241,7 +241,7 @@ def fit(
     replicates: str | int | None = None,
     replicate_std: str | int | None = None,
     replicate_sem: str | int | None = None,
-    repeats: Repeats = "all",
+    repeats: Repeats | None = None,
     positive: str | Sequence[str] = (),
     classes: bool = True,
     mean: float | None = None,
@@ -269,8 +269,10 @@ def fit(
         of the sums and once more: run featurize first. Or only a file of labels with SMILES: then no library
         is needed, and the molecules get the default fingerprints.
     labels : path, optional
-        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns. In Python also a
-        DataFrame, or a list of RDKit molecules with properties.
+        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns, or what a docking
+        program wrote: PDBQT, logs of Vina and Gnina, OUTDOCK, scored MOL2, lists of GOLD; of these and of SD
+        files also a folder, or a pattern such as 'docked/*_out.pdbqt'. In Python also a DataFrame, or a list
+        of RDKit molecules with properties.
     output : path
         Directory of the model.
     spec : FingerprintSpec, optional
@@ -345,12 +347,13 @@ def fit(
     replicate_sem : str or int, optional
         Column with the standard error of each mean, in place of the standard deviation: it is the standard
         deviation divided by the root of the number of measurements.
-    repeats : {"all", "best", "mean", "median"}
+    repeats : {"all", "best", "mean", "median"}, optional
         What to do with several labels of one molecule. With all, each counts as a measurement. With best, the
         best one is taken, as for poses and protomers (by `direction`, or by what is known of the target, for
         each target separately). With mean or median, that of the labels is taken. The key decides which
         labels are of one molecule; without a library, structures decide. The model keeps this choice, and
-        `add` does the same with the labels that it adds.
+        `add` does the same with the labels that it adds. Default: best for scores that a docking program
+        wrote, and for tables that number poses; else all.
     positive : str, or sequence of str
         Words of the positive class, in a column of words; all others there are the other class. Not needed
         for true and false, active and inactive, toxic and non-toxic, and others like these.
@@ -406,7 +409,7 @@ def fit(
         quick=quick,
         fold=fold,
         reading=Reading(
-            key=key or key_by_default(labels, repeats),
+            key=key or key_by_default(labels, repeats or "all"),
             key_column=key_column,
             targets=targets,
             drop_non_numbers=drop_non_numbers,
@@ -420,12 +423,13 @@ def fit(
             drop_value=drop_value,
             accept_outliers=accept_outliers,
             accept_rejects=accept_rejects,
-            repeats=repeats,
+            repeats=repeats or "all",
             best=direction if repeats == "best" else None,
             positive=positive,
             classes=classes,
         ),
         any_key=key is None,
+        poses=repeats is None and replicates is None,
         fixed=fixed,
         direction=direction,
         confirm_direction=confirm_direction,
@@ -448,6 +452,7 @@ def training_of(
     quick: bool,
     reading: Reading,
     any_key: bool,
+    poses: bool = False,
     fixed: dict[str, float | None],
     direction: Direction | Mapping[str, str] | None,
     confirm_direction: bool = False,
@@ -458,8 +463,8 @@ def training_of(
 ) -> Training:
     """Return what a fit with the arguments of `fit` is made from.
 
-    `any_key` is whether labels may be joined by another key than that of `reading`, and `cut` whether the
-    job is made in shards.
+    `any_key` is whether labels may be joined by another key than that of `reading`, `poses` whether the best
+    of the scores of poses counts, and `cut` whether the job is made in shards.
     """
     options = _checked(fixed, **model_options)
     has_noise = reading.replicate_std is not None or reading.replicate_sem is not None
@@ -488,6 +493,7 @@ def training_of(
         output=output,
         reading=reading,
         any_key=any_key and labels is not None,
+        poses=poses,
         fixed=fixed,
         options=options,
         direction=direction,

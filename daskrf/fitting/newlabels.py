@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import Run
 from daskrf.models.directions import largest_best
-from daskrf.models.joinedlabels import other_molecules
+from daskrf.models.joinedlabels import POSES, other_molecules
 from daskrf.models.labelled import library_of_model, smiles_of_rows
 from daskrf.models.models import Model
 from daskrf.models.toolkits import check_toolkit
@@ -30,6 +31,7 @@ from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
 from daskrf.tables.values.classes import ClassWords
+from daskrf.tables.values.docking import hold_poses
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.names import find_id, position_of
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
@@ -92,8 +94,8 @@ class NewLabels:
         Rows without a number, labels of molecules that are not in the library, and unusable molecules.
     reason : str
         The first unusable molecule, and why it is.
-    merged : int
-        Labels that were merged into one label of their molecule.
+    merged, merged_as : int and str
+        Labels that were merged into one label of their molecule, and how.
     bound, side : arrays, shape (n, n_targets of the model), or None
         Limits, and 1 for lower and -1 for upper ones, as in `daskrf.tables.measurements.Labels`.
     """
@@ -109,6 +111,7 @@ class NewLabels:
     rejected: int = 0
     reason: str = ""
     merged: int = 0
+    merged_as: str = "all"
     bound: npt.NDArray[np.float64] | None = None
     side: npt.NDArray[np.int8] | None = None
 
@@ -243,9 +246,7 @@ class LabelReader:
                 notes += notes_on_repeats(groups, new.y, self.model.targets, new.smiles.__getitem__)
                 if new.bound is not None and new.side is not None:
                     notes += notes_on_limits(groups, new.bound, new.side, self.model.targets)
-        repeats = repeats_of(self.model, self.options)
-        if repeats != "all":
-            new, notes = self._one_of_each(new, repeats), labelled.notes
+        new, notes = self._merged(new, columns, notes, labelled.notes)
         for note in notes:
             run.progress.note(f"{note}.")
         self.notes += notes
@@ -295,7 +296,28 @@ class LabelReader:
             molecule=groups[first],
             place=place,
             merged=merged_labels,
+            merged_as=repeats,
         )
+
+    def _merged(
+        self, new: NewLabels, columns: Sequence[str], notes: tuple[str, ...], of_all: tuple[str, ...]
+    ) -> tuple[NewLabels, tuple[str, ...]]:
+        """Return one label for each molecule if labels are to be merged, and the notes that still hold."""
+        repeats = repeats_of(self.model, self.options)
+        if repeats != "all":
+            return self._one_of_each(new, repeats), of_all
+        if len(np.unique(new.molecule)) < len(new.molecule) and self._are_poses(columns, self.reading):
+            with suppress(InputError):  # if it is not known which is the best, all count
+                return self._one_of_each(new, "best"), (*of_all, POSES)
+        return new, notes
+
+    def _are_poses(self, columns: Sequence[str], reading: Reading) -> bool:
+        """Return whether labels are scores of poses, and the user says nothing of several of a molecule."""
+        if self.options.repeats is not None or reading.replicates is not None:
+            return False
+        path, n = as_path(self.labels), len(columns)
+        targets = [columns[position_of(path, target, columns, n)] for target in reading.targets or ()]
+        return hold_poses(columns, targets)
 
     def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
         """Return how to read the file: with the targets, transforms and units of the fit."""

@@ -86,6 +86,8 @@ class FitRequest:
         How labels are read.
     any_key : bool
         Whether labels may be joined by a key other than that of `reading`.
+    poses : bool
+        Whether the best of several scores of a molecule counts, if they are those of poses.
     fixed : dict of str to (float or None)
         Mean and variances; None: fitted.
     options : dict
@@ -109,6 +111,7 @@ class FitRequest:
     output: PurePath
     reading: Reading
     any_key: bool = False
+    poses: bool = False
     fixed: Mapping[str, float | None]
     options: Mapping[str, Any]
     direction: str | Mapping[str, str] | None = None
@@ -315,7 +318,15 @@ class Training:
             self.words = label_words(path, self.reading)
             run.progress.note(self.words)
             try:
-                files = labels_of(path, store, run.work, self.reading, check)
+                files = labels_of(
+                    path,
+                    store,
+                    run.work,
+                    self.reading,
+                    check,
+                    poses=self.request.poses,
+                    direction=self.request.direction,
+                )
                 for note in files.joined.notes:
                     run.progress.note(f"{note}.")
                 self.cautions += files.joined.notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +24,7 @@ from daskrf.storage.stores.store import hash_of
 from daskrf.tables.measurements import Reading, keys_of, label_table, read_column, read_labels
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.classes import ClassWords, are_classes
+from daskrf.tables.values.docking import hold_poses, known_score
 from daskrf.tables.values.values import Limits, Scale
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
@@ -36,6 +37,10 @@ _NEWER = {
     "classes": True,
     "existing_classes": None,
 }  # options that earlier versions did not have
+POSES = (
+    "several scores of a molecule are taken as those of poses, of which the best counts; --repeats all, mean "
+    "or median takes another"
+)
 _ADVICE = "run the same command again, which makes it anew"
 
 
@@ -94,23 +99,29 @@ def labels_of(
     directory: PurePath,
     reading: Reading,
     check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
+    *,
+    poses: bool = False,
+    direction: str | Mapping[str, str] | None = None,
 ) -> LabelFiles:
     """Return labels attached to rows of `store`, read from `directory` if an earlier run saved them there.
 
     Nothing is written. `check` is called with the number of labels and the bytes per key, and may raise an
     error to refuse them: once before labels are read, with 0 bytes per key, and again before the join.
+
+    With `poses`, the best score of each molecule counts where scores are those of poses, unless an earlier
+    run saved them all; `direction` says which is the best, or else what is known of the docking program.
     """
-    _, digest, n_rows, _ = survey(path, label_table(path, reading.key).table)
+    head = label_table(path, reading.key)
+    _, digest, n_rows, _ = survey(path, head.table)
     options = dataclasses.asdict(reading)
     for name, usual in _NEWER.items():  # what an earlier version left is read again
         if options[name] == usual:
             del options[name]
-    identity = hash_of([digest, options, store.spec_hash])
-    folder = directory / f"labels-{identity[:16]}"
-    there = is_file(folder / _RECORD)
-    stored = _read(folder) if there else None
-    if stored is not None:
-        return LabelFiles(stored, folder, there=True)
+    folder = _folder(directory, [digest, options, store.spec_hash])
+    of_poses = _folder(directory, [digest, {**options, "repeats": "poses"}, store.spec_hash])
+    for place in (folder, of_poses) if poses else (folder,):
+        if is_file(place / _RECORD) and (stored := _read(place)) is not None:
+            return LabelFiles(stored, place, there=True)
     check(n_rows, 0.0)
     labels = read_labels(path, reading)
     check(len(labels), labels.table.bytes_per_key)
@@ -125,8 +136,38 @@ def labels_of(
         if reading.repeats == "best":
             largest = largest_best(directions_of(reading.best, joined.names), joined.scales, joined.y, path)
         joined = joined.one_of_each(reading.repeats, largest)
+    elif poses and joined.repeats:
+        best = _best_poses(joined, path, head.names, direction)
+        if best is not None:
+            joined, folder = dataclasses.replace(best, notes=(*notes, POSES)), of_poses
+    there = is_file(folder / _RECORD)
     pa.default_memory_pool().release_unused()  # Arrow would keep up to three times what is still in use
     return LabelFiles(joined, folder, there=False, damaged=there)
+
+
+def _folder(directory: PurePath, identity: list[Any]) -> PurePath:
+    """Return the folder of labels that are read in one way."""
+    return directory / f"labels-{hash_of(identity)[:16]}"
+
+
+def _best_poses(
+    joined: JoinedLabels, path: PurePath, names: Sequence[str], direction: str | Mapping[str, str] | None
+) -> JoinedLabels | None:
+    """Return the best score of each molecule, or None if they may be measurements of it."""
+    columns = [scale.column for scale in joined.scales]
+    if not hold_poses(names, columns):
+        return None
+    by_program = {
+        scale.name: "maximize" if score.larger else "minimize"
+        for scale in joined.scales
+        if (score := known_score(scale.column, names)) is not None
+    }
+    directions = {**by_program, **directions_of(direction, joined.names)}
+    try:
+        largest = largest_best(directions, joined.scales, joined.y, path)
+    except InputError:  # it is not known which is the best, so that all count
+        return None
+    return joined.one_of_each("best", largest)
 
 
 def other_molecules(

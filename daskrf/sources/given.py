@@ -37,6 +37,7 @@ from daskrf.files.disk import file_errors, private_folder
 from daskrf.molecules.isolation import each
 from daskrf.parameters import OUTPUTS, TABLES, parameters_of
 from daskrf.storage.hits import rejects_of
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.storage.tablefiles import write_molecules
 from daskrf.tables import given_words, lay_out, read_partition, scan_files
@@ -50,6 +51,7 @@ from daskrf.tables.frames import (
     molecule_table,
     table_of,
 )
+from daskrf.tables.posefiles import pose_tables
 
 Data = str | os.PathLike[str] | Any
 """A path, or data in its place: a table or molecules; see `as_files`."""
@@ -86,14 +88,17 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
         bound = signature.bind(*arguments, **named)
         values = bound.arguments
         _check_outputs({each.name: values[each.name] for each in paths if values.get(each.name) is not None})
+        rows = "source" if values.get("labels") is None else "labels"
+        poses = _pose_files(values.get(rows)) if "labels" in signature.parameters else []
         data = [each for each in taking if not _is_path(values.get(each.name), each.name)]
-        if not data:
+        data = [each for each in data if not (poses and each.name == rows)]
+        if not data and not poses:
             return function(*arguments, **named)
         keep = bool(values.get("prepare")) or values.get("shard") is not None  # other shards read it, too
-        rows = "source" if values.get("labels") is None else "labels"
         if (
             "every_row" in signature.parameters
             and values.get("every_row") is None
+            and not poses
             and not _is_stdin(values[rows])
         ):
             values["every_row"] = True
@@ -102,6 +107,8 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
         in_order = "labels" not in signature.parameters or bool(values.get("every_row"))
         with _folder(values.get("output"), keep) as folder:
             index = None
+            if poses:
+                values[rows] = _written_poses(poses, folder)
             for each in data:
                 shown = each.name == rows and _is_of_input(function) and in_order
                 carried = shown and "labels" not in signature.parameters  # it would look like a label
@@ -521,6 +528,37 @@ def _written_by_partition(
         every = functools.reduce(lambda one, other: one.append(other), labels)
         names = list(data.columns) if is_table(data) else ["smiles"]
         return _DataFile(_moved(file, path), len(every), InputIndex.of(every, names))
+
+
+def _pose_files(data: Any) -> list[PurePath]:
+    """Return the files of labels in a folder, behind a pattern or in a list; none if the labels are one file.
+
+    A folder that holds a store or a model is none of files.
+    """
+    items = data if isinstance(data, (list, tuple)) else [data]
+    if not items or not all(isinstance(each, (str, os.PathLike)) and _is_there(each) for each in items):
+        return []
+    files: list[PurePath] = []
+    for item in items:
+        path = as_path(item)
+        if is_file(path):
+            files.append(path)
+        elif "://" in str(item) or (exists(path) and kind_of(path, missing_ok=True) is not None):
+            return []
+        else:
+            files += matching(path)
+    return [] if len(files) == 1 and files[0] == as_path(items[0]) else files
+
+
+def _written_poses(files: Sequence[PurePath], folder: PurePath) -> PurePath:
+    """Write the poses in files as one Parquet file, under a name that says what they are."""
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as temporary:
+        file = Path(temporary, "table.parquet")
+        write_molecules(pose_tables(files), file)
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        name = f"files of poses called like their molecules-{len(files)}-{digest[:12]}.parquet"
+        return _moved(file, folder / name)
 
 
 def _from_stdin(folder: PurePath, stdin: IO[bytes]) -> PurePath:

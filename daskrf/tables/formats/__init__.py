@@ -367,6 +367,8 @@ class Reader(ABC):
     """Word for a row in messages."""
     streams: ClassVar[bool] = False
     """Whether files are read from first to last byte, so that they may be compressed."""
+    holds_poses: ClassVar[bool] = False
+    """Whether rows may be poses, so that labels may be many such files, mostly one per molecule."""
     precedence: ClassVar[int]
     """When the format is asked whether a file has it: the smallest first, each with a number of its own.
 

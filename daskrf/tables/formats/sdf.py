@@ -42,6 +42,7 @@ class SdfReader(Streamed):
 
     name = "sdf"
     precedence = 50
+    holds_poses = True
     row_word = "record"
 
     def sniff(self, head: bytes) -> bool:

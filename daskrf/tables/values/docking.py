@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from daskrf.tables.values.names import normalised
@@ -45,6 +46,8 @@ _SCORES: Final = {
     "vinaresult": DockingScore("Vina"),
     "vinascore": DockingScore("Vina"),
     "vinaaffinity": DockingScore("Vina"),
+    "outdocktotal": DockingScore("DOCK 3, from OUTDOCK"),
+    "goldfitness": _GOLD,
     "meekofreeenergy": DockingScore("Vina or AutoDock, from the JSON of Meeko"),
     "userestimatedfreeenergyofbinding": DockingScore("AutoDock, from USER"),
     "unidockresultenergy": DockingScore("Uni-Dock"),
@@ -59,6 +62,9 @@ _SCORES: Final = {
     "remarkcnnaffinity": _GNINA,
     "gridscore": DockingScore("DOCK"),
     "commentgridscore": DockingScore("DOCK, from Comment"),
+    "continuousscore": DockingScore("DOCK"),
+    "gbsascore": DockingScore("DOCK"),
+    "amberscore": DockingScore("DOCK"),
     "chemgauss4score": DockingScore("FRED"),
     "fredchemgauss4score": DockingScore("FRED"),
     "hybridchemgauss4score": DockingScore("HYBRID"),
@@ -72,12 +78,13 @@ _RANKED = (_GLIDE, _RDOCK)  # programs that rank by one of their several scores
 # Columns beside docking scores that are not labels themselves: terms of the score, and simple properties.
 _BESIDE = re.compile(
     r"minimizedrmsd|cnnaffinityvariance|rmsd\w*|torsdo\w*|score\w+|grid\w+|internalenergy\w*|cluster\w*|rank|"
-    r"rbt\w*|gold\w+|meeko\w+|ligandefficiency\w*|numberof\w+|contactscore|"
+    r"rbt\w*|gold\w+|glide\w+|potentialenergy\w*|meeko\w+|ligandefficiency\w*|numberof\w+|contactscore|"
     r"mw|molwt|molweight|molecularweight|weight|mass|[acsmx]?logp|mollogp|wlogp|tpsa|psa|qed|fsp3|sascore|"
     r"(?:num|n)?(?:hbd|hba|hdonors|hacceptors|hbonddonors|hbondacceptors|hbonddonorcount|hbondacceptorcount)|"
     r"(?:num|n)?(?:rotbonds?|rotatablebonds?|rotors?|rot|rings?|ringcount|heavyatoms?|heavyatomcount|atoms)|"
     r"(?:formal|net|total)?charge"
 )
+_POSES = frozenset(["pose", "poseid", "posenumber", "poserank", "iglideposenum", "iiglideposenum"])
 _SCHRODINGER = re.compile(r"[rib]_(?:i|glide|epik|lp|mmod|qp|psp|m|st)_\w+")
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -103,6 +110,10 @@ _WITHIN: Final = {  # a property of several lines, and what may stand in one of 
 }
 _SMILES = re.compile(r"^[ \t]*SMILES[ \t]+(?!IDX[ \t])(\S+)[ \t]*$", re.MULTILINE)  # as Meeko leaves it
 _MEEKO: Final = "meeko"
+SMILES_WITHIN: Final = "REMARK SMILES"
+"""Name under which `scores_within` returns the SMILES that Meeko leaves among the remarks."""
+_ENDINGS = (".gz", ".bz2", ".zst", ".log", ".txt", ".pdbqt", ".sdf", ".mol2", ".pdb", ".dlg")
+_OUT = re.compile(r"(?<=.)[_.-](?:out|docked|vina|smina|gnina|poses|log)$", re.IGNORECASE)
 
 
 def known_score(name: str, names: Sequence[str] = ()) -> DockingScore | None:
@@ -116,13 +127,41 @@ def known_score(name: str, names: Sequence[str] = ()) -> DockingScore | None:
 
     Examples
     --------
+    >>> known_score("docking score", ["Title", "docking score", "glide gscore"]).program
+    'Glide'
     >>> known_score("r_i_docking_score").words(), known_score("CNNaffinity").words(), known_score("score")
     ('score of Glide, lower is better', 'score of Gnina, higher is better', None)
     """
     plain = normalised(name)
+    if plain == "dockingscore" and any(normalised(other).startswith("glide") for other in names):
+        return _GLIDE  # in the tables that Maestro exports
     if plain == "score":
         return _RDOCK if any(other == "SCORE.INTER" for other in names) else None
     return _SCORES.get(plain)
+
+
+def hold_poses(names: Sequence[str], targets: Sequence[str]) -> bool:
+    """Return whether several values of a molecule are those of its poses, not repeated measurements.
+
+    They are if a docking program wrote all targets, judging by their names, or a column numbers poses.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all columns.
+    targets : sequence of str
+        Of those that are learned.
+
+    Examples
+    --------
+    >>> hold_poses(["name", "CNNaffinity"], ["CNNaffinity"]), hold_poses(["name", "pIC50"], ["pIC50"])
+    (True, False)
+    >>> hold_poses(["Title", "pose number", "my score"], ["my score"])
+    True
+    """
+    if any(normalised(name) in _POSES for name in names):
+        return True
+    return bool(targets) and all(known_score(name, names) is not None for name in targets)
 
 
 def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
@@ -150,8 +189,24 @@ def chosen_score(names: Sequence[str], positions: Sequence[int]) -> int | None:
     (program, *more) = dict.fromkeys(scores.values())
     if more or program not in _RANKED:
         return None
-    order = ["score", *_SCORES]
+    order = ["score", "dockingscore", *_SCORES]
     return min(scores, key=lambda k: order.index(normalised(names[k])))
+
+
+def molecule_of_file(path: PurePath) -> str:
+    """Return the molecule that a file of poses is called like.
+
+    Endings are left out, and words such as the "_out" that Vina adds to the name of its input.
+
+    Examples
+    --------
+    >>> molecule_of_file(PurePath("docked/ZINC12_out.pdbqt.gz")), molecule_of_file(PurePath("Z-1.2.log"))
+    ('ZINC12', 'Z-1.2')
+    """
+    name = path.name
+    while name.lower().endswith(_ENDINGS) and name.rpartition(".")[0]:
+        name = name.rpartition(".")[0]
+    return _OUT.sub("", name)
 
 
 def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
@@ -176,7 +231,7 @@ def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
                 if len(values := set(pattern.findall(properties[place]))) == 1:
                     scores[f"{place} {kind}"] = values.pop()
     if len(smiles := set(_SMILES.findall(properties.get("REMARK", "")))) == 1:
-        scores["REMARK SMILES"] = smiles.pop()
+        scores[SMILES_WITHIN] = smiles.pop()
     if _MEEKO in properties:
         try:
             data = json.loads(properties[_MEEKO], parse_float=str, parse_int=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
@@ -99,7 +100,8 @@ def find_id(
     -----
     The best names are those that only ever mean the ID of a molecule, then other names that end in the word
     ID (except those of an assay, a cluster and the like), then names that often mean an ID, such as "name"
-    and "compound". A column qualifies if its values distinguish molecules: see `tells_apart`.
+    and "compound". A column qualifies if its values distinguish molecules: see `tells_apart`; or if all rows
+    of each value follow each other, as the poses of a molecule do.
 
     Examples
     --------
@@ -108,7 +110,7 @@ def find_id(
     """
     if title is not None:
         titles = list(values_of(title))
-        if 2 * sum(map(bool, map(str.strip, titles))) > len(titles) and tells_apart(titles):
+        if 2 * sum(map(bool, map(str.strip, titles))) > len(titles) and _name_molecules(titles):
             return title
         taken = (*taken, title)
     plain = [normalised(name) for name in names]
@@ -120,9 +122,19 @@ def find_id(
     ]
     sure = set(SURE_NAMES)
     for position in ranked:
-        if position not in taken and tells_apart(values_of(position), named=plain[position] in sure):
+        if position in taken:
+            continue
+        values = values_of(position)
+        if _name_molecules(values) or tells_apart(values, named=plain[position] in sure):
             return position
     return None
+
+
+def _name_molecules(values: Sequence[str]) -> bool:
+    """Return whether values distinguish molecules, whose poses may be many if they follow each other."""
+    there = [value.strip() for value in values if value.strip()]
+    runs = sum(one != other for one, other in itertools.pairwise(there)) + 1
+    return tells_apart(there) or (runs == len(set(there)) > 1 and not all(map(is_number, there)))
 
 
 def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, width: int) -> int:
