@@ -20,10 +20,8 @@ from typing import Any
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
-import zarr
 from numcodecs import blosc
 from numcodecs.zstd import Zstd
-from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.files.disk import file_errors, make_folders
@@ -32,15 +30,12 @@ from daskrf.storage.integrity import DAMAGE, FileList
 BLOCK_BYTES = 8 << 20  # per chunk; must never be reduced: readers reject arrays larger than this allows
 METADATA = "zarr.json"
 blosc.use_threads = False  # as in Zarr: with threads, the bytes would depend on which one ends first
-# By name: Zarr's codec, and the codec used here. "bits" groups bits of the same position (bit shuffling), so
-# that small integers take only the bits they need.
-_COMPRESSORS: dict[str | None, tuple[Any, Any]] = {
-    "zstd": (ZstdCodec(level=3), Zstd(level=3)),
-    "fast": (ZstdCodec(level=1), Zstd(level=1)),
-    "bits": (
-        BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle"),
-        blosc.Blosc("zstd", clevel=1, shuffle=blosc.BITSHUFFLE),
-    ),
+# By name. "bits" groups bits of the same position (bit shuffling), so that small integers take only the bits
+# they need.
+_COMPRESSORS: dict[str | None, Any] = {
+    "zstd": Zstd(level=3),
+    "fast": Zstd(level=1),
+    "bits": blosc.Blosc("zstd", clevel=1, shuffle=blosc.BITSHUFFLE),
 }
 
 
@@ -92,7 +87,7 @@ class Layout:
         """Return the values of a whole chunk as a read-only array."""
         body: Any = memoryview(data)[:-4]
         if self.compressor:
-            body = _COMPRESSORS[self.compressor][1].decode(body)
+            body = _COMPRESSORS[self.compressor].decode(body)
         return np.frombuffer(body, self.dtype).reshape(self.chunks)
 
 
@@ -118,6 +113,15 @@ def _template(
     fill_value: float,
 ) -> dict[str, Any]:
     """Return the metadata that Zarr makes for an array with one entry."""
+    import zarr  # slow, and only for writers
+    from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
+
+    compressors: dict[str | None, Any] = {
+        None: [],
+        "zstd": [ZstdCodec(level=3)],
+        "fast": [ZstdCodec(level=1)],
+        "bits": [BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")],
+    }
     files: dict[str, Any] = {}
     zarr.create_array(
         files,
@@ -125,7 +129,7 @@ def _template(
         chunks=(1,) * n_axes,
         dtype=dtype,
         serializer=BytesCodec() if np.dtype(dtype).itemsize == 1 else BytesCodec(endian="little"),
-        compressors=[*_COMPRESSORS.get(compressor, ())[:1], Crc32cCodec()],
+        compressors=[*compressors[compressor], Crc32cCodec()],
         chunk_key_encoding={"name": "default", "separator": separator},
         dimension_names=dimension_names,
         fill_value=fill_value,
@@ -149,7 +153,7 @@ def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: n
         whole[tuple(map(slice, values.shape))] = values
     body: Any = whole.reshape(-1).view(np.uint8)
     if layout.compressor:
-        body = np.frombuffer(_COMPRESSORS[layout.compressor][1].encode(whole), np.uint8)
+        body = np.frombuffer(_COMPRESSORS[layout.compressor].encode(whole), np.uint8)
     path = folder / layout.key(number)
     make_folders(folder.parent, path.parent)
     with path.open("wb") as file:
