@@ -77,6 +77,7 @@ from daskrf.models.views import load as load
 from daskrf.models.views import open_features as open_features
 from daskrf.models.views import open_library as open_library
 from daskrf.molecules.counts.spec import FingerprintSpec as FingerprintSpec
+from daskrf.molecules.smilesfingerprints import SmilesFingerprints as SmilesFingerprints
 from daskrf.tables.formats import TableFormat as TableFormat
 from daskrf.workers.batch import jobqueue_cluster as jobqueue_cluster
 from daskrf.workers.clusters import connect as connect

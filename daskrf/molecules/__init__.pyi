@@ -4,3 +4,4 @@ from daskrf.molecules.counts.fingerprints import rdkit_version as rdkit_version
 from daskrf.molecules.counts.lingo import lingo_counts as lingo_counts
 from daskrf.molecules.counts.spec import FingerprintSpec as FingerprintSpec
 from daskrf.molecules.extensions import clean_smiles as clean_smiles
+from daskrf.molecules.smilesfingerprints import SmilesFingerprints as SmilesFingerprints
