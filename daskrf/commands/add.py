@@ -410,8 +410,11 @@ class _Add(Job[AddReport]):
         feature_map = feature_map_of(self.old)
         M = feature_map.n_components
         making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
-        n_sums = len(processes_of(self.old.gp)) + 1
-        return Need(here=need_of_solve(making, n_new, n_sums=n_sums, holds_smiles=True))
+        parts = processes_of(self.old.gp)
+        n_limits = 0 if self.new.side is None else int(np.count_nonzero(self.new.side))
+        n_limits += sum(gp.n_limits_ for gp in parts if not isinstance(gp, ExactGP))
+        solve = need_of_solve(making, n_new, n_sums=len(parts) + 1, n_limits=n_limits, holds_smiles=True)
+        return Need(here=solve)
 
     def pieces(self, run: Run) -> Sequence[Pieces]:
         """Return none: new labels are few."""
@@ -641,13 +644,24 @@ class _Add(Job[AddReport]):
         """Return one process with the new labels of its targets."""
         if isinstance(process, ExactGP):
             return self._solved_exactly(run, process, targets[0])
-        y = self.new.y[:, list(targets)]
-        if self.new.side is not None and self.new.side[:, list(targets)].any():
+        y, bound, sides = self.new.y[:, list(targets)], None, None
+        if len(targets) == 1:
+            bound, sides = self.new.limits_of(targets[0], np.arange(len(y)))
+        elif self.new.side is not None and self.new.side[:, list(targets)].any():
+            names = listed([self.old.targets[t] for t in targets], "'")
             raise InputError(
-                f"{self.labels} holds limits, and this model has features, which take measured values alone; "
-                "leave limits out with --censored drop, or take their numbers as measured with --censored "
-                "value"
+                f"The targets {names} share the sums of this model, which limits are no part of, and "
+                f"{self.labels} holds limits; fit all labels again: then each target with limits gets sums "
+                "for itself."
             )
+        if sides is not None and not process.takes_limits:
+            raise InputError(
+                f"{self.labels} holds limits, and the process of this model's map takes measured values "
+                "alone; leave limits out with --censored drop, or take their numbers as measured with "
+                "--censored value"
+            )
+        if sides is not None and bound is not None:
+            y = np.where(sides != 0, bound, y[:, 0])[:, None]
         there = np.isfinite(y).all(axis=1)
         if (np.isfinite(y).any(axis=1) & ~there).any():
             names = listed([self.old.targets[t] for t in targets], "'")
@@ -662,7 +676,7 @@ class _Add(Job[AddReport]):
         run.progress.start("solve", 1, "models")
         process.feature_map_ = feature_map_of(self.old)
         try:
-            process.partial_fit(X, y)
+            process.partial_fit(X, y, side=None if sides is None else sides[there])
         except CoarseSumsError:
             raise InputError(
                 "These labels have so little noise that the sums must be made again in double precision: "

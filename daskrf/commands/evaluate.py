@@ -450,7 +450,7 @@ class _Evaluate(Job[EvaluationReport]):
         making, n_labels = making_of(self.training.features), len(self.training.joined.row)
         return Need(
             worker=need_of_gathering(making, n_labels),
-            finish=need_of_solve(making, n_labels, n_sums=2 + self.n_folds),
+            finish=need_of_solve(making, n_labels, n_sums=2 + self.n_folds, n_limits=self.training.n_limits),
         )
 
     def pieces(self, run: Run) -> list[Pieces]:
@@ -622,6 +622,7 @@ class _Target:
                 feature_map=training.features.feature_map,
                 options=training.options,
                 learns_metric=learns_metric(training.feature_map),
+                side=self.side if self.side.any() else None,
                 classes=self.words_of_classes is not None,
             )
         return ExactHeldOut(

@@ -321,8 +321,8 @@ def fit(
         them out, which loses what is known of inactive molecules, or take the number as if it were measured.
         A limit counts with the probability that a measurement lies beyond it (a censored, or Tobit,
         likelihood). Default: limits, for exact processes of up to 8,192 labels, or with the solver
-        "cholesky". The signs may also be in a column named like "relation". Values with "~" count as
-        measured, except with drop.
+        "cholesky", and for random features. The signs may also be in a column named like "relation". Values
+        with "~" count as measured, except with drop.
     drop_non_numbers : bool
         Leave out values that are not finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and
         values that have no logarithm. Default: refuse them. Values left out are counted.

@@ -53,12 +53,13 @@ def need_of_sums(
     *,
     precision: Precision = "single",
     strip_bytes: int = STRIP_BYTES,
+    n_limits: int = 0,
 ) -> MemoryNeed:
     """Return the memory needed by a task that sums a group, or combines two partial statistics.
 
     `group_rows` is the number of labelled rows in the largest group, `precision` that of the sums. Above M =
     8,192 the statistics come in strips of `strip_bytes`. A task holds two of them; only the process that
-    solves holds all.
+    solves holds all. Sums also hold the features of `n_limits` labels that are limits.
     """
     M, shape = making.n_components, making.shape
     strips, square = shape.strips(M, strip_bytes), shape.largest(M, strip_bytes)
@@ -79,6 +80,7 @@ def need_of_sums(
     leaf = {
         f"one of the {what}": square,
         "labels": 16 * n_labels,
+        "the features of limits": 3 * min(n_limits, group_rows) * making.row_bytes,
         "a partition of fingerprints": making.partition,
     }
     blocks_held = joined + (making.block if joined > making.block else 0)
@@ -87,7 +89,11 @@ def need_of_sums(
         {f"one of the {what}": square, **making.decoding},
         {**leaf, "blocks of features": blocks_held, "making them": making.making},
         {**leaf, "a block of features": joined, "adding it": update},
-        {f"{'two' if several else 'one'} of the {what}": (1 + several) * square, "pieces": PIECES},
+        {
+            f"{'two' if several else 'one'} of the {what}": (1 + several) * square,
+            "the features of limits": 3 * n_limits * making.row_bytes,
+            "pieces": PIECES,
+        },
     )
 
 
@@ -97,6 +103,7 @@ def need_of_solve(
     *,
     eigen: bool = False,
     n_sums: int = 1,
+    n_limits: int = 0,
     holds_smiles: bool = False,
 ) -> MemoryNeed:
     """Return the memory needed to solve for the posterior, in the process that calls `fit`.
@@ -104,7 +111,8 @@ def need_of_solve(
     With `holds_smiles`, the SMILES of all labelled molecules are in memory, as in `add`; else those of many
     are read as they are written. `eigen` adds the eigendecomposition for labels with next to no noise. If
     `n_sums` sets of rows have separate sums, they are solved one after the other, but the statistics of all
-    stay in memory.
+    stay in memory. `n_limits` labels are limits, whose features are held in double precision while sites are
+    found.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
@@ -113,8 +121,19 @@ def need_of_solve(
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
         {MODEL: share * making.square, "pieces": PIECES, "labels": labels},
+        {MODEL: share * making.square, "limits": _of_limits(n_limits, making), "labels": labels},
         {MODEL: decomposed * making.square, "labels": labels},
     )
+
+
+def _of_limits(n_limits: int, making: Making) -> int:
+    """Return the memory for limits while their sites are found.
+
+    It holds their features and whitened features, the hidden measurements' covariance or a matrix of the
+    features, whichever is smaller, and what a sweep computes from it.
+    """
+    M, m = making.n_components, n_limits
+    return n_limits * making.row_bytes + 8 * (3 * m * M + 5 * m * m if m <= M else 5 * m * M + 3 * M * M)
 
 
 def size_of_sums(

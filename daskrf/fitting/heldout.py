@@ -249,12 +249,15 @@ class FeaturesHeldOut(Process):
     options: Mapping[str, Any]
     learns_metric: bool = False
     precision: Precision = "double"
+    side: npt.NDArray[np.int8] | None = None  # of limits among the labels
     _sums: list[Any] = field(default_factory=list)
 
     @property
     def spec(self) -> dict[str, Any]:
         settings = {"precision": self.precision, "learns_metric": self.learns_metric}
-        return {"map": self.feature_map.state(), **self.options, **settings, "residuals": MOST_MOLECULES}
+        limits = {} if self.side is None else {"side": _digest(self.side)}
+        about = {"map": self.feature_map.state(), **self.options, **settings, **limits}
+        return {**about, "residuals": MOST_MOLECULES}
 
     def seconds(self, n_known: int) -> float:
         return float(n_known)
@@ -262,7 +265,8 @@ class FeaturesHeldOut(Process):
     def fitted(self, name: str, training: Rows, rows: Rows) -> HeldOutFit:
         if not self.learns_metric:
             return self._fitted(self._sum(training), training, rows)
-        X, y, seed = self.X[training], self.y[training], self.feature_map.random_state
+        measured = self._measured(training)
+        X, y, seed = self.X[measured], self.y[measured], self.feature_map.random_state
         choice = choose_metric(X, y, random_state=seed)
         learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), dict(self.options)
         if options["noise_variance"] is None:
@@ -286,15 +290,21 @@ class FeaturesHeldOut(Process):
     def _sum(self, rows: Rows) -> Any:
         """Return the sums over some rows; all can be added."""
         options: dict[str, Any] = {"n_components": None, "precision": self.precision}
-        options["exponents"] = choose_exponent(self.y[:, None])
+        options["exponents"] = choose_exponent(self.y[self._measured(np.arange(len(self.y))), None])
+        options["side"] = None if self.side is None else self.side[rows]
         return sum_rows(self.X[rows], self.y[rows, None], self.feature_map, **options)
+
+    def _measured(self, rows: Rows) -> Rows:
+        """Return those of some rows whose labels were measured."""
+        return rows if self.side is None else rows[self.side[rows] == 0]
 
     def _fitted(self, statistics: Any, training: Rows, rows: Rows) -> HeldOutFit:
         gp, link = gp_for(self.feature_map, **self.options), None
         gp.fit_statistics(statistics, self.feature_map)
         residuals, kernel = None, self.feature_map.kernel_
         if not isinstance(kernel, MetricGaussian):
-            residuals = residuals_of_rows(gp, self.X[training], self.y[training])
+            measured = self._measured(training)
+            residuals = residuals_of_rows(gp, self.X[measured], self.y[measured])
         if self.classes and links_from(self.feature_map):
             link = link_of_features(gp, 0, self.X[training], self.y[training])
         return HeldOutFit.of(gp, self.X[rows], kernel, residuals=residuals, link=link)

@@ -140,10 +140,10 @@ class FeatureSums:
     def _counted(self, tree: Tree) -> Statistics:
         """Return the sums of a tree; refuse sums over another number of rows."""
         statistics = cast(Statistics, tree.result())
-        if statistics.n != (n := len(self.files.joined.row)):
+        if statistics.n_rows != (n := len(self.files.joined.row)):
             folder = self.files.folder.parent
             raise StoreError(
-                f"The sums in {folder} are of {statistics.n} rows, not {n}; delete it and fit again."
+                f"The sums in {folder} are of {statistics.n_rows} rows, not {n}; delete it and fit again."
             )
         return statistics
 
@@ -151,6 +151,7 @@ class FeatureSums:
         """Return the tree of the sums, after writing labels and map to files for all tasks."""
         self.files.keep()
         feature_map, y, folder = self.features.feature_map, self.files.joined.y, self.files.folder.parent
+        measured = y if self.files.joined.side is None else y[np.isfinite(y).all(axis=1)]
         source = self.features.carried(folder)
         digest, key, strips = map_key(feature_map.state()), hash_of([self.spec, precision]), self.cut.columns
         labels = absolute(self.files.folder)
@@ -159,7 +160,7 @@ class FeatureSums:
             feature_map,
             y.shape[1],
             one_bit=source.bits,
-            y_exponents=tuple(int(e) for e in choose_exponent(y)) if source.bits else None,
+            y_exponents=tuple(int(e) for e in choose_exponent(measured)) if source.bits else None,
             map_key=digest,
             precision=precision,
             gram=len(strips) == 1,

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.files.backend import as_path
+from daskrf.gp.sums.limitrows import LimitRows
 from daskrf.gp.sums.sums import GramStrip, Summation, assemble
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.tree import Reduction
-from daskrf.models.joinedlabels import kept_arrays
+from daskrf.models.joinedlabels import kept_arrays, kept_limits
 from daskrf.sources.sources import Block, Source, gathered
 from daskrf.storage.integrity import release
 from daskrf.storage.model import read_checkpoint, write_checkpoint
@@ -30,11 +31,15 @@ from daskrf.storage.stores.store import hash_of
 
 
 class LabelledBlock(NamedTuple):
-    """Features, targets, and diagonal (None if the features determine it) of some labels."""
+    """Features, targets, and diagonal (None if the features determine it) of some labels.
+
+    `limits` are the rows whose labels are limits, which are not among the others.
+    """
 
     phi: Any
     y: npt.NDArray[np.float64]
     diagonal: npt.NDArray[np.float64] | None
+    limits: LimitRows | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Sums(Reduction):
     def add(self, total: Any, block: LabelledBlock) -> None:
         if self.summation.columns is None:
             total.update(block.phi, block.y, block.diagonal)
+            if block.limits is not None:
+                total.add_limits(block.limits)
         else:
             total.update(block.phi)
 
@@ -64,6 +71,24 @@ class Sums(Reduction):
 @functools.lru_cache(maxsize=4)
 def _labels(directory: str, key: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     return kept_arrays(as_path(directory))
+
+
+@functools.lru_cache(maxsize=4)
+def _limits(directory: str, key: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]] | None:
+    return kept_limits(as_path(directory))
+
+
+def _without_limits(
+    block: Block,
+    y: npt.NDArray[np.float64],
+    bound: npt.NDArray[np.float64],
+    side: npt.NDArray[np.int8],
+) -> LabelledBlock:
+    """Return the measured labels of a block, with its limits apart; of one target."""
+    sides = side[block.rows, 0]
+    measured, hidden = block.where(np.flatnonzero(sides == 0)), block.where(np.flatnonzero(sides))
+    limits = LimitRows.of(hidden.phi, bound[hidden.rows, 0], side[hidden.rows, 0])
+    return LabelledBlock(measured.phi, y[measured.rows], measured.diagonal, limits)
 
 
 @dataclass(frozen=True)
@@ -95,8 +120,12 @@ class Labelled:
 
     def __iter__(self) -> Iterator[LabelledBlock]:
         rows, y = _labels(self.labels, self.key)
+        limits = None if self.source.raw else _limits(self.labels, self.key)
         for block in self._blocks():
-            yield LabelledBlock(block.phi, y[block.rows], block.diagonal)
+            if limits is None:
+                yield LabelledBlock(block.phi, y[block.rows], block.diagonal)
+            else:
+                yield _without_limits(block, y, *limits)
             del block  # before the next one is made
         for array in (rows, y):  # so that a worker does not come to hold the labels of all its groups
             release(array)

@@ -31,6 +31,7 @@ from daskrf.gp.choice.lengthscale import stand_in
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.priordraws import map_of
+from daskrf.gp.processes.processes import PROCESSES
 from daskrf.gp.sums.sums import precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import Making, MemoryNeed
@@ -234,6 +235,11 @@ class Training:
         return f"the {chosen} on all labels; "
 
     @property
+    def n_limits(self) -> int:
+        """Number of labels that are limits, of all targets."""
+        return 0 if self.joined.side is None else int(np.count_nonzero(self.joined.side))
+
+    @property
     def searches(self) -> bool:
         """Whether the labels determine the kernel of an exact process, or its length scale."""
         return self.kernel is None or self.kernel.undecided
@@ -262,7 +268,8 @@ class Training:
         self.groups = self.files.parts()
         _check_classes(self.joined)
         _check_variance(self.joined, request.fixed)
-        self._check_limits()
+        if not request.auto:
+            self._check_limits()
         self.directions = directions_of(request.direction, self.joined.names)
         self.cautions += check_conventions(
             self.directions, self.joined.scales, self.joined.y, self.labels, confirmed=request.confirmed
@@ -288,15 +295,19 @@ class Training:
             return
         n, n_labels = int((self.joined.side != 0).any(axis=1).sum()), len(self.joined.row)
         if self.exact is None:
-            which = "a process with features"
+            process = PROCESSES[self.features.feature_map.process]
+            if process.takes_limits:
+                return
+            which = f"the process of the map {type(self.features.feature_map).facts.name}"
         elif self.exact.solver_for(n_labels, limits=True) == "cg":
             which = f"an exact process with conjugate gradients, which {n_labels:,} labels take,"
         else:
             return
         raise InputError(
             f"{self.labels} has {amount(n, 'labels')} that are limits, and {which} takes measured values "
-            "alone; leave limits out with --censored drop, take their numbers as measured with --censored "
-            "value, or take --process exact with --solver cholesky, which holds 8 n^2 bytes for n labels"
+            "alone; take random features of the kernel (--process features), leave limits out with "
+            "--censored drop, take their numbers as measured with --censored value, or take --process exact "
+            "with --solver cholesky, which holds 8 n^2 bytes for n labels"
         )
 
     def gathering(self) -> Tree:
@@ -348,6 +359,9 @@ class Training:
         """Use an exact process unless it costs too much for these labels; tell the user which, and why."""
         n_labels = len(self.joined.row)
         reason = why_not_exact(exact, making_of(self.features), n_labels)
+        if self.joined.side is not None and exact.solver == "auto":
+            iterates = exact.solver_for(n_labels, limits=True) == "cg"
+            reason = reason or ("some of which are limits, conjugate gradients take none" if iterates else "")
         if not reason:
             compared = " Kernels are compared first; --quick takes the Tanimoto kernel at once."
             run.progress.note(
@@ -392,15 +406,21 @@ class Training:
                 limits=self.joined.side is not None,
             )
         precision = precision_for(self.features.feature_map, n_labels)
+        n_limits = self.n_limits
 
         def of_sums(making: Making) -> MemoryNeed:
             return need_of_sums(
-                making, n_labels, max(cut.rows), precision=precision, strip_bytes=cut.strip_bytes
+                making,
+                n_labels,
+                max(cut.rows),
+                precision=precision,
+                strip_bytes=cut.strip_bytes,
+                n_limits=n_limits,
             )
 
         def solve(n_components: int) -> MemoryNeed:
             smaller = replace(making, n_components=n_components)
-            return need_of_solve(smaller, n_labels, n_sums=len(self.groups))
+            return need_of_solve(smaller, n_labels, n_sums=len(self.groups), n_limits=n_limits)
 
         M = making.n_components
         return Need(

@@ -242,6 +242,23 @@ def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
         return rows, y
 
 
+def kept_limits(folder: PurePath) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int8]] | None:
+    """Return the limits and sides saved in `folder`, memory-mapped, or None if all labels were measured.
+
+    Raises
+    ------
+    StoreError
+        As `kept_arrays`.
+    """
+    record = read_sealed(folder / _RECORD, _ADVICE)
+    with as_damage(folder / _RECORD, _ADVICE):
+        names = [_LIMITS["bound"], _LIMITS["side"]]
+        if not record["digests"].keys() >= set(names):
+            return None
+        bound, side = (load_array(folder / name, record["digests"][name]) for name in names)
+        return bound, side
+
+
 def _read(folder: PurePath) -> JoinedLabels | None:
     """Return the labels saved in `folder`, or None if they are damaged."""
     try:

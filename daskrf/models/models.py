@@ -240,7 +240,9 @@ def need_of_model(
     exact_bytes = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
     if not exact_bytes:
         n_targets = len(model.targets) if all_targets else 1
-        return need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
+        need = need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
+        n_limits = sum(gp.n_limits_ for gp in parts if not isinstance(gp, ExactGP)) if std else 0
+        return need.plus("the features of limits", n_limits * making.row_bytes) if n_limits else need
     kernel = {
         "the model, ready for kernel values": exact_bytes,
         "a partition of fingerprints": making.partition,

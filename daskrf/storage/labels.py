@@ -224,20 +224,22 @@ class JoinedLabels:
         """Return groups of targets that have values in the same rows, each with the labels of the group.
 
         Sums over rows can be shared by targets that all have values in the same rows; if some have gaps, each
-        set of rows needs its own sums.
+        set of rows needs its own sums. So does each target with limits, which no sum includes.
         """
         there = self.has_label
-        sets: dict[bytes, list[int]] = {}
+        sets: dict[tuple[bytes, int], list[int]] = {}
         for target in range(len(self.names)):
-            sets.setdefault(there[:, target].tobytes(), []).append(target)
+            alone = self.side is not None and bool(self.side[:, target].any())
+            sets.setdefault((there[:, target].tobytes(), target if alone else -1), []).append(target)
         if len(sets) == 1:
             return [(tuple(range(len(self.names))), self)]
         parts = []
         for targets in sets.values():
             rows = there[:, targets[0]]
             names = tuple(self.names[target] for target in targets)
+            limited = self.side is not None and bool(self.side[:, targets].any())
             more: dict[str, Any] = {
-                name: None if array is None else array[rows][:, targets]
+                name: array[rows][:, targets] if limited and array is not None else None
                 for name, array in (("bound", self.bound), ("side", self.side))
             }
             more["classes"] = tuple(self.classes[target] for target in targets) if self.classes else ()

@@ -9,8 +9,11 @@ import pytest
 
 import daskrf
 from daskrf.errors import InputError
+from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
+from daskrf.gp import RandomFeatureGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.models.models import LIMIT_SIDES, LIMITS, read_model
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.report.evaluation import MODEL
 
 CHAINS = ["C" * k + tail for k in range(1, 13) for tail in ("O", "N", "F", "C(=O)O", "c1ccccc1")]
@@ -139,16 +142,91 @@ def test_targets_have_limits_of_their_own(tmp_path):
     assert second.side_ is None
 
 
+FEATURES = TanimotoMinMaxFeatures(256)
+
+
+def predictions(path: Path) -> np.ndarray:
+    return np.stack([np.asarray(v) for v in daskrf.load(path).predict(CHAINS, return_std=True)])
+
+
+def test_a_model_on_features_predicts_as_an_exact_one(tmp_path):
+    path, fixed = table(tmp_path / "y.csv", cells()), {"signal_variance": 4.0, "noise_variance": 0.1}
+    feature_map = TanimotoMinMaxFeatures(2048)
+    report = daskrf.fit(path, output=tmp_path / "m", feature_map=feature_map, **fixed)
+    n = sum(value < 6.5 for value in VALUES)
+    assert f"labels that are limits: {n} upper limits" in str(report)
+    stored = read_model(tmp_path / "m")
+    statistics = stored.gp.statistics_
+    assert (statistics.n, len(statistics.limits), stored.gp.n_rows_) == (60 - n, n, 60)
+    assert statistics.limits.phi.dtype == np.uint8
+    daskrf.fit(path, output=tmp_path / "exact", quick=True, **fixed)
+    (mean, std), (exact, exact_std) = predictions(tmp_path / "m"), predictions(tmp_path / "exact")
+    assert np.abs(mean - exact).max() < 0.5 * exact_std.max()
+    assert np.median(std / exact_std) == pytest.approx(1, abs=0.1)
+    assert daskrf.fit(path, output=tmp_path / "m", feature_map=feature_map, **fixed).was_there
+
+
+def test_limits_added_to_sums_give_the_model_of_a_fit_to_all(tmp_path):
+    first, rest = slice(20, None), slice(0, 20)
+    measured, parts = [f"{v:.3f}" for v in VALUES[first]], cells()
+    daskrf.fit(
+        table(tmp_path / "a.csv", measured, CHAINS[first]), output=tmp_path / "m", feature_map=FEATURES
+    )
+    report = daskrf.add(tmp_path / "m", table(tmp_path / "b.csv", parts[rest], CHAINS[rest]))
+    assert (report.n_added, report.n_labels) == (20, 60)
+    whole = table(tmp_path / "c.csv", [*measured, *parts[rest]], CHAINS[20:] + CHAINS[:20])
+    daskrf.fit(whole, output=tmp_path / "whole", feature_map=FEATURES)
+    assert np.allclose(predictions(tmp_path / "m"), predictions(tmp_path / "whole"), atol=1e-6)
+    more = table(tmp_path / "d.csv", [">5", "<20"], ["CCCCCCCCBr", "BrCCBr"])
+    assert daskrf.add(tmp_path / "m", more).n_added == 2
+    daskrf.add(tmp_path / "m", undo=True)
+    daskrf.add(tmp_path / "m", undo=True)
+    assert read_model(tmp_path / "m").gp.statistics_.limits is None
+
+
+def test_folds_of_sums_leave_limits_out(tmp_path):
+    path = table(tmp_path / "y.csv", cells())
+    report = daskrf.evaluate(path, feature_map=FEATURES, folds=3, output=tmp_path / "t.csv")
+    (target,) = report.targets
+    n = sum(value < 6.5 for value in VALUES)
+    assert (target.n_predicted, target.n_limits) == (60 - n, n)
+    rows = report.table.to_pydict()
+    X = Fingerprinter(FingerprintSpec())(rows["smiles"]).fingerprints
+    limit = np.array([text is not None for text in rows["limit"]])
+    y = np.where(limit, 6.5, np.array(rows["pKi"], float))
+    fold, mean, std = (np.array(rows[name], float) for name in ("fold", "mean", "std_y"))
+    for k in np.unique(fold):
+        train, test = fold != k, fold == k
+        gp = RandomFeatureGP(FEATURES).fit(X[train], y[train], side=np.where(limit, -1, 0)[train])
+        want = gp.predict(X[test], return_std=True)
+        assert np.allclose((mean[test], std[test]), want, atol=1e-4)
+
+
+def test_targets_with_limits_have_sums_of_their_own(tmp_path):
+    both = [f"{a},{v:.3f},{-v:.3f}" for a, v in zip(cells(), VALUES, strict=True)]
+    path = table(tmp_path / "y.csv", both, name="pKi,logD,score")
+    daskrf.fit(path, output=tmp_path / "m", target=["pKi", "logD", "score"], feature_map=FEATURES)
+    gp = read_model(tmp_path / "m").gp
+    assert gp.targets == ((0,), (1, 2))
+    assert gp.parts[0].n_limits_ > 0
+    assert gp.parts[1].n_limits_ == 0
+    alone = daskrf.fit(table(tmp_path / "z.csv", cells()), output=tmp_path / "one", feature_map=FEATURES)
+    assert alone.labels.matched == 60
+    assert np.allclose(predictions(tmp_path / "m")[:, :, 0], predictions(tmp_path / "one"), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "which"),
-    [({"process": "features"}, "a process with features"), ({"solver": "cg"}, "conjugate gradients")],
+    [
+        ({"feature_map": LandmarkFeatures(16)}, "the process of the map landmarks"),
+        ({"solver": "cg", "quick": True}, "conjugate gradients"),
+    ],
 )
 def test_other_processes_refuse_limits_in_a_sentence(tmp_path, options, which):
     path = table(tmp_path / "y.csv", cells())
-    quick = {} if "process" in options else {"quick": True}
     with pytest.raises(InputError, match=rf"labels that are limits, and .*{which}.*--censored drop"):
-        daskrf.fit(path, output=tmp_path / "m", **options, **quick)
-    dropped = daskrf.fit(path, output=tmp_path / "m", censored="drop", **options, **quick)
+        daskrf.fit(path, output=tmp_path / "m", **options)
+    dropped = daskrf.fit(path, output=tmp_path / "m", censored="drop", **options)
     assert dropped.labels.matched < len(CHAINS)
 
 

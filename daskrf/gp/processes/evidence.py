@@ -98,7 +98,7 @@ def find_hyperparameters(
     if signal_variance is not None and noise_variance is not None:
         return [maximize_evidence(solver, target, fixed[target]) for target in targets]
     for target in targets:
-        _check_variance(moments, target)
+        check_variance(moments, target)
     if not isinstance(solver, CholeskySolver):
         return [maximize_evidence(solver, target, fixed[target], doubt=doubt) for target in targets]
     guess = EigenSolver(leading_block(moments, _GUESS_SIZE))
@@ -170,7 +170,8 @@ def _fixed_value(value: FixedValue, name: str, target: int, n_targets: int) -> f
     return float(values if values.ndim == 0 else values[target])
 
 
-def _check_variance(moments: Moments, target: int) -> None:
+def check_variance(moments: Moments, target: int) -> None:
+    """Raise InputError if the labels of a target do not differ by more than rounding."""
     variance = moments.yy[target] - moments.y_sum[target] ** 2 / moments.n
     error = float(moments.yy_error[target])
     if moments.n == 1:

@@ -12,6 +12,7 @@ stationary points of the approximation (Rasmussen & Williams 2006, section 5.5.2
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.optimize import minimize
 
 from daskrf.errors import InputError
 from daskrf.gp.likelihoods.censored import Censored
-from daskrf.gp.likelihoods.propagation import Propagated, Sites, propagate
+from daskrf.gp.likelihoods.propagation import FeatureCovariance, Propagated, Sites, propagate
 from daskrf.gp.solve.solvers import NotPositiveError
 
 Array = npt.NDArray[np.float64]
@@ -34,8 +35,10 @@ _COARSE = 1e-3  # tolerance of sweeps during the search
 _FINEST = 1e-6
 
 
-def check_sides(side: npt.ArrayLike, n_rows: int) -> Sides:
+def check_sides(side: npt.ArrayLike, n_rows: int, *, some: bool = False) -> Sides:
     """Return sides as int8 array of shape (n_rows,), or raise InputError.
+
+    `some` is whether these are some of the labels only, which may all be limits.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def check_sides(side: npt.ArrayLike, n_rows: int) -> Sides:
             "side must hold 0 for a measured label, 1 for a lower and -1 for an upper limit, one for each of "
             f"{n_rows} rows."
         )
-    if n_rows and (sides != 0).all():
+    if n_rows and not some and (sides != 0).all():
         raise InputError(
             "all labels are limits, which do not fix a scale: give some labels that were measured."
         )
@@ -84,7 +87,7 @@ class LimitFit:
 
 
 @dataclass(frozen=True)
-class _Point:
+class Point:
     """The best mean and signal variance for a lambda."""
 
     log_ratio: float
@@ -94,8 +97,74 @@ class _Point:
     propagated: Propagated
 
 
-class _Conditional:
+class Conditional(ABC):
     """The distribution of hidden measurements by the measured labels, for one lambda.
+
+    Let C be the covariance of the measured labels, and m their mean. Then the hidden measurements have the
+    mean m by_one + by_y. Both C and their covariance are in units of the signal variance.
+
+    Attributes
+    ----------
+    n : int
+        Number of measured labels.
+    log_det : float
+        log det C.
+    by_one, by_y : float64 arrays, shape (m,)
+    labels : Censored
+    """
+
+    n: int
+    log_det: float
+    by_one: Array
+    by_y: Array
+    labels: Censored
+
+    @abstractmethod
+    def forms(self, mean: float) -> tuple[float, float]:
+        """Return r^T C^-1 r and 1^T C^-1 r for the measured labels minus the mean, r."""
+
+    @abstractmethod
+    def covariance(self, signal: float) -> Array | FeatureCovariance:
+        """Return the covariance of the hidden measurements for a signal variance."""
+
+    def evidence(
+        self, mean: float, signal: float, start: Sites | None, tolerance: float
+    ) -> tuple[Propagated, float, Array]:
+        """Return the approximation, the log evidence, and its gradient in mean and log signal variance."""
+        squares, slope = self.forms(mean)
+        form = squares / signal
+        measured = -0.5 * (self.n * math.log(2.0 * math.pi * signal) + self.log_det + form)
+        prior_mean = mean * self.by_one + self.by_y
+        covariance = self.covariance(signal)
+        result = propagate(self.labels, prior_mean, covariance, start=start, tolerance=tolerance)
+        by_mean = slope / signal + float(result.by_mean @ self.by_one)
+        by_signal = 0.5 * (form - self.n) + result.by_scale
+        return result, measured + result.log_evidence, np.array([by_mean, by_signal])
+
+
+class LimitLabels(ABC):
+    """Labels, some of them limits, with the covariance of their function.
+
+    Attributes
+    ----------
+    size : float
+        Mean of k(x, x) over the rows.
+    mean, spread, largest : float
+        Mean, standard deviation and largest size of the measured labels.
+    """
+
+    size: float
+    mean: float
+    spread: float
+    largest: float
+
+    @abstractmethod
+    def at(self, ratio: float) -> Conditional:
+        """Return the distribution of the hidden measurements for a lambda."""
+
+
+class _OfMatrix(Conditional):
+    """The distribution by a kernel matrix.
 
     With C = K_MM + lambda I, its mean is m + K_LM C^-1 (y - m), and its covariance the signal variance times
     K_LL + lambda I - K_LM C^-1 K_ML.
@@ -112,53 +181,57 @@ class _Conditional:
         right = np.column_stack([np.ones(len(measured)), y[measured], matrix[np.ix_(measured, hidden)]])
         half = solve_triangular(factor, right, lower=True, overwrite_b=True, check_finite=False)
         self.one, self.y, cross = half[:, 0], half[:, 1], half[:, 2:]
+        self.n = len(measured)
         self.by_one, self.by_y = 1.0 - cross.T @ self.one, cross.T @ self.y
         self.shape = matrix[np.ix_(hidden, hidden)] - cross.T @ cross
         self.shape.flat[:: len(hidden) + 1] += ratio
         self.log_det = 2.0 * float(np.log(factor.diagonal()).sum())
         self.labels = Censored(y[hidden], side[hidden])
 
-    def evidence(
-        self, mean: float, signal: float, start: Sites | None, tolerance: float
-    ) -> tuple[Propagated, float, Array]:
-        """Return the approximation, the log evidence, and its gradient in mean and log signal variance."""
-        n, residual = len(self.y), self.y - mean * self.one
-        form = float(residual @ residual) / signal
-        measured = -0.5 * (n * math.log(2.0 * math.pi * signal) + self.log_det + form)
-        prior_mean = mean * self.by_one + self.by_y
-        result = propagate(self.labels, prior_mean, signal * self.shape, start=start, tolerance=tolerance)
-        by_mean = float(self.one @ residual) / signal + float(result.by_mean @ self.by_one)
-        by_signal = 0.5 * (form - n) + result.by_scale
-        return result, measured + result.log_evidence, np.array([by_mean, by_signal])
+    def forms(self, mean: float) -> tuple[float, float]:
+        residual = self.y - mean * self.one
+        return float(residual @ residual), float(self.one @ residual)
+
+    def covariance(self, signal: float) -> Array:
+        return signal * self.shape
 
 
-class _Search:
+class _MatrixLabels(LimitLabels):
+    def __init__(self, matrix: Array, y: Array, side: Sides) -> None:
+        self.matrix, self.y, self.side = matrix, y, side
+        measured = y[side == 0]
+        self.size = float(matrix.trace()) / len(y)
+        self.mean, self.spread = float(measured.mean()), float(measured.std())
+        self.largest = float(np.abs(measured).max())
+
+    def at(self, ratio: float) -> Conditional:
+        return _OfMatrix(self.matrix, self.y, self.side, ratio)
+
+
+class Search:
     """Maximizes the evidence over the values that are not fixed."""
 
     def __init__(
         self,
-        matrix: Array,
-        y: Array,
-        side: Sides,
+        limited: LimitLabels,
         fixed: tuple[float | None, float | None, float | None],
-        doubt: float,
+        doubt: float = 0.0,
     ) -> None:
-        self.matrix, self.y, self.side, self.fixed, self.doubt = matrix, y, side, fixed, doubt
-        measured = y[side == 0]
-        self.size = float(matrix.trace()) / len(y)
-        self.spread = max(float(measured.std()), 1e-12 * float(np.abs(measured).max()), 1e-150)
-        self.guess = float(measured.mean()), math.log(self.spread**2 / max(self.size, 1e-300))
+        self.limited, self.fixed, self.doubt = limited, fixed, doubt
+        self.size = limited.size
+        self.spread = max(limited.spread, 1e-12 * limited.largest, 1e-150)
+        self.guess = limited.mean, math.log(self.spread**2 / max(self.size, 1e-300))
         self.sites: Sites | None = None
-        self.points: dict[float, _Point] = {}
+        self.points: dict[float, Point] = {}
 
-    def at(self, log_ratio: float, tolerance: float = _COARSE) -> _Point:
+    def at(self, log_ratio: float, tolerance: float = _COARSE) -> Point:
         """Return the best mean and signal variance for a lambda; starts from those of the last one."""
         ratio = math.exp(log_ratio)
-        conditional = _Conditional(self.matrix, self.y, self.side, ratio)
+        conditional = self.limited.at(ratio)
         m, a, s = self.fixed
         signal = a if a is not None else None if s is None else s / ratio
         first = np.array([0.0 if m is None else (m - self.guess[0]) / self.spread, 0.0])
-        best: dict[float, _Point] = {}
+        best: dict[float, Point] = {}
 
         def loss(free: Array) -> tuple[float, Array]:
             x = first.copy()
@@ -168,7 +241,7 @@ class _Search:
             result, value, gradient = conditional.evidence(
                 mean if m is None else m, variance, self.sites, tolerance
             )
-            best[-value] = _Point(log_ratio, mean if m is None else m, variance, value, result)
+            best[-value] = Point(log_ratio, mean if m is None else m, variance, value, result)
             if result.converged:
                 self.sites = result.sites
             return -value, -(gradient * [self.spread, 1.0])[chosen]
@@ -186,7 +259,7 @@ class _Search:
             self.sites = point.propagated.sites
         return point
 
-    def run(self, start: float | None) -> tuple[_Point, bool]:
+    def run(self, start: float | None) -> tuple[Point, bool]:
         """Return the best point, and whether the evidence alone is best at an end of the range."""
         _, a, s = self.fixed
         if a is not None and s is not None:
@@ -262,7 +335,7 @@ def fit_limits(
     -------
     LimitFit
     """
-    search = _Search(matrix, y, side, fixed, doubt)
+    search = Search(_MatrixLabels(matrix, y, side), fixed, doubt)
     point, at_bound = search.run(start)
     a, ratio = point.signal_variance, math.exp(point.log_ratio)
     hidden = np.flatnonzero(side)

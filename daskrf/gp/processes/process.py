@@ -23,10 +23,18 @@ from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.processes.evidence import (
     Hyperparameters,
     check_given,
+    check_variance,
     find_hyperparameters,
     log_likelihood,
     solved_weights,
 )
+from daskrf.gp.processes.featurelimits import (
+    StandIns,
+    fit_feature_limits,
+    likelihood_with_limits,
+    refuse_all_limits,
+)
+from daskrf.gp.processes.limits import Sides, check_sides
 from daskrf.gp.processes.posterior import (
     LowRankFactor,
     PosteriorFactor,
@@ -54,6 +62,10 @@ from daskrf.kernels.kernel import Kernel
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
 STATE_VERSION = 3
+NO_LIMITS = (
+    "{} takes measured labels alone, and some are limits: leave these out, or take an exact process or a map "
+    "without landmarks and centroids."
+)
 PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
     *("log_marginal_likelihoods_", "at_bound_"),
@@ -88,6 +100,9 @@ class FeatureSpaceGP(Regressor):
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
+    takes_limits: ClassVar[bool] = False
+    """Whether labels may be limits."""
+
     samples_variances: ClassVar[bool] = True
     """Whether it has `sampled_variances`."""
 
@@ -108,6 +123,7 @@ class FeatureSpaceGP(Regressor):
     _residual_draws: ResidualDraws | None = None  # of this sample
     _sampled: Mapping[int, SampledVariances] | None = None  # by target, in place of exact variances
     _eigen: EigenSolver | None
+    _stand_ins: StandIns | None = None  # for labels that are limits
     _before_eigen: Callable[[], None] | None = None
 
     @property
@@ -129,8 +145,16 @@ class FeatureSpaceGP(Regressor):
             noise_variance=self.noise_variance,
         )
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+    def fit(self, X: Any, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
         """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
+
+        Parameters
+        ----------
+        X : rows
+        y : float array, shape (n,) or (n, n_targets)
+        side : int array, shape (n,), optional
+            0 for a measured label, 1 if y is a lower limit of it, -1 if an upper one; for one target, and not
+            for maps with landmarks or centroids. Default: all are measured.
 
         Raises
         ------
@@ -148,7 +172,9 @@ class FeatureSpaceGP(Regressor):
             refuse_unpacked_bits(X)
         self._set_map(None if self.feature_map is None else clone(self.feature_map).fit(X))
         size = self.n_components if self.feature_map_ is None else self.feature_map_.n_components
-        sums: dict[str, Any] = {"n_components": size, "exponents": choose_exponent(targets)}
+        sides = self._sides(side, targets)
+        measured = targets if sides is None else targets[sides == 0]
+        sums: dict[str, Any] = {"n_components": size, "exponents": choose_exponent(measured), "side": sides}
         try:
             self._fit(sum_rows(X, targets, self.feature_map_, **sums))
         except CoarseSumsError:
@@ -190,8 +216,10 @@ class FeatureSpaceGP(Regressor):
         finally:
             self._before_eigen = None
 
-    def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
+    def partial_fit(self, X: Any, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
         """Add rows and refit to all rows seen: the same as `fit` on all of them, up to rounding.
+
+        `side` is as for `fit`; all new rows may be limits.
 
         For one-bit maps the sums are exact; y is rounded to the fixed-point scale chosen in the first call.
         An empty set of rows changes nothing.
@@ -203,7 +231,7 @@ class FeatureSpaceGP(Regressor):
             range of that scale (see `choose_exponent`).
         """
         if not hasattr(self, "statistics_"):
-            return self.fit(X, y)
+            return self.fit(X, y, side=side)
         statistics = self._kept_statistics()
         check_columns_of(self, X)
         check_width_of(self, X)
@@ -212,7 +240,8 @@ class FeatureSpaceGP(Regressor):
             return self
         self.check_parameters(targets.shape[1])
         sums: dict[str, Any] = {"n_components": statistics.n_components, "exponents": statistics.y_exponents}
-        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=statistics.n))
+        sums |= {"rows_before": statistics.n, "side": self._sides(side, targets, some=True)}
+        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums))
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
         """Add the statistics of further rows and refit."""
@@ -426,6 +455,11 @@ class FeatureSpaceGP(Regressor):
         return ""
 
     @property
+    def n_limits_(self) -> int:
+        """Number of labels that are limits."""
+        return 0 if self._stand_ins is None else len(self._stand_ins.labels)
+
+    @property
     def means_only(self) -> bool:
         """Whether it was loaded without the statistics, which standard deviations and samples need."""
         return self.statistics_ is None
@@ -621,6 +655,8 @@ class FeatureSpaceGP(Regressor):
         arrays = {"weights": self.weights_}
         if statistics and self.statistics_ is not None:
             arrays.update({f"statistics/{k}": v for k, v in self.statistics_.arrays().items()})
+        if self._stand_ins is not None:
+            arrays |= self._stand_ins.arrays()
         return arrays
 
     @classmethod
@@ -645,6 +681,7 @@ class FeatureSpaceGP(Regressor):
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
         sums = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
         model.statistics_ = Summation.restore(sums) if sums else None
+        model._stand_ins = StandIns.from_arrays(arrays)
         model._factors, model._eigen = {}, None
         return model
 
@@ -684,6 +721,10 @@ class FeatureSpaceGP(Regressor):
         return weights
 
     def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+        if self._stand_ins is not None:
+            return posterior_factor(
+                self._stand_ins.moments(statistics, float(self.noise_variance_[0])), ratio
+            )
         return posterior_factor(statistics, ratio)
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -751,12 +792,28 @@ class FeatureSpaceGP(Regressor):
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, SufficientStatistics):
             raise InputError(f"{type(self).__name__} takes no sums about centroids: use LocalGaussianGP.")
+        if statistics.limits is not None and not self.takes_limits:
+            raise InputError(NO_LIMITS.format(type(self).__name__))
+
+    def _sides(self, side: npt.ArrayLike | None, targets: Array, *, some: bool = False) -> Sides | None:
+        """Return the sides of labels that are limits, checked, or None; `some` is whether all may be."""
+        if side is None or not np.any(side):
+            return None
+        if not self.takes_limits:
+            raise InputError(NO_LIMITS.format(type(self).__name__))
+        if targets.shape[1] != 1:
+            raise InputError("limits are of one target: fit each target on its own.")
+        return check_sides(side, len(targets), some=some)
 
     def _fit(self, statistics: Any) -> Self:
         self.check_parameters()
         self._check_statistics(statistics)
         if statistics.n == 0:
+            refuse_all_limits(statistics)
             raise InputError("there is no row to fit to: pass at least one row with a label.")
+        if statistics.limits is not None:
+            return self._fit_limits(statistics)
+        self._stand_ins = None
         solver = self._solver(statistics)
         results = self._search(solver)
         if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in results):
@@ -766,20 +823,45 @@ class FeatureSpaceGP(Regressor):
             solver = EigenSolver(self._moments(statistics))
             results = self._search(solver)
         fitted = [hyperparameters for hyperparameters, _ in results]
-        moments = solver.moments
         weights, self.jitter_ = self._weights(statistics, solver, fitted)
+        self._set_fitted(statistics, solver.moments.shift, results)
+        self.weights_ = self._feature_weights(weights)
+        self._set_left_out(statistics, solver, fitted)
+        self._eigen = solver if isinstance(solver, EigenSolver) else None
+        return self
+
+    def _fit_limits(self, statistics: SufficientStatistics) -> Self:
+        """Fit to labels and limits of one target by expectation propagation."""
+        values = (self.mean, self.signal_variance, self.noise_variance)
+        m, a, s = (None if v is None else float(np.ravel(v)[0]) for v in values)
+        if a is None or s is None:
+            check_variance(statistics.moments(gram=False), 0)
+        fit = fit_feature_limits(statistics, (m, a, s))
+        moments = fit.stand_ins.moments(statistics, fit.noise_variance)
+        ratio = fit.noise_variance / fit.signal_variance
+        mean = fit.mean - float(moments.shift[0])
+        fitted = Hyperparameters(mean, fit.signal_variance, ratio, fit.log_evidence)
+        weights, self.jitter_ = solved_weights(moments, [fitted], claimed=False)
+        self._stand_ins = fit.stand_ins
+        self._set_fitted(statistics, moments.shift, [(fitted, fit.at_bound)])
+        self.weights_ = self._feature_weights(weights)
+        self.mean_left_, self.left_out_ = 0.0, self.signal_variance_.copy()
+        if self._noise_has_left_out():
+            self._set_left_out(statistics, self._solver(statistics), [fitted])
+        self._eigen = None
+        return self
+
+    def _set_fitted(self, statistics: Any, shift: Array, results: list[tuple[Hyperparameters, bool]]) -> None:
+        """Set the hyperparameters of all targets; means are relative to the shift."""
+        fitted = [hyperparameters for hyperparameters, _ in results]
         self.statistics_ = statistics
-        self.n_rows_, self.one_bit_ = statistics.n, statistics.one_bit
-        self.mean_ = np.array([h.mean for h in fitted]) + moments.shift
+        self.n_rows_, self.one_bit_ = statistics.n_rows, statistics.one_bit
+        self.mean_ = np.array([h.mean for h in fitted]) + shift
         self.signal_variance_ = np.array([h.signal_variance for h in fitted])
         self.noise_variance_ = np.array([h.noise_variance for h in fitted])
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
         self.at_bound_ = np.array([at_bound for _, at_bound in results])
-        self.weights_ = self._feature_weights(weights)
-        self._set_left_out(statistics, solver, fitted)
         self._factors = {}
-        self._eigen = solver if isinstance(solver, EigenSolver) else None
-        return self
 
     def _weights(
         self,
@@ -813,6 +895,8 @@ class FeatureSpaceGP(Regressor):
     ) -> Any:
         statistics = self._kept_statistics()
         m, a, s = self._hyperparameters(mean, signal_variance, noise_variance, target)
+        if statistics.limits is not None:
+            return likelihood_with_limits(statistics, (m, a, s), gradient=eval_gradient)
         solver = self._eigen or self._solver(statistics)
         if solver.loses_digits(s / a):
             solver = EigenSolver(self._moments(statistics))
@@ -959,10 +1043,10 @@ class FeatureSpaceGP(Regressor):
                 "this model has no statistics (stored without, or a posterior sample): it "
                 "predicts means only."
             )
-        if self.statistics_.n != self.n_rows_:
+        if self.statistics_.n_rows != self.n_rows_:
             raise InputError(
                 f"the statistics had {self.n_rows_} rows when the model was fitted, and have "
-                f"{self.statistics_.n} now: call fit_statistics again."
+                f"{self.statistics_.n_rows} now: call fit_statistics again."
             )
         return self.statistics_
 
@@ -1009,6 +1093,10 @@ class RandomFeatureGP(FeatureSpaceGP):
     y = mean + f(x) + noise, f ~ GP(0, signal_variance phi . phi). Everything is computed from sums over the
     rows (`SufficientStatistics`); hyperparameters that are not given maximize the evidence of all rows.
     Several targets share one Gram matrix but have their own hyperparameters.
+
+    A label may be a limit of a measurement that was not made (Tobin 1958), whose likelihood is the
+    probability of that side. Expectation propagation replaces each limit by a label with more noise
+    (`daskrf.gp.processes.featurelimits`).
 
     Parameters
     ----------
@@ -1061,6 +1149,8 @@ class RandomFeatureGP(FeatureSpaceGP):
     >>> (mean.round(1).tolist(), std.round(1).tolist())
     ([6.0, 3.0, 5.5], [0.1, 0.1, 0.1])
     """
+
+    takes_limits = True
 
     def __init__(
         self,

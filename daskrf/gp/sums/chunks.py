@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from daskrf.arrays import advice_on_rows, as_csr, as_matrix
 from daskrf.errors import InputError
 from daskrf.features.featuremap import map_key
-from daskrf.gp.sums.statistics import Precision, enough_precision
+from daskrf.gp.sums.limitrows import LimitRows
+from daskrf.gp.sums.statistics import Precision, SufficientStatistics, enough_precision
 from daskrf.gp.sums.sums import Statistics, Summation, precision_for
 
 _BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
@@ -145,11 +146,13 @@ def sum_rows(
     exponents: npt.NDArray[np.int64] | None,
     precision: Precision | None = None,
     rows_before: int = 0,
+    side: npt.NDArray[np.int8] | None = None,
 ) -> Any:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
 
     `precision` is for floats; the default depends on the number of rows, including the `rows_before` of the
-    statistics to which these will be added.
+    statistics to which these will be added. `side` is 0 for measured labels of one target, 1 for lower and
+    -1 for upper limits, which are `targets`; None if all are measured.
 
     Raises
     ------
@@ -177,7 +180,15 @@ def sum_rows(
                 kind |= {"precision": precision or precision_for(feature_map, n_rows)}
                 total = Summation.of_map(feature_map, targets.shape[1], **kind).zero()
             assert total is not None
-        total.update(phi, targets[start : start + len(phi)], diagonal)
+        y = targets[start : start + len(phi)]
+        if side is None:
+            total.update(phi, y, diagonal)
+        else:
+            sides = side[start : start + len(phi)]
+            measured, limits = np.flatnonzero(sides == 0), np.flatnonzero(sides)
+            total.update(phi[measured], y[measured], None if diagonal is None else diagonal[measured])
+            rows = LimitRows.of(phi[limits], y[limits, 0], sides[limits])
+            cast(SufficientStatistics, total).add_limits(rows)
         start += len(phi)
     assert total is not None
     return total

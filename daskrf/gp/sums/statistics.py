@@ -22,6 +22,7 @@ from daskrf.gp.sums.fixedpoint import (
     integers_to_bytes,
     to_fixed,
 )
+from daskrf.gp.sums.limitrows import LimitRows, joined, without
 
 Precision = Literal["single", "double"]
 Array = npt.NDArray[np.float64]
@@ -127,6 +128,8 @@ class SufficientStatistics(ABC):
     precision : {"single", "double"}
         Precision of products of float16 and float32 features. "single" takes half the time; use it for many
         more rows than features: see `enough_precision`. Combined statistics have the lower precision of both.
+    limits : LimitRows or None
+        Rows whose labels are limits, which no sum includes; only of one target.
 
     Examples
     --------
@@ -147,6 +150,7 @@ class SufficientStatistics(ABC):
     map_key: str | None = None
     kernel_trace: float = 0.0
     precision: Precision = "double"
+    limits: LimitRows | None = None
 
     one_bit: ClassVar[bool]
 
@@ -251,6 +255,11 @@ class SufficientStatistics(ABC):
         return self.phi_y.shape[1]
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows in the sums, and of limits."""
+        return self.n + (0 if self.limits is None else len(self.limits))
+
+    @property
     def scale(self) -> float:
         """Factor from `gram` to the Gram matrix of the scaled features: 1/M for one-bit maps, else 1."""
         return 1.0 / self.n_components if self.one_bit else 1.0
@@ -285,6 +294,20 @@ class SufficientStatistics(ABC):
         self.kernel_trace += trace
         return self
 
+    def add_limits(self, limits: LimitRows) -> SufficientStatistics:
+        """Add rows whose labels are limits, in place, and return self.
+
+        Raises
+        ------
+        InputError
+            If there are several targets, or the features have another width or kind.
+        """
+        if self.n_targets != 1:
+            raise InputError(f"limits are of one target, and these statistics have {self.n_targets}.")
+        self._check_rows(limits.phi, limits.bound[:, None])
+        self.limits = joined(self.limits, limits if len(limits) else None)
+        return self
+
     def combine(self, other: SufficientStatistics) -> SufficientStatistics:
         """Return the statistics of both sets of rows; commutative, and exact for one-bit maps."""
         return self.copy().__iadd__(other)
@@ -295,7 +318,8 @@ class SufficientStatistics(ABC):
         if other.n > self.n:
             raise InputError(f"cannot remove {other.n} rows from statistics of {self.n} rows.")
         sums = {name: getattr(self, name) - getattr(other, name) for name in (*_COUNTS, *_SUMS)}
-        return replace(self, precision=_common_precision(self, other), **sums)
+        limits = without(self.limits, other.limits)
+        return replace(self, precision=_common_precision(self, other), limits=limits, **sums)
 
     def copy(self) -> SufficientStatistics:
         """Return an independent copy."""
@@ -308,6 +332,7 @@ class SufficientStatistics(ABC):
         self._check_partner(other)
         self._check_sums(self.n + other.n, self.yy + other.yy)
         self.precision = _common_precision(self, other)
+        self.limits = joined(self.limits, other.limits)
         for name in (*_COUNTS, *_SUMS):
             total = getattr(self, name)
             total += getattr(other, name)  # in place, where it is an array
@@ -359,7 +384,7 @@ class SufficientStatistics(ABC):
             arrays["double"] = np.array(self.precision == "double")
         if self.map_key is not None:
             arrays["map_key"] = np.frombuffer(self.map_key.encode(), dtype=np.uint8)
-        return arrays
+        return arrays if self.limits is None else arrays | self.limits.arrays()
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> SufficientStatistics:
@@ -386,6 +411,7 @@ class SufficientStatistics(ABC):
                 # One-bit features, and statistics stored before this entry was added, have k(x, x) = 1.
                 kernel_trace=float(arrays.get("kernel_trace", arrays["n"])),
                 precision="double" if arrays.get("double", False) else "single",
+                limits=LimitRows.from_arrays(arrays),
             )
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None

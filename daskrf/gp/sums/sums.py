@@ -190,6 +190,16 @@ class StackedStatistics:
         return self.rows.n
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows: none are limits."""
+        return self.n
+
+    @property
+    def limits(self) -> None:
+        """None: labels are measured."""
+        return None
+
+    @property
     def n_components(self) -> int:
         """Number of features M."""
         return self.rows.n_components
