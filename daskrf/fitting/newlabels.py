@@ -305,6 +305,8 @@ class LabelReader:
         """Return one label for each molecule if labels are to be merged, and the notes that still hold."""
         repeats = repeats_of(self.model, self.options)
         if repeats != "all":
+            if new.bound is not None and new.side is not None:
+                of_all += notes_on_limits(new.molecule, new.bound, new.side, self.model.targets, y=new.y)
             return self._one_of_each(new, repeats), of_all
         if len(np.unique(new.molecule)) < len(new.molecule) and self._are_poses(columns, self.reading):
             with suppress(InputError):  # if it is not known which is the best, all count

@@ -25,6 +25,7 @@ from daskrf.tables.measurements import Reading, keys_of, label_table, read_colum
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.classes import ClassWords, are_classes
 from daskrf.tables.values.docking import hold_poses, known_score
+from daskrf.tables.values.limits import notes_on_limits
 from daskrf.tables.values.values import Limits, Scale
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
@@ -131,6 +132,8 @@ def labels_of(
     del labels, matches
     if reading.repeats != "all":
         # Notes on repeats would be about labels that are now merged.
+        if joined.bound is not None and joined.side is not None:
+            notes += notes_on_limits(joined.row, joined.bound, joined.side, joined.names, y=joined.y)
         joined = dataclasses.replace(joined, notes=notes)
         largest: tuple[bool, ...] = ()
         if reading.repeats == "best":

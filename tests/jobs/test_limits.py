@@ -236,3 +236,9 @@ def test_limits_of_a_molecule_that_contradict_each_other_are_said(tmp_path):
     assert "limits of 'pKi' of 1 molecule contradict each other, such as > 9 and < 4" in str(report)
     merged = daskrf.fit(path, output=tmp_path / "n", quick=True, repeats="mean")
     assert merged.labels.merged == 1
+    words = "such as > 9 and < 4: the closest one on the side with more limits counts, unless there is a"
+    assert words in str(merged)
+    new = table(tmp_path / "new.csv", [">9", "<4", "<5", "7.5"], ["CCCI", "CCCI", "CCI", "CCI"])
+    added = str(daskrf.add(tmp_path / "n", new))
+    assert words in added
+    assert "1 limit of 'pKi' did not count beside measured values of the same molecules" in added

@@ -56,9 +56,17 @@ def one_limit_of_each(
 
 
 def notes_on_limits(
-    groups: npt.NDArray[np.int64], bound: Floats, side: Sides, names: Sequence[str]
+    groups: npt.NDArray[np.int64],
+    bound: Floats,
+    side: Sides,
+    names: Sequence[str],
+    *,
+    y: Floats | None = None,
 ) -> tuple[str, ...]:
     """Return a line on each target with limits of one molecule that cannot both be true.
+
+    With the measured values `y`, NaN where there is none, labels are about to be merged by
+    `one_limit_of_each`; further lines then say how many limits do not count beside a measured value.
 
     Examples
     --------
@@ -77,9 +85,21 @@ def notes_on_limits(
         wrong = np.flatnonzero(low > high)
         if len(wrong):
             example = f"> {low[wrong[0]]:.6g} and < {high[wrong[0]]:.6g}"
+            how = "both count, as noise"
+            if y is not None:
+                how = "the closest one on the side with more limits counts, unless there is a measured value"
             notes.append(
                 f"limits of '{printable(name, 60)}' of {amount(len(wrong), 'molecules')} contradict each "
-                f"other, such as {example}: both count, as noise; correct them"
+                f"other, such as {example}: {how}; correct them"
+            )
+        if y is None:
+            continue
+        measured = np.zeros(n, bool)
+        measured[index[np.isfinite(y[:, t])]] = True
+        if n_left := int((measured[index] & (side[:, t] != 0)).sum()):
+            notes.append(
+                f"{amount(n_left, 'limits')} of '{printable(name, 60)}' did not count beside measured values "
+                "of the same molecules"
             )
     return tuple(notes)
 
