@@ -3,9 +3,11 @@
 The weakest 20, 40 and 60 % of the training labels of MoleculeACE (30 sets of ChEMBL; van Tilborg et al. 2022)
 become limits, as in an assay with a highest concentration. Models are fitted with limits, without them, with
 their numbers taken as measured, and with the true labels, and predict the test molecules and the hidden
-labels. The wheel of MoleculeACE is downloaded from PyPI without its dependencies.
+labels. The wheel of MoleculeACE is downloaded from PyPI without its dependencies. With --features, processes
+have that many random features of the kernel in place of the kernel itself.
 
-Usage: python benchmarks/censored.py [--sets N] [--rows N] [--shares 0.2,0.4,0.6] [--output FILE]
+Usage: python benchmarks/censored.py [--sets N] [--rows N] [--shares 0.2,0.4,0.6] [--features M]
+                                     [--output FILE]
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import log_ndtr
 
-from daskrf.gp import ExactGP
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.gp import ExactGP, RandomFeatureGP
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 
+Process = ExactGP | RandomFeatureGP
 WAYS = ("limit", "drop", "value", "all measured")
 SHARES = (0.2, 0.4, 0.6)
 WHEEL = "MoleculeACE==3.0.0"
@@ -45,9 +49,8 @@ def data_sets() -> Iterator[tuple[str, pd.DataFrame]]:
                     yield Path(name).stem, pd.read_csv(io.BytesIO(archive.read(name)))
 
 
-def fitted(way: str, X, y: np.ndarray, hidden: np.ndarray, limit: float) -> ExactGP:
+def fitted(way: str, gp: Process, X, y: np.ndarray, hidden: np.ndarray, limit: float) -> Process:
     """Return a model of labels of which those below a limit are hidden."""
-    gp = ExactGP(TanimotoMinMax(), solver="cholesky")
     if way == "all measured":
         return gp.fit(X, y)
     if way == "drop":
@@ -56,7 +59,7 @@ def fitted(way: str, X, y: np.ndarray, hidden: np.ndarray, limit: float) -> Exac
     return gp.fit(X, shown, side=np.where(hidden, -1, 0)) if way == "limit" else gp.fit(X, shown)
 
 
-def figures(gp: ExactGP, X, y: np.ndarray, limit: float) -> dict[str, float]:
+def figures(gp: Process, X, y: np.ndarray, limit: float) -> dict[str, float]:
     """Return errors, log probabilities and the coverage of 95 % intervals of labels."""
     mean, std = gp.predict(X, return_std=True)
     error = y - mean
@@ -75,8 +78,15 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=30)
     parser.add_argument("--rows", type=int, default=1500, help="training labels at most")
     parser.add_argument("--shares", default=",".join(map(str, SHARES)))
+    parser.add_argument("--features", type=int, help="random features; exact processes by default")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
+
+    def process() -> Process:
+        if args.features is None:
+            return ExactGP(TanimotoMinMax(), solver="cholesky")
+        return RandomFeatureGP(TanimotoMinMaxFeatures(args.features))
+
     count, records = Fingerprinter(FingerprintSpec()), []
     for number, (name, table) in enumerate(data_sets()):
         if number >= args.sets:
@@ -92,7 +102,7 @@ def main() -> None:
             rows = {"test": np.flatnonzero(test), "hidden": train[hidden]}
             for way in WAYS:
                 clock = time.process_time()
-                gp = fitted(way, block.fingerprints[train], y[train], hidden, limit)
+                gp = fitted(way, process(), block.fingerprints[train], y[train], hidden, limit)
                 seconds = time.process_time() - clock
                 for what, those in rows.items():
                     values = figures(gp, block.fingerprints[those], y[those], limit)
