@@ -15,7 +15,7 @@ from daskrf.commands.fingerprint import fingerprint
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.estimators import defaults_of
 from daskrf.features import FeatureMap
-from daskrf.files.backend import as_path, is_file, size_of
+from daskrf.files.backend import are_small_files, as_path, is_file
 from daskrf.fitting.fitjob import FitJob
 from daskrf.fitting.ownmolecules import OwnMolecules
 from daskrf.fitting.training import FitRequest, LibraryMolecules, Training, checkable, is_open
@@ -59,9 +59,6 @@ def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
     return named or texts[0]
 
 
-_SMALL_FILE = 2 * 2**20  # bytes: two workers start in the time in which one reads some 20,000 molecules
-
-
 def _values_to_drop(texts: Sequence[str]) -> list[float] | dict[str, list[float]]:
     """Return values for all targets, or some for each by name, from [NAME=]VALUE."""
     values: dict[str, list[float]] = {}
@@ -91,8 +88,7 @@ def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths, fold: in
 
 def _worth_workers(source: Paths, labels: Paths | None) -> bool:
     """Return whether workers save time: the molecules of a small file are read before they have started."""
-    file = as_path(source)
-    return labels is not None or (is_file(file) and size_of(file) > _SMALL_FILE)
+    return labels is not None or (is_file(as_path(source)) and not are_small_files(source))
 
 
 CLI = Command(

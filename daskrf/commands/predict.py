@@ -16,7 +16,7 @@ from distributed import Client
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.files.backend import absolute, as_path
+from daskrf.files.backend import absolute, are_small_files, as_path
 from daskrf.files.disk import work_folder
 from daskrf.gp.validation.intervals import checked_levels
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
@@ -68,7 +68,7 @@ CLI = Command(
         "accept_rejects": READING,
     },
     resumable=True,
-    workers_for=lambda output: output is not None,
+    workers_for=lambda output, source: output is not None and not are_small_files(source),
     prints=True,
 )
 

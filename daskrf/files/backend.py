@@ -44,6 +44,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _COLLAPSED = re.compile(r"s3:/[^/]")  # a URL mangled by pathlib
 _LEAST_AHEAD, _MOST_AHEAD = 64 << 10, 8 << 20  # bytes that a reader fetches at once
 _RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}  # after that, run_tasks retries
+_SMALL_FILES = 2 * 2**20  # bytes: two workers start in the time in which one reads some 20,000 molecules
 _CONNECTIONS = 32  # small objects transferred concurrently
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -181,6 +182,18 @@ def size_of(path: PurePath) -> int:
     if size is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return size
+
+
+def are_small_files(paths: Any) -> bool:
+    """Return whether a path, or each of several, is a file, and all together are read within seconds.
+
+    Examples
+    --------
+    >>> are_small_files(__file__), are_small_files("/"), are_small_files([])
+    (True, False, False)
+    """
+    files = [as_path(each) for each in as_list(paths)]
+    return bool(files) and all(map(is_file, files)) and sum(map(size_of, files)) <= _SMALL_FILES
 
 
 def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
