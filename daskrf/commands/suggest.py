@@ -303,7 +303,8 @@ def suggest(
         row in the order of rank. A larger batch takes several plates.
     controls : path, optional
         Table, such as controls.csv, of wells that are left to controls: a column well, one of names if there
-        is one, and plate for controls of one plate alone. The report names them.
+        is one, and plate for controls of one plate alone. The report names them, and files of rows (.csv,
+        .xlsx, .parquet) have them among the molecules.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional

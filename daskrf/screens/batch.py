@@ -28,7 +28,7 @@ from daskrf.screens.request import SuggestRequest
 from daskrf.screens.searches import PassingHits
 from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits
 from daskrf.storage.outputs import guarded, refuse_others
-from daskrf.storage.tablefiles import beside
+from daskrf.storage.tablefiles import beside, holds_any_rows
 
 _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 
@@ -122,6 +122,8 @@ class SuggestJob(Job[Any]):
         if plates is not None:
             table = plates.filled(table)
             paid += plates.notes(table)
+            if plates.controls and not holds_any_rows(self.output):
+                paid.append(f"controls have no structures, and no rows in {self.output.name}")
         notes = (*self.notes, *library.ranking.notes, *some, *counts, *paid, *batch, *twins, similar)
         self._write(run, table, self._about(hits, rejected, notes, len(table)))
         return self.made(
@@ -172,6 +174,9 @@ class SuggestJob(Job[Any]):
         title = f"{amount(len(table), 'molecules')} to measure next"
         page = self.page(self.output, about, self.aim.model, self.aim.model.path, title)
         before = guarded(self.output, run.work, overwrite=self.request.overwrite)
+        plates = self.request.plates
+        if plates is not None and holds_any_rows(self.output):
+            table = plates.with_controls(table)
         write_hits(table, self.output, about, page, kind="batch", before=before)
 
     def _choose(self, columns: dict[str, Any]) -> Diversity:

@@ -131,6 +131,46 @@ class Plates:
             table = table.add_column(position, name, column)
         return table
 
+    def with_controls(self, table: pa.Table) -> pa.Table:
+        """Return the table of a batch on plates with a row for each control, all rows in the order of wells.
+
+        A control has its name, or "control", as its ID, and no SMILES, no rank and no prediction.
+
+        Examples
+        --------
+        >>> plates = Plates(96, (Control("A01", "DMSO"), Control("B01", plate=2)))
+        >>> table = plates.filled(pa.table({"rank": [1, 2], "id": ["Z1", "Z2"]}))
+        >>> plates.with_controls(table).to_pydict()
+        {'rank': [None, 1, 2], 'plate': [1, 1, 1], 'well': ['A01', 'A02', 'A03'], 'id': ['DMSO', 'Z1', 'Z2']}
+        """
+        numbers = range(1, max(table["plate"].to_pylist(), default=0) + 1)
+        held = [
+            (number, control)
+            for number in numbers
+            for control in self.controls
+            if control.plate in (None, number)
+        ]
+        columns = {
+            "plate": pa.array([number for number, _ in held], pa.int64()),
+            "well": pa.array([control.well for _, control in held], pa.string()),
+            "id": pa.array([control.name or "control" for _, control in held], pa.string()),
+        }
+        fields = [table.schema.field(name) for name in table.column_names]
+        controls = pa.table(
+            [
+                columns[each.name].cast(each.type) if each.name in columns else pa.nulls(len(held), each.type)
+                for each in fields
+            ],
+            names=table.column_names,
+        )
+        both = pa.concat_tables([table, controls])
+        order = {well: place for place, well in enumerate(wells_of(self.size))}
+        places = [
+            (plate, order[well])
+            for plate, well in zip(both["plate"].to_pylist(), both["well"].to_pylist(), strict=True)
+        ]
+        return both.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
+
     def notes(self, table: pa.Table) -> list[str]:
         """Return how many plates there are, and where the controls belong, in words."""
         n = max(table["plate"].to_pylist(), default=0)

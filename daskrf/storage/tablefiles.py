@@ -44,6 +44,18 @@ def ending_of(path: PurePath) -> str:
     return ending if is_known else ""
 
 
+def holds_any_rows(path: PurePath) -> bool:
+    """Return whether the format of a table, by its ending, holds rows without a molecule, too.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> holds_any_rows(Path("batch.xlsx")), holds_any_rows(Path("batch.sdf"))
+    (True, False)
+    """
+    return ending_of(path) in (".csv", PARQUET, WORKBOOK)
+
+
 def check_ending(path: PurePath, others: Iterable[str] = (), n_rows: int = 0) -> None:
     """Raise an error if a table of molecules cannot be written to `path`.
 

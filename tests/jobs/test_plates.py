@@ -56,6 +56,14 @@ def test_a_batch_on_plates(tmp_path: Path) -> None:
     )
     assert "left to DMSO: A01, H12" in batch.notes
     assert "left to staurosporine: B03 of plate 2" in batch.notes
+    openpyxl = pytest.importorskip("openpyxl")
+    names, *rows = openpyxl.load_workbook(tmp_path / "b.xlsx").active.iter_rows(values_only=True)
+    by_place = {(row[names.index("plate")], row[names.index("well")]): row for row in rows}
+    assert len(by_place) == len(rows) == 125  # two controls of each plate and one of the second
+    assert list(by_place)[:3] == [(1, "A01"), (1, "A02"), (1, "A03")]
+    for place, name in {(1, "A01"): "DMSO", (2, "H12"): "DMSO", (2, "B03"): "staurosporine"}.items():
+        filled = {key: cell for key, cell in zip(names, by_place[place], strict=True) if cell is not None}
+        assert filled == {"plate": place[0], "well": place[1], "id": name}
     again = daskrf.suggest(tmp_path / "m", smiles[:150], n=120)
     assert again.table["id"].to_pylist() == batch.table["id"].to_pylist()
 
