@@ -41,7 +41,7 @@ from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
-from daskrf.gp.validation.intervals import LEVELS, interval_factor
+from daskrf.gp.validation.intervals import LEVELS, checked_levels, interval_factor, levels_of
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
@@ -105,6 +105,7 @@ CLI = Command(
         "folds": Option(least=1),
         "split": Option(metavar="random|scaffold|COLUMN"),
         "seed": Option(least=0),
+        "intervals": Option(metavar="50,80,95", convert=levels_of),
     },
     check=_check_map,
     workers_for=_worth_workers,
@@ -175,6 +176,7 @@ def evaluate(
     library: Paths | None = None,
     seed: int = 0,
     every_row: bool | None = None,
+    intervals: float | Sequence[float] | None = None,
     overwrite: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -239,6 +241,9 @@ def evaluate(
         Give each row of the labels its own row in the predictions, in order. If a row has no prediction, its
         numbers are NaN (empty in text), and the column reason says why. With `repeats`, all rows of a
         molecule have its one label. Default: only for labels in memory.
+    intervals : float or sequence of float, optional
+        Levels in percent, such as 50,80,95: columns low_95 and high_95 of the predictions, as in `predict`,
+        each from what its model was fitted to.
     overwrite : bool
         Replace files at `output` and `picture`.
     client, progress
@@ -282,6 +287,7 @@ def evaluate(
     how: dict[str, Any] = {"spec": spec, "feature_map": feature_map, "process": process, "kernel": kernel}
     toward: dict[str, Any] = {"direction": direction, "confirm_direction": confirm_direction}
     common: dict[str, Any] = {"files": files, "seed": seed, "every_row": bool(every_row)}
+    common["levels"] = () if intervals is None else checked_levels(intervals)
     if kind_of(path, missing_ok=True) == "model":
         refits = fixed | how | {"folds": folds, "split": split, "baseline": baseline, "transform": transform}
         refits |= {"classes": None if classes else False}
@@ -427,6 +433,7 @@ class _Evaluate(Job[EvaluationReport]):
     learning_curve: bool
     seed: int
     every_row: bool
+    levels: tuple[float, ...]
     tree: Tree = field(init=False)
     order: Array = field(init=False)
 
@@ -772,11 +779,12 @@ class _Target:
     def _nothing(self) -> Predictions:
         return np.full((2, len(self.y)), np.nan)
 
-    def _factors(self) -> Array:
-        """Return how many standard deviations the intervals extend, by what each fold learns from."""
-        factors = np.full((len(LEVELS), len(self.y)), np.nan)
+    def _factors(self, levels: Sequence[float]) -> Array:
+        """Return how many standard deviations intervals extend, by what each fold learns from."""
+        factors = np.full((len(levels), len(self.y)), np.nan)
         for (_, test), fit in zip(self.rows, self.held_out, strict=True):
-            factors[:, test] = [[interval_factor(fit.residuals, level)] for level in LEVELS]
+            extents = np.array([interval_factor(fit.residuals, level) for level in levels])
+            factors[:, test] = extents[:, None]
         return factors
 
     @cached_property
@@ -871,8 +879,9 @@ class _Target:
             classes=self.words_of_classes is not None,
             direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
             seed=self.job.seed,
-            factors=self._factors(),
+            factors=self._factors(LEVELS),
             probabilities=self.probabilities,
+            extents=dict(zip(self.job.levels, self._factors(self.job.levels), strict=True)),
         )
 
 
@@ -890,6 +899,7 @@ class _EvaluateModel(Job[EvaluationReport]):
     files: _Outputs
     seed: int
     every_row: bool
+    levels: tuple[float, ...]
     directions: dict[str, Any] = field(init=False)
     external: ExternalSet = field(init=False)
     notes: list[str] = field(default_factory=list, init=False)
@@ -1008,6 +1018,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             seed=self.seed,
             factors=np.tile([[interval_factor(fit.residuals, level)] for level in LEVELS], n),
             probabilities=fit.probability,
+            extents={level: np.full(n, interval_factor(fit.residuals, level)) for level in self.levels},
         )
         feature_map, words = feature_map_of(model), f"an exact process with {fit.kernel}"
         if feature_map is not None:

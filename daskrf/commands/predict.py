@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Self
@@ -18,12 +18,12 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, are_small_files, as_path
 from daskrf.files.disk import work_folder
-from daskrf.gp.validation.intervals import checked_levels
+from daskrf.gp.validation.intervals import checked_levels, levels_of
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import EXPANDED, Making, MemoryNeed
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.models.classtargets import links_state
-from daskrf.models.intervals import interval_factors
+from daskrf.models.intervals import ends_of, interval_factors
 from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
 from daskrf.models.modelsource import source_for
 from daskrf.models.sampledstds import SampledStds, leave_samples, n_samples_of, open_sampled
@@ -50,20 +50,12 @@ from daskrf.workers.progress import Progress
 Paths = str | os.PathLike[str]
 
 
-def _levels(text: str) -> list[float]:
-    """Return levels in percent from text such as 50,80,95."""
-    try:
-        return [float(each) for each in text.replace("%", "").split(",")]
-    except ValueError:
-        raise ValueError(f"{text!r} is not a list of levels in percent, such as 50,80,95.") from None
-
-
 CLI = Command(
     "daskrf predict docking.model real.fingerprints -o real.predictions",
     step=4,
     options={
         "std_error": Option(metavar="FRACTION"),
-        "intervals": Option(metavar="50,80,95", convert=_levels),
+        "intervals": Option(metavar="50,80,95", convert=levels_of),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -244,7 +236,7 @@ def predict(
         raise OptionError("--std-error (std_error) is for standard deviations; leave it or --no-std out.")
     levels: tuple[float, ...] = ()
     if intervals is not None:
-        levels = checked_levels(intervals if isinstance(intervals, Iterable) else [intervals])
+        levels = checked_levels(intervals)
     if levels and not std:
         raise OptionError("--intervals (intervals) are made of standard deviations; leave --no-std out.")
     shared = shard is not None or prepare
@@ -477,17 +469,6 @@ class _Predict(Job[PredictReport]):
             notes=notes,
             scales=self.model.scales_of(self.model.targets),
         )
-
-
-def ends_of(levels: Iterable[float]) -> list[str]:
-    """Return the names of the columns of intervals.
-
-    Examples
-    --------
-    >>> ends_of([50, 97.5])
-    ['low_50', 'high_50', 'low_97.5', 'high_97.5']
-    """
-    return [f"{end}_{level:g}" for level in levels for end in ("low", "high")]
 
 
 def _with_index(input: Input) -> Input:

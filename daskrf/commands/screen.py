@@ -16,6 +16,7 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.files.backend import as_path
+from daskrf.gp.validation.intervals import checked_levels, levels_of
 from daskrf.jobs.job import AnyShard, ShardReport, run
 from daskrf.models.directions import words
 from daskrf.models.models import Model
@@ -77,6 +78,7 @@ CLI = Command(
     options={
         "k": Option(least=1),
         "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
+        "intervals": Option(metavar="50,80,95", convert=levels_of),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
@@ -153,6 +155,7 @@ def screen(
     acquisition: Acquisition | str = "greedy",
     maximize: bool | None = None,
     std: Std = "candidates",
+    intervals: float | Sequence[float] | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | Mapping[str, float] | None = None,
@@ -219,6 +222,8 @@ def screen(
         are exact; by a model on features, molecules that cannot be hits by an upper bound get none. With
         candidates, only the hits get one, and such rules rank the 10 k molecules with the best means (at
         least 5,000), which is an approximation.
+    intervals : float or sequence of float, optional
+        Levels in percent, such as 50,80,95: columns low_95 and high_95, as in `predict`. For one target.
     shortlist : float, optional
         For an exact process: the fraction of the library to rank in full, above 0 and up to 1. The molecules
         are chosen by a surrogate on landmarks, which costs far less. Default: large enough to keep 99 % of
@@ -289,6 +294,7 @@ def screen(
             maximize=maximize,
             target=target,
             std=std,
+            intervals=() if intervals is None else checked_levels(intervals),
             seed=seed or 0,
             shortlist=shortlist,
             overwrite=overwrite,

@@ -24,6 +24,7 @@ from daskrf.commands.screen import (
 )
 from daskrf.errors import OptionError, printable
 from daskrf.files.backend import as_list, as_path
+from daskrf.gp.validation.intervals import checked_levels, levels_of
 from daskrf.jobs.job import run
 from daskrf.jobs.shards import AnyShard, ShardReport
 from daskrf.models.directions import words
@@ -91,6 +92,7 @@ CLI = Command(
     options={
         "n": Option(least=1),
         "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
+        "intervals": Option(metavar="50,80,95", convert=levels_of),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=some_targets),
@@ -186,6 +188,7 @@ def suggest(
     acquisition: Acquisition | str | None = None,
     batch: Batch = "ranked",
     std: Std = "candidates",
+    intervals: float | Sequence[float] | None = None,
     maximize: bool | None = None,
     where: str | Sequence[str] = (),
     smarts: str | Sequence[str] = (),
@@ -252,6 +255,8 @@ def suggest(
         Which molecules ucb, ei and pi rank: the 10 n with the best means, at least 5,000 (candidates), or all
         (all), which takes a standard deviation of each molecule, at M^2 / 2 multiply-adds. If a library has
         fewer molecules than that, all are ranked in any case.
+    intervals : float or sequence of float, optional
+        As in `screen`.
     maximize : bool, optional
         As in `screen`.
     where : str or sequence of str
@@ -404,6 +409,7 @@ def suggest(
             maximize=maximize,
             target=target,
             std=std,
+            intervals=() if intervals is None else checked_levels(intervals),
             seed=seed or 0,
             shortlist=shortlist,
             overwrite=overwrite,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daskrf import seeds
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of, processes_of
+from daskrf.gp.processes.weightedsum import Target
 from daskrf.gp.validation.intervals import (
     MOST_MOLECULES,
     interval_factor,
@@ -181,6 +183,68 @@ def interval_factors(model: Model, levels: Sequence[float]) -> tuple[Array, list
         )
     factors[np.isinf(factors)] = np.nan
     return factors, notes
+
+
+def check_intervals(model: Model, target: Target, levels: Sequence[float], std: str) -> None:
+    """Refuse intervals that a search cannot give: of several targets or a sum, without standard deviations.
+
+    Raises
+    ------
+    OptionError
+        For these.
+    InputError
+        As `interval_factors`.
+    """
+    if not levels:
+        return
+    if not isinstance(target, int):
+        raise OptionError(
+            "--intervals (intervals) are those of one target, not of a sum or of several; leave them out, "
+            "and give the molecules to `daskrf predict --intervals`."
+        )
+    if std == "none":
+        raise OptionError("--intervals (intervals) are made of standard deviations; leave --std none out.")
+    interval_factors(model, levels)
+
+
+def append_intervals(
+    table: pa.Table, model: Model, target: Target, levels: Sequence[float]
+) -> tuple[pa.Table, list[str]]:
+    """Return a table of molecules with the ends of intervals behind "std_y", and what is lacking, in words.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With columns "mean" and "std_y" of the target.
+    model : Model
+    target : int
+        Only without levels it may be a sum.
+    levels : sequence of float
+        In percent; without any, the table is returned as it is.
+    """
+    if not levels:
+        return table, []
+    assert isinstance(target, int)  # see `check_intervals`
+    factors, notes = interval_factors(model, levels)
+    mean, std_y = (table[name].to_numpy() for name in ("mean", "std_y"))
+    place = table.column_names.index("std_y")
+    for level, factor in zip(levels, factors[:, target], strict=True):
+        ends = (mean - factor * std_y, mean + factor * std_y)
+        for name, values in zip(ends_of([level]), ends, strict=True):
+            place += 1
+            table = table.add_column(place, name, pa.array(values, pa.float64()))
+    return table, notes
+
+
+def ends_of(levels: Iterable[float]) -> list[str]:
+    """Return the names of the columns of intervals.
+
+    Examples
+    --------
+    >>> ends_of([50, 97.5])
+    ['low_50', 'high_50', 'low_97.5', 'high_97.5']
+    """
+    return [f"{end}_{level:g}" for level in levels for end in ("low", "high")]
 
 
 def _highest(n: int) -> float:

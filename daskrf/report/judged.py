@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.gp.validation.probability import fit_link
+from daskrf.models.intervals import ends_of
 from daskrf.report.evaluation import MEAN, MODEL, NEAREST, CurvePoint, Figure
 from daskrf.report.merit import MEASURES, Reliability, measured, measured_classes, reliability, top_found
 from daskrf.report.plots import HeldOut, Panels
@@ -50,6 +51,8 @@ class Judged:
     probabilities : float64 array, shape (n,), optional
         Of a 1, as the model predicts it; NaN where there is none. Other predictors, and models without
         probabilities, get a function of the mean that is fitted to the other parts.
+    extents : mapping of float to float64 array, shape (n,)
+        Like `factors`, by the level in percent, for the table of predictions.
     """
 
     y: Array
@@ -62,6 +65,7 @@ class Judged:
     seed: int
     factors: Array | None = None
     probabilities: Array | None = None
+    extents: Mapping[float, Array] = field(default_factory=dict)
 
     @property
     def n_predicted(self) -> int:
@@ -193,6 +197,9 @@ class Judged:
             fold[rows] = number
         mean, std = self.predictions[MODEL]
         values = {"fold": fold, "mean": mean, "std_y": std}
+        for level, factors in self.extents.items():
+            half = np.where(np.isfinite(factors), factors, np.nan) * std
+            values |= dict(zip(ends_of([level]), (mean - half, mean + half), strict=True))
         if NEAREST in self.predictions:
             values |= {"nearest": self.predictions[NEAREST][0], "similarity": self.similarity}
         return values | ({"probability": self.probability} if self.classes else {})

@@ -15,6 +15,7 @@ from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Pieces
+from daskrf.models.intervals import append_intervals, check_intervals
 from daskrf.molecules.counts.fingerprints import equal_fingerprints
 from daskrf.molecules.counts.similarity import nearest
 from daskrf.molecules.counts.spec import FingerprintSpec
@@ -81,6 +82,7 @@ class SuggestJob(Job[Any]):
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
         aim: Aim = FrontAim.of_batch(request) if request.improves_several else Aim.of(request)
+        check_intervals(aim.model, aim.target, request.intervals, request.std)
         aim = aim.with_requirements(request.demands.require)
         depth = aim.depth(request)
         self.candidates.open(run, request, aim, depth)
@@ -118,13 +120,24 @@ class SuggestJob(Job[Any]):
         some = [*marked, *candidates.notes_on_ranking(hits), *library.notes_on_tests(hits)]
         batch = self.aim.notes_on_batch(table, Depth(library.k, library.ranking.n_draws))
         twins = self._twins(table)
+        table, lacking = append_intervals(table, self.aim.model, self.aim.target, self.request.intervals)
         paid, plates = self._paid(diverse), self.request.plates
         if plates is not None:
             table = plates.filled(table)
             paid += plates.notes(table)
             if plates.controls and not holds_any_rows(self.output):
                 paid.append(f"controls have no structures, and no rows in {self.output.name}")
-        notes = (*self.notes, *library.ranking.notes, *some, *counts, *paid, *batch, *twins, similar)
+        notes = (
+            *self.notes,
+            *library.ranking.notes,
+            *some,
+            *counts,
+            *paid,
+            *batch,
+            *lacking,
+            *twins,
+            similar,
+        )
         self._write(run, table, self._about(hits, rejected, notes, len(table)))
         return self.made(
             batch=self.output,

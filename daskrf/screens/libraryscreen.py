@@ -17,6 +17,7 @@ from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.duplicates import duplicates
+from daskrf.models.intervals import append_intervals, check_intervals
 from daskrf.models.models import predictions_of
 from daskrf.models.modelsource import source_for
 from daskrf.models.targets import measured_of
@@ -86,6 +87,7 @@ class ScreenJob(Job[Any]):
         self.before = earlier
         self.aim = Aim.of(request)
         self.notes = self.aim.notes
+        check_intervals(self.aim.model, self.aim.target, request.intervals, request.std)
         check_shortlist(self.aim, request.shortlist)
         if earlier is not None and not request.overwrite:
             earlier.refuse_other(self._requested(), source_words(request.input.paths))
@@ -146,7 +148,8 @@ class ScreenJob(Job[Any]):
             shortlist=request.shortlist,
             exclude_labelled=request.exclude_labelled,
         )
-        return spec | self._filters
+        levels = {"intervals": list(request.intervals)} if request.intervals else {}
+        return spec | self._filters | levels
 
     @property
     def _filters(self) -> dict[str, list[str]]:
@@ -187,13 +190,15 @@ class ScreenJob(Job[Any]):
                     f"{ranking.passing.strictest(result.left_out.tolist())}; ask for less."
                 )
         features = ranking.features
-        table = table_of_rows(features, self._columns(top))
+        table, lacking = append_intervals(
+            table_of_rows(features, self._columns(top)), self.aim.model, self.aim.target, request.intervals
+        )
         labelled = not request.exclude_labelled
         copies = duplicates(table["smiles"], self.aim.model, features, labelled=labelled)
         shortlists = self.aim.shortlists(request.std)
         how = (_SHORTLIST_NOTE.format(self.n_kept),) if shortlists else ()
         noted = (*self.notes, *ranking.notes, *features.note_on_groups())
-        notes = (*noted, *how, *self._tested(result), copies)
+        notes = (*noted, *how, *self._tested(result), *lacking, copies)
         rejected, rejects = ranking.write_rejects(self.output)
         about = {
             **self.spec,

@@ -55,6 +55,8 @@ class ScreenRequest:
     exclude_labelled : bool
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
     products : SpaceOptions
+    intervals : tuple of float
+        Levels of intervals in percent, ascending.
     """
 
     model: PurePath
@@ -72,6 +74,7 @@ class ScreenRequest:
     exclude_labelled: bool = False
     exclude_by: Level = "tautomer"
     products: SpaceOptions = SpaceOptions()
+    intervals: tuple[float, ...] = ()
 
     @property
     def improves_several(self) -> bool:

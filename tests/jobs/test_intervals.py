@@ -191,3 +191,32 @@ def test_other_levels_are_another_output(model: Path, tmp_path: Path) -> None:
     assert "already holds exactly these predictions" in str(report)
     with pytest.raises(StoreError, match="intervals"):
         daskrf.predict(model, SMILES[:5], tmp_path / "p.csv", intervals=[80])
+
+
+def test_hits_and_batches_have_the_intervals_of_predict(model: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "a", "maximize": True, "intervals": [50, 80]}
+    ends = ["low_50", "high_50", "low_80", "high_80"]
+    hits = daskrf.screen(model, SMILES, tmp_path / "h.csv", k=5, **options)
+    batch = daskrf.suggest(model, SMILES, n=5, **options)
+    for table in (hits.table.to_pandas(), batch.table.to_pandas()):
+        place = list(table).index("std_y")
+        assert list(table)[place + 1 : place + 5] == ends
+        predicted = daskrf.predict(model, list(table["smiles"]), intervals=[50, 80]).table.to_pandas()
+        wanted = predicted[[f"{end}_a" for end in ends]].to_numpy()
+        np.testing.assert_allclose(table[ends].to_numpy(), wanted, rtol=1e-6)
+    assert daskrf.screen(model, SMILES, tmp_path / "h.csv", k=5, **options).table.equals(hits.table)
+    with pytest.raises(StoreError, match="intervals"):
+        daskrf.screen(model, SMILES, tmp_path / "h.csv", k=5, **options | {"intervals": 50})
+    with pytest.raises(OptionError, match="not of a sum or of several"):
+        daskrf.suggest(model, SMILES, n=5, **options | {"target": {"a": 1.0, "b": 1.0}})
+    with pytest.raises(OptionError, match="leave --std none out"):
+        daskrf.screen(model, SMILES, k=5, **options, std="none")
+
+
+def test_predictions_of_an_evaluation_have_intervals(tmp_path: Path) -> None:
+    table = labels()[["smiles", "a"]]
+    report = daskrf.evaluate(table, folds=3, kernel=TanimotoMinMax(), intervals=80)
+    rows = report.table.to_pandas()
+    inside = (rows["low_80"] <= rows["a"]) & (rows["a"] <= rows["high_80"])
+    assert inside.mean() == pytest.approx(report.targets[0].figures["daskrf"]["interval_80"].value)
+    np.testing.assert_allclose((rows["low_80"] + rows["high_80"]) / 2, rows["mean"], rtol=1e-9)

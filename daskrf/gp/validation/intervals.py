@@ -170,7 +170,21 @@ def interval_factor(residuals: npt.ArrayLike, level: float) -> float:
     return float(sizes[max(rank, 1) - 1]) if rank <= len(sizes) else math.inf
 
 
-def checked_levels(levels: Iterable[float]) -> tuple[float, ...]:
+def levels_of(text: str) -> list[float]:
+    """Return levels in percent from text such as 50,80,95.
+
+    Examples
+    --------
+    >>> levels_of("50,95%")
+    [50.0, 95.0]
+    """
+    try:
+        return [float(each) for each in text.replace("%", "").split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of levels in percent, such as 50,80,95.") from None
+
+
+def checked_levels(levels: float | Iterable[float]) -> tuple[float, ...]:
     """Return the levels of intervals, ascending and each once.
 
     Raises
@@ -183,7 +197,7 @@ def checked_levels(levels: Iterable[float]) -> tuple[float, ...]:
     >>> checked_levels([95, 50])
     (50.0, 95.0)
     """
-    values = sorted({float(level) for level in levels})
+    values = sorted({float(level) for level in (levels if isinstance(levels, Iterable) else [levels])})
     if not values:
         raise OptionError("Give a level for intervals, such as 95 for --intervals (intervals).")
     for level in values:

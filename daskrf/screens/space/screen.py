@@ -14,6 +14,7 @@ from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.duplicates import duplicates
+from daskrf.models.intervals import append_intervals, check_intervals
 from daskrf.models.labelled import labelled_structures
 from daskrf.models.models import read_model
 from daskrf.models.nearestlabelled import nearest_labelled
@@ -76,10 +77,11 @@ class SpaceScreenJob(Job[Any]):
         model = read_model(request.model, statistics=request.rule.needs_sample)  # tasks read it themselves
         self.ranking = ProductRanking(request, self.source, Aim.of(request, model), request.k)
         self.notes = self.aim.notes
+        check_intervals(model, self.aim.target, request.intervals, request.std)
         earlier = earlier_output(self.output, overwrite=request.overwrite)
         if earlier is not None and not request.overwrite:
-            earlier.refuse_other(self.ranking.spec, self.source.name)
-        if earlier is not None and earlier.is_of(self.ranking.spec):
+            earlier.refuse_other(self.spec, self.source.name)
+        if earlier is not None and earlier.is_of(self.spec):
             self.earlier = earlier
             return
         excluded = None
@@ -87,6 +89,12 @@ class SpaceScreenJob(Job[Any]):
             excluded = labelled_structures(model, request.exclude_by)
             self.notes += (f"labelled molecules are left out by {LEVEL_WORDS[request.exclude_by]}",)
         self.ranking.prepare(run, excluded)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Everything that determines the hits and their columns."""
+        levels = {"intervals": list(self.request.intervals)} if self.request.intervals else {}
+        return self.ranking.spec | levels
 
     def need(self) -> Need:
         return Need() if self.earlier is not None else self.ranking.need()
@@ -105,15 +113,23 @@ class SpaceScreenJob(Job[Any]):
         predicted = None
         if request.std != "none" and "std" not in hits.columns:
             predicted = ranking.predicted(run, decoded(ranking.cut, hits.row.tolist()), std=True)
-        table = hits.table(predicted)
+        table, lacking = append_intervals(hits.table(predicted), aim.model, aim.target, request.intervals)
         near, similarity = nearest_labelled(hits.smiles, aim.model, aim.target)
         for name, values in near.items():
             table = table.append_column(name, values)
         labelled = not request.exclude_labelled
         copies = duplicates(table["smiles"], aim.model, None, labelled=labelled)
-        notes = (*self.notes, *ranking.notes, *ranked.notes, *ranking.counted(ranked), copies, similarity)
+        notes = (
+            *self.notes,
+            *ranking.notes,
+            *ranked.notes,
+            *ranking.counted(ranked),
+            *lacking,
+            copies,
+            similarity,
+        )
         about = {
-            **ranking.spec,
+            **self.spec,
             "direction": aim.direction,
             "model_name": aim.model.path.name,
             "source": self.source.name,
