@@ -87,6 +87,8 @@ class Mean(Kernel):
         return shares
 
     def words(self) -> str:
+        if len(self.kernels) == 1:
+            return f"{self.kernels[0].words()} of some columns"
         terms = zip(self.shares, self.kernels, strict=True)
         return f"mean of {', '.join(f'{share:.3g} {kernel.words()}' for share, kernel in terms)}"
 
