@@ -41,6 +41,7 @@ from daskrf.fitting.training import Training
 from daskrf.gp.choice.metricchoice import learns_metric
 from daskrf.gp.sums.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.gp.validation.baselines import nearest_neighbour, random_forest
+from daskrf.gp.validation.errordistribution import words_of_heavier_tails
 from daskrf.gp.validation.intervals import LEVELS, checked_levels, interval_factor, levels_of
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
@@ -787,6 +788,15 @@ class _Target:
             factors[:, test] = extents[:, None]
         return factors
 
+    def _log_density(self) -> Array | None:
+        """Return log probability densities by the errors in each fold; None if all are normal."""
+        if all(fit.errors.is_normal for fit in self.held_out):
+            return None
+        density = np.full(len(self.y), np.nan)
+        for (_, test), fit in zip(self.rows, self.held_out, strict=True):
+            density[test] = fit.log_density(self.y[test])
+        return density
+
     @cached_property
     def evaluation(self) -> TargetEvaluation:
         """The whole evaluation."""
@@ -801,6 +811,8 @@ class _Target:
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         notes += judged.notes()
+        if judged.log_density is not None and not judged.classes:
+            notes.append(words_of_heavier_tails([fit.errors for fit in self.held_out]))
         if self.limits is not None:
             notes.append(self.limits.judged(judged.predictions))
         if (two := self.words_of_classes) is not None:
@@ -880,6 +892,7 @@ class _Target:
             direction=self.job.training.directions.get(self.name),  # type: ignore[arg-type]
             seed=self.job.seed,
             factors=self._factors(LEVELS),
+            log_density=self._log_density(),
             probabilities=self.probabilities,
             extents=dict(zip(self.job.levels, self._factors(self.job.levels), strict=True)),
         )
@@ -1017,6 +1030,7 @@ class _EvaluateModel(Job[EvaluationReport]):
             direction=self.directions.get(name),
             seed=self.seed,
             factors=np.tile([[interval_factor(fit.residuals, level)] for level in LEVELS], n),
+            log_density=None if fit.errors.is_normal else fit.log_density(each.y),
             probabilities=fit.probability,
             extents={level: np.full(n, interval_factor(fit.residuals, level)) for level in self.levels},
         )
@@ -1073,6 +1087,8 @@ class _EvaluateModel(Job[EvaluationReport]):
         if n_nearest and n_nearest < len(each.rows):
             notes.append(f"the nearest neighbour was looked up for {n_nearest:,} of them, chosen at random")
         notes += judged.notes()
+        if judged.log_density is not None and not judged.classes:
+            notes.append(words_of_heavier_tails([fit.errors]))
         if judged.classes:
             there = external.model.classes[each.target]
             notes += [] if there is None else [f"{there.line(name)} among the labels of the model"]

@@ -28,6 +28,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.sums.chunks import sum_rows
 from daskrf.gp.sums.folds import Folds
 from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.validation.errordistribution import ErrorDistribution, error_distribution
 from daskrf.gp.validation.intervals import MOST_MOLECULES, residuals_of_rows, studentized_residuals
 from daskrf.gp.validation.probability import ProbabilityLink
 from daskrf.jobs.job import Run
@@ -97,6 +98,15 @@ class HeldOutFit:
             np.empty(0) if residuals is None else residuals,
             None if link is None else link(mean, std_f),
         )
+
+    @cached_property
+    def errors(self) -> ErrorDistribution:
+        """The distribution of errors that the training molecules speak for."""
+        return error_distribution(self.residuals)
+
+    def log_density(self, y: Array) -> Array:
+        """Return the log probability density of labels by that distribution."""
+        return self.errors.log_density(y, self.mean, self.std)
 
     @classmethod
     def from_saved(cls, saved: Saved) -> HeldOutFit:

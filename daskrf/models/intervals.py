@@ -14,6 +14,7 @@ from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of, processes_of
 from daskrf.gp.processes.weightedsum import Target
+from daskrf.gp.validation.errordistribution import error_distribution
 from daskrf.gp.validation.intervals import (
     MOST_MOLECULES,
     interval_factor,
@@ -169,6 +170,12 @@ def interval_factors(model: Model, levels: Sequence[float]) -> tuple[Array, list
         "lie beyond these; read its probability"
         for name, classes in zip(model.targets, model.classes, strict=True)
         if classes is not None
+    ]
+    notes += [
+        f"errors of '{printable(name, 60)}' have heavier tails than a normal distribution: a measurement is "
+        f"{errors.words()}"
+        for name, classes, sizes in zip(model.targets, model.classes, residuals, strict=True)
+        if classes is None and not (errors := error_distribution(sizes)).is_normal
     ]
     if np.isinf(factors).all():
         n = max(map(len, residuals))

@@ -48,6 +48,9 @@ class Judged:
         Molecules with equal predictions are ranked in a random order.
     factors : float64 array, shape (3, n), optional
         How many standard deviations the model's intervals of 50, 80 and 95 % extend to either side.
+    log_density : float64 array, shape (n,), optional
+        Log probability densities of the labels by the distribution of the model's errors; none if that is
+        normal.
     probabilities : float64 array, shape (n,), optional
         Of a 1, as the model predicts it; NaN where there is none. Other predictors, and models without
         probabilities, get a function of the mean that is fitted to the other parts.
@@ -64,6 +67,7 @@ class Judged:
     direction: Literal["maximize", "minimize"] | None
     seed: int
     factors: Array | None = None
+    log_density: Array | None = None
     probabilities: Array | None = None
     extents: Mapping[float, Array] = field(default_factory=dict)
 
@@ -85,6 +89,7 @@ class Judged:
                 values,
                 ranks=name != MEAN,
                 factors=self.factors if name == MODEL else None,
+                log_density=self.log_density if name == MODEL else None,
                 probability=self.probabilities if name == MODEL else None,
             )
             for name, values in self.predictions.items()
@@ -132,12 +137,13 @@ class Judged:
         *,
         ranks: bool = True,
         factors: Array | None = None,
+        log_density: Array | None = None,
         probability: Array | None = None,
     ) -> dict[str, Figure]:
         """Return all figures of merit of a predictor; `ranks` says whether it ranks molecules at all.
 
-        Those of intervals need their `factors`, as in the attribute; `probability` is that of a 1, if the
-        predictor has its own.
+        Those of intervals need their `factors`, as in the attribute, and that of errors with heavier tails
+        `log_density`; `probability` is that of a 1, if the predictor has its own.
         """
         mean, std = predicted
         score = mean if probability is None else probability
@@ -155,6 +161,7 @@ class Judged:
             row_std = std[rows] if np.isfinite(std[rows]).all() else None
             options: dict[str, Any] = {"direction": self.direction, "ranks": ranks, "seed": self.seed}
             options["factors"] = None if factors is None else factors[:, rows]
+            options["log_density"] = None if log_density is None else log_density[rows]
             return measured(self.y[rows], mean[rows], row_std, **options)
 
         by_part = [of(rows) for rows in self.measured_parts]

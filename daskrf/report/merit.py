@@ -56,6 +56,7 @@ MEASURES = (
     Measure("brier", "Brier score"),
     Measure("reliability_error", "calibration error", percent=True),
     Measure("log_probability", "mean log probability"),
+    Measure("log_probability_t", "mean log probability, heavier tails"),
     Measure("interval_50", "within the 50 % interval", percent=True),
     Measure("interval_80", "within the 80 % interval", percent=True),
     Measure("interval_95", "within the 95 % interval", percent=True),
@@ -76,6 +77,7 @@ def measured(
     std: npt.ArrayLike | None = None,
     *,
     factors: npt.ArrayLike | None = None,
+    log_density: npt.ArrayLike | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
     ranks: bool = True,
     seed: int = 0,
@@ -93,6 +95,8 @@ def measured(
     factors : float array, shape (3, n), optional
         How many of them the intervals of 50, 80 and 95 % extend to either side; figures of a level are NaN if
         one is not finite.
+    log_density : float array, shape (n,), optional
+        Log probability densities of the true values by a distribution that is not normal.
     direction : {"maximize", "minimize"}, optional
         Which values are good. Without it, or with fewer than 100 values, figures on the best 1 % are NaN.
     ranks : bool
@@ -123,6 +127,8 @@ def measured(
         figures["log_probability"] = mean_log_probability(truth, mean, std)
         for level, share in zip(_LEVELS, coverage(truth, mean, std, _LEVELS).tolist(), strict=True):
             figures[f"coverage_{100 * level:.0f}"] = share
+    if log_density is not None:
+        figures["log_probability_t"] = float(np.asarray(log_density, dtype=np.float64).mean())
     if std is not None and factors is not None:
         sizes, halves = np.abs(truth - mean), np.asarray(factors, dtype=np.float64) * np.asarray(std)
         for level, half in zip(_LEVELS, halves, strict=True):

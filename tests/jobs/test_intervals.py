@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 import daskrf
 from daskrf import TanimotoMinMax, TanimotoMinMaxFeatures
@@ -17,6 +18,7 @@ from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
+from daskrf.gp.validation.errordistribution import error_distribution
 from daskrf.gp.validation.intervals import interval_factor, residuals_of_rows, studentized_residuals
 from daskrf.models.intervals import RESIDUALS
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -108,6 +110,49 @@ def test_folds_are_judged_by_what_each_learns_from(tmp_path: Path) -> None:
         factor[~training] = interval_factor(studentized_residuals(fitted_to), 80)
     contained = np.abs(y - found["mean"]) <= factor * found["std_y"]
     assert report.targets[0].figures["daskrf"]["interval_80"].value == pytest.approx(contained.mean())
+
+
+@pytest.fixture(scope="module")
+def heavy() -> pd.DataFrame:
+    """Labels whose errors have heavier tails than a normal distribution."""
+    smiles = list(ReactionLibrary().smiles(0, 300))
+    return pd.DataFrame({"smiles": smiles, "a": np.random.default_rng(5).standard_t(2.5, len(smiles))})
+
+
+def test_heavier_tails_are_judged_by_what_predict_says(heavy: pd.DataFrame, tmp_path: Path) -> None:
+    training, test = heavy[:220], heavy[220:]
+    daskrf.fit(training, output=tmp_path / "m", kernel=TanimotoMinMax())
+    report = daskrf.evaluate(tmp_path / "m", test)
+    errors = error_distribution(studentized_residuals(daskrf.load(tmp_path / "m").gp))
+    assert not errors.is_normal
+    predicted = daskrf.predict(tmp_path / "m", test["smiles"].tolist(), intervals=50)
+    assert isinstance(predicted, PredictReport)
+    assert f"a measurement is {errors.words()}" in str(predicted)
+    frame, y = predicted.to_pandas(), test["a"].to_numpy()
+    density = student(errors.degrees_of_freedom, frame["mean"], errors.scale * frame["std_y"]).logpdf(y)
+    figures = report.targets[0].figures["daskrf"]
+    assert figures["log_probability_t"].value == pytest.approx(density.mean())
+    assert figures["log_probability_t"].value > figures["log_probability"].value
+    assert "heavier tails than a normal distribution" in str(report)
+
+
+def test_heavier_tails_are_those_of_each_fold(heavy: pd.DataFrame) -> None:
+    report = daskrf.evaluate(heavy, kernel=TanimotoMinMax(), folds=2)
+    found, X = report.to_pandas(), Fingerprinter(FingerprintSpec())(heavy["smiles"].tolist()).fingerprints
+    y, density = heavy["a"].to_numpy(), np.empty(len(heavy))
+    for fold in (1, 2):
+        training = found["fold"].to_numpy() != fold
+        gp = ExactGP(TanimotoMinMax()).fit(X[training], y[training])
+        errors, test = error_distribution(studentized_residuals(gp)), found[~training]
+        density[~training] = errors.log_density(y[~training], test["mean"], test["std_y"])
+    figure = report.targets[0].figures["daskrf"]["log_probability_t"]
+    assert figure.value == pytest.approx(density.mean())
+
+
+def test_normal_errors_have_no_other_figure() -> None:
+    report = daskrf.evaluate(labels()[:60][["smiles", "a"]], kernel=TanimotoMinMax(), folds=3)
+    assert np.isnan(report.targets[0].figures["daskrf"]["log_probability_t"].value)
+    assert "heavier tails" not in str(report)
 
 
 def test_few_labels_leave_an_interval_empty(model: Path, tmp_path: Path) -> None:
