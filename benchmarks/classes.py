@@ -11,6 +11,7 @@ trees of scikit-learn, with its defaults, on the same counts. Nothing is chosen 
 from __future__ import annotations
 
 import csv
+import functools
 import sys
 import tempfile
 import time
@@ -46,6 +47,7 @@ def main() -> None:
     options_of.add_argument("target", help="its column of 0 and 1")
     options_of.add_argument("--smiles", default="smiles", help="its column of SMILES (default: %(default)s)")
     options_of.add_argument("--without-forest", action="store_true", help="the forest takes long")
+    options_of.add_argument("--process", choices=["auto", "exact", "features"], default="auto")
     options = options_of.parse_args()
     print_header(options.seed)
     with options.table.open() as file:
@@ -56,7 +58,8 @@ def main() -> None:
     truth = np.array([float(row[options.target]) for row in test])
     results: dict[str, Any] = {"n_train": len(train), "n_test": len(test), "positive": float(truth.mean())}
     print(f"{options.table.name}: {len(train):,} + {len(test):,} molecules, {truth.mean():.2%} positive")
-    predictors = {"daskrf": by_daskrf} | ({} if options.without_forest else {"forest": by_forest})
+    ours = functools.partial(by_daskrf, process=options.process)
+    predictors: dict[str, Any] = {"daskrf": ours} | ({} if options.without_forest else {"forest": by_forest})
     for name, predicted in predictors.items():
         begun = time.process_time()
         probability = predicted(train, test, options.smiles, options.target, options.seed)
@@ -89,8 +92,10 @@ def split_by_scaffold(rows: Rows, smiles: str) -> tuple[Rows, Rows]:
     ]
 
 
-def by_daskrf(train: Rows, test: Rows, smiles: str, target: str, seed: int) -> npt.NDArray[np.float64]:
-    """Return probabilities by daskrf, with its defaults."""
+def by_daskrf(
+    train: Rows, test: Rows, smiles: str, target: str, seed: int, *, process: Any = "auto"
+) -> npt.NDArray[np.float64]:
+    """Return probabilities by daskrf, with its defaults except for the process."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name, rows in (("train", train), ("test", test)):
@@ -98,7 +103,7 @@ def by_daskrf(train: Rows, test: Rows, smiles: str, target: str, seed: int) -> n
                 writer = csv.writer(file)
                 writer.writerow(["smiles", target])
                 writer.writerows([row[smiles], row[target]] for row in rows)
-        print(fit(place / "train.csv", output=place / "a.model"), flush=True)
+        print(fit(place / "train.csv", output=place / "a.model", process=process), flush=True)
         predict(place / "a.model", place / "test.csv", place / "predicted.parquet")
         table = pq.read_table(place / "predicted.parquet")
         assert table["row"].to_pylist() == list(range(len(test)))

@@ -41,7 +41,11 @@ from scipy.stats import norm, spearmanr
 from sklearn.model_selection import train_test_split
 
 import daskrf
+from daskrf.gp.validation.errordistribution import error_distribution
+from daskrf.models.intervals import residuals_of
+from daskrf.models.models import read_model
 
+PUBLISHED = Path(__file__).parent / "published"
 LEVELS = (50, 80, 95)
 WHEEL = "MoleculeACE-3.0.0-py3-none-any.whl"
 COMMITS = {
@@ -162,6 +166,7 @@ def measured(split: Split) -> dict[str, float]:
         seconds = time.process_time() - start
         output = folder / "predictions.csv"
         daskrf.predict(folder / "model", folder / "test.csv", output, intervals=LEVELS)
+        errors = error_distribution(residuals_of(read_model(folder / "model"))[0])
         found = pd.read_csv(output)
     if len(found) != len(split.test):
         raise SystemExit(f"{split.name}: {len(found)} of {len(split.test)} test molecules were predicted.")
@@ -176,6 +181,8 @@ def measured(split: Split) -> dict[str, float]:
         "pearson": float(np.corrcoef(y, mean)[0, 1]),
         "spearman": float(spearmanr(y, mean).statistic),
         "log_probability": float(norm.logpdf(y, mean, std).mean()),
+        "log_probability_t": float(errors.log_density(y, mean, std).mean()),
+        "heavier_tails": float(not errors.is_normal),
     }
     if "cliff" in found:
         figures["cliff_rmse"] = float(np.sqrt(np.mean(error[found["cliff"] == 1] ** 2)))
@@ -206,6 +213,20 @@ def results_of(name: str, splits: Iterator[Split], only: list[str]) -> dict[str,
 def in_columns(header: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table."""
     return table([dict(zip(header, each, strict=True)) for each in rows], dict.fromkeys(header, ""))
+
+
+def report_tails(frame: pd.DataFrame) -> None:
+    """Print where Student's t distribution was taken for errors, and how well it predicts."""
+    if "log_probability_t" not in frame or not len(some := frame.dropna(subset="log_probability_t")):
+        return
+    taken = some[some["heavier_tails"] > 0]
+    better = int((taken["log_probability_t"] > taken["log_probability"]).sum())
+    print()
+    print(
+        f"Student's t distribution is taken for errors in {len(taken)} of {len(some)}, and better in {better}"
+        f" of these; the mean log probability of all is {some['log_probability_t'].mean():.3f}, and "
+        f"{some['log_probability'].mean():.3f} with normal distributions."
+    )
 
 
 def row(name: str, figures: pd.DataFrame | pd.Series) -> list[str]:
@@ -295,10 +316,17 @@ def report_gauche(_: Data, frame: pd.DataFrame) -> None:
 
 
 def report_adme(_: Data, frame: pd.DataFrame) -> None:
-    """Print correlations and intervals of all endpoints."""
-    lines = [[*row(str(name), each), f"{each['pearson']:.3f}"] for name, each in frame.iterrows()]
-    lines.append([*row("mean", frame), f"{frame['pearson'].mean():.3f}"])
-    print(in_columns([*HEADER, "Pearson r"], lines))
+    """Print figures of all endpoints, and correlations beside published ones."""
+    print(in_columns(HEADER, [*(row(str(n), each) for n, each in frame.iterrows()), row("mean", frame)]))
+    print()
+    models = {"daskrf": [frame["pearson"].to_dict()]}
+    models |= json.loads((PUBLISHED / "fang2023_adme.json").read_text())["pearson"]
+    lines = []
+    for name, pairs in models.items():
+        cells = [" / ".join(f"{each[end]:.3f}" for each in pairs) for end in frame.index]
+        means = [float(np.mean([each[end] for end in frame.index])) for each in pairs]
+        lines.append([name, *cells, " / ".join(f"{mean:.3f}" for mean in means)])
+    print(in_columns(["Pearson r", *frame.index, "mean"], lines))
 
 
 def scaffold(data: Data, only: list[str]) -> None:
@@ -347,7 +375,9 @@ def main() -> None:
         return
     splits, report = SETS[arguments.sets]
     found = results_of(arguments.sets, splits(data, arguments.splits), arguments.only)
-    report(data, pd.DataFrame(found).T)
+    frame = pd.DataFrame(found).T
+    report(data, frame)
+    report_tails(frame)
 
 
 if __name__ == "__main__":
