@@ -235,7 +235,7 @@ def test_left_out_labels_are_predicted_without_them_and_limits_are_not_among_the
         ([1, 1, -1, 1], "all labels are limits"),
         ([0, 0, 2, 0], "side must hold"),
         ([0, 1], "side must hold"),
-        ([1, 0, 1, 1], "from 1 sample"),
+        ([1, 0, 1, 1], "from one label"),
     ],
 )
 def test_bad_sides_are_refused(side, message):

@@ -41,7 +41,7 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     "MOL2": (b"# made by hand\n@<TRIPOS>MOLECULE\nethanol\n 9 8 1\nSMALL\n", "a MOL2 file", "Open Babel"),
     "PDB": (Chem.MolToPDBBlock(ACID).encode(), "a PDB file", "Open Babel"),
     "PDBQT": (
-        b"REMARK VINA RESULT: -7.1 0 0\nREMARK SMILES CCO\nROOT\nATOM      1  C   UNL     1\nENDROOT\n",
+        b"REMARK SMILES CCO\nROOT\nATOM      1  C   UNL     1\nENDROOT\n",
         "a PDBQT file; export the poses as an SD file with Meeko",
         "REMARK SMILES",
     ),
