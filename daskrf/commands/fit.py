@@ -267,8 +267,8 @@ def fit(
     labels : path, optional
         CSV, TSV, Parquet or SD file with a column of keys and one or more target columns, or what a docking
         program wrote: PDBQT, logs of Vina and Gnina, OUTDOCK, scored MOL2, lists of GOLD; of these and of SD
-        files also a folder, or a pattern such as 'docked/*_out.pdbqt'. In Python also a DataFrame, or a list
-        of RDKit molecules with properties.
+        files also a folder, or a pattern such as ``docked/*_out.pdbqt``. In Python also a DataFrame, or a
+        list of RDKit molecules with properties.
     output : path
         Directory of the model.
     spec : FingerprintSpec, optional
