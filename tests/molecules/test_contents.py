@@ -40,10 +40,10 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     # name: (content, what it is, what to do)
     "MOL2": (b"# made by hand\n@<TRIPOS>MOLECULE\nethanol\n 9 8 1\nSMALL\n", "a MOL2 file", "Open Babel"),
     "PDB": (Chem.MolToPDBBlock(ACID).encode(), "a PDB file", "Open Babel"),
-    "PDBQT": (
-        b"REMARK SMILES CCO\nROOT\nATOM      1  C   UNL     1\nENDROOT\n",
-        "a PDBQT file; export the poses as an SD file with Meeko",
-        "REMARK SMILES",
+    "PDBQT of a receptor": (
+        b"REMARK  Name = receptor\nATOM      1  N   MET A   1      11.4  22.5  33.6  1.00  0.00    -0.063 N \n",
+        "a PDB file",
+        "Open Babel",
     ),
     "old Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an Excel workbook", "save it as CSV"),
     "HTML": (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "a web page", "fetch the file again"),

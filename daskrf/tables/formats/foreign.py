@@ -11,10 +11,6 @@ from daskrf.errors import InputError
 _SIFTED = 1 << 16  # bytes examined
 _STRAY_NULS = 64  # allowed in text: each line with one is rejected on its own
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
-_POSES = (
-    "export the poses as an SD file with Meeko (mk_export.py), or give a table of the SMILES in its REMARK "
-    "SMILES lines; Open Babel would make radicals of the molecules, which lack hydrogens and bond orders"
-)
 _MOL2 = (
     f"{_TO_SMILES}; scores in its comments, such as DOCK's Grid_Score, are lost in this: give them as a table"
 )
@@ -39,7 +35,6 @@ _PDB_LINE = re.compile(
     rb"(?:HEADER|TITLE |COMPND|SOURCE|KEYWDS|EXPDTA|AUTHOR|REVDAT|JRNL  |REMARK|SEQRES|HETNAM|CRYST1|MODEL "
     rb"|ATOM  |HETATM|CONECT|ROOT|BRANCH|TORSDOF)"
 )
-_PDBQT_LINE = re.compile(rb"(?:ROOT|ENDROOT|BRANCH|TORSDOF|REMARK VINA RESULT|REMARK SMILES|USER    )")
 _JSON = re.compile(rb"\s*(?:\[\s*)*(?:\{\s*[\"}]|\[\s*[\"\[])")
 _WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 
@@ -82,10 +77,6 @@ def refuse_foreign(path: PurePath, head: bytes) -> None:
         )
 
 
-def _is_pdbqt(head: bytes) -> bool:
-    return _is_pdb(head) and any(map(_PDBQT_LINE.match, head.split(b"\n")))
-
-
 def _is_pdb(head: bytes) -> bool:
     lines = [line for line in head.split(b"\n")[:25] if line.strip()]
     return bool(lines) and 2 * sum(_PDB_LINE.match(line) is not None for line in lines) > len(lines)
@@ -95,7 +86,6 @@ _KINDS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
     (lambda head: head.startswith(b"PK\x03\x04"), "a zip archive", _UNPACK),
     (lambda head: head[257:262] == b"ustar", "a tar archive", _UNPACK),
     (lambda head: b"@<TRIPOS>MOLECULE" in head, "a MOL2 file", _MOL2),
-    (_is_pdbqt, "a PDBQT file", _POSES),
     (_is_pdb, "a PDB file", _TO_SMILES),
     (_JSON.match, "JSON", _AS_TABLE),
     (_WEB.match, "a web page (HTML): the download has probably failed", "fetch the file again"),
