@@ -41,7 +41,7 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     "MOL2": (b"# made by hand\n@<TRIPOS>MOLECULE\nethanol\n 9 8 1\nSMALL\n", "a MOL2 file", "Open Babel"),
     "PDB": (Chem.MolToPDBBlock(ACID).encode(), "a PDB file", "Open Babel"),
     "PDBQT of a receptor": (
-        b"REMARK  Name = receptor\nATOM      1  N   MET A   1      11.4  22.5  33.6  1.00  0.00    -0.063 N \n",
+        b"REMARK  Name = receptor\nATOM      1  N   MET A   1      11.4  22.5  33.6  1.00  0.00 N \n",
         "a PDB file",
         "Open Babel",
     ),
