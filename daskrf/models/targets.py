@@ -167,6 +167,8 @@ class Measured:
     values : float64 array, shape (n,)
         NaN where a label is missing; for a sum, where that of any of its targets is.
     parts : float64 array, shape (n, n_targets of the model)
+    labelled : bool array, shape (n,)
+        Where there is a label, or a limit in its place; for a sum, where each of its targets has one.
     reason : str
         Why some or all of the SMILES are not known.
     """
@@ -174,12 +176,13 @@ class Measured:
     smiles: list[str]
     values: npt.NDArray[np.float64]
     parts: npt.NDArray[np.float64]
+    labelled: npt.NDArray[np.bool_]
     reason: str
 
     @property
     def labelled_molecules(self) -> list[str]:
-        """SMILES of the molecules that have a label."""
-        there = np.isfinite(self.values).tolist()
+        """SMILES of the molecules that have a label, or a limit."""
+        there = self.labelled.tolist()
         return [text for text, is_there in zip(self.smiles, there, strict=False) if text and is_there]
 
 
@@ -198,15 +201,19 @@ def measured_of(model: Model, target: Target, source: Source | None = None) -> M
     """
     smiles, reason = labelled_smiles(model, source)
     (y,) = model.arrays("labels")
+    there = np.isfinite(y)
+    for t in range(y.shape[1]):
+        if (limits := model.limits_of(t)) is not None:
+            there[:, t] |= limits[1] != 0
     if isinstance(target, WeightedSum) and len(smiles) == len(y) <= _MOST_MERGED:
-        smiles, y = _by_molecule(smiles, y)
-    return Measured(smiles, values_of(y, target), y, reason)
+        smiles, y, there = _by_molecule(smiles, y, there)
+    return Measured(smiles, values_of(y, target), y, there[:, list(targets_in(target))].all(axis=1), reason)
 
 
 def _by_molecule(
-    smiles: Sequence[str], y: npt.NDArray[np.float64]
-) -> tuple[list[str], npt.NDArray[np.float64]]:
-    """Return one SMILES for each molecule, and the mean of its labels of each target."""
+    smiles: Sequence[str], y: npt.NDArray[np.float64], labelled: npt.NDArray[np.bool_]
+) -> tuple[list[str], npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return one SMILES for each molecule, the mean of its labels of each target, and whether it has any."""
     names = [text or f"?{place}" for place, text in enumerate(canonical_smiles(smiles))]
     _, first, index = np.unique(names, return_index=True, return_inverse=True)
     there = np.isfinite(y)
@@ -214,7 +221,9 @@ def _by_molecule(
     np.add.at(counts, index, there)
     np.add.at(sums, index, np.where(there, y, 0.0))
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return [smiles[place] for place in first.tolist()], means
+    any_label = np.zeros(means.shape, bool)
+    np.logical_or.at(any_label, index, labelled)
+    return [smiles[place] for place in first.tolist()], means, any_label
 
 
 def best_of(model: Model, target: Target, measured: Measured | None, rule: Acquisition) -> Acquisition:
@@ -261,7 +270,7 @@ def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple
     if min(parts) < _HARDLY * max(parts):
         name = names[int(np.argmin(parts))]
         notes.append(f"{name} hardly counts in this sum; {_alike(names, target.weights, spreads)}")
-    whole = np.isfinite(measured.values)
+    whole = measured.labelled
     some = np.isfinite(measured.parts[:, list(target.targets)]).any(axis=1) & ~whole
     if some.any():
         notes.append(

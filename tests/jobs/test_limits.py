@@ -10,9 +10,13 @@ import pytest
 import daskrf
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
+from daskrf.fitting import training
 from daskrf.gp import RandomFeatureGP
+from daskrf.gp.processes import exact
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.weightedsum import WeightedSum
 from daskrf.models.models import LIMIT_SIDES, LIMITS, read_model
+from daskrf.models.targets import measured_of
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.report.evaluation import MODEL
 
@@ -119,6 +123,30 @@ def test_evaluations_judge_measured_labels_and_the_sides_of_limits(tmp_path, mod
     assert np.isfinite(target.figures[MODEL]["rmse"].value)
 
 
+def test_molecules_with_limits_are_labelled_and_not_suggested_again(tmp_path, model):
+    library = tmp_path / "library.csv"
+    library.write_text("smiles\n" + "".join(f"{s}\n" for s in [*CHAINS, "BrCCBr", "CCI"]))
+    measured = measured_of(read_model(model), 0)
+    assert len(measured.labelled_molecules) == len(CHAINS)
+    assert np.isfinite(measured.values).sum() < len(CHAINS)
+    daskrf.suggest(model, library, n=2, output=tmp_path / "batch.csv", maximize=True)
+    rows = (tmp_path / "batch.csv").read_text()
+    assert all(new in rows for new in ("BrCCBr", "CCI"))
+
+
+def test_a_sum_counts_a_limit_of_each_target_as_a_label(tmp_path):
+    both = [
+        f"{a},{v:.3f}" if k % 3 else f"{a}," for k, (a, v) in enumerate(zip(cells(), VALUES, strict=True))
+    ]
+    path = table(tmp_path / "y.csv", both, name="pKi,logD")
+    daskrf.fit(path, output=tmp_path / "m", quick=True, target=["pKi", "logD"], drop_non_numbers=True)
+    stored = read_model(tmp_path / "m")
+    measured = measured_of(stored, WeightedSum((0, 1), (1.0, -1.0), "pKi - logD"))
+    assert measured.labelled.sum() == 40
+    assert len(measured.labelled_molecules) == 40
+    assert np.isfinite(measured.values).sum() < 40
+
+
 def test_explanations_mark_limits(model):
     report = daskrf.explain(model, "CCCO", n=6)
     rows = report.labelled.to_pydict()
@@ -213,6 +241,17 @@ def test_targets_with_limits_have_sums_of_their_own(tmp_path):
     alone = daskrf.fit(table(tmp_path / "z.csv", cells()), output=tmp_path / "one", feature_map=FEATURES)
     assert alone.labels.matched == 60
     assert np.allclose(predictions(tmp_path / "m")[:, :, 0], predictions(tmp_path / "one"), atol=1e-6)
+
+
+def test_random_features_take_the_place_of_conjugate_gradients(tmp_path, monkeypatch):
+    monkeypatch.setattr(exact, "_LARGEST_WITH_LIMITS", 50)
+    monkeypatch.setattr(training, "_FEATURES", 256)
+    path = table(tmp_path / "y.csv", cells())
+    report = daskrf.fit(path, output=tmp_path / "m", quick=True)
+    assert (report.process, report.n_components) == ("features", 256)
+    assert read_model(tmp_path / "m").gp.n_limits_ == sum(value < 6.5 for value in VALUES)
+    dropped = daskrf.fit(path, output=tmp_path / "d", quick=True, censored="drop")
+    assert dropped.process == "exact"
 
 
 @pytest.mark.parametrize(
