@@ -61,6 +61,8 @@ def test_the_report_says_how_many_and_how_they_are_used(tmp_path):
     words = f"labels that are limits: {n} upper limits (such as '<6.5'; the true value lies beyond each)"
     assert words in str(report)
     assert f"{n} of them limits" in str(report)
+    chosen = daskrf.fit(table(tmp_path / "y.csv", cells()), output=tmp_path / "k")
+    assert f"{n} of them limits; kernels were compared on measured labels" in str(chosen)
     dropped = daskrf.fit(
         table(tmp_path / "y.csv", cells()), output=tmp_path / "d", quick=True, censored="drop"
     )

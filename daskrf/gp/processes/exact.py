@@ -898,7 +898,7 @@ class ExactGP(Regressor):
     def words(self) -> str:
         """Return how the equations were solved, in words."""
         if self.solver_ == "cholesky":
-            limits = "" if self.side_ is None else f", {int(np.count_nonzero(self.side_)):,} of them limits"
+            limits = "" if self.side_ is None else self._limits_words(self.side_)
             return f"solved by a Cholesky factorization of {self.n_rows_:,} rows{limits}"
         return (
             f"solved by conjugate gradients for {self.n_rows_:,} rows: {self.n_iterations_} products with "
@@ -914,6 +914,13 @@ class ExactGP(Regressor):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {**state, "_factor": None} if "alpha_" in state else state
+
+    def _limits_words(self, side: Sides) -> str:
+        """Return how many rows are limits, and what was found without some or all of them."""
+        words = f", {int(np.count_nonzero(side)):,} of them limits"
+        if len(side) > _FIRST_GUESS and (self.signal_variance is None or self.noise_variance is None):
+            words += f", with the variances of a random {_FIRST_GUESS:,}"
+        return words + ("" if self.kernel_choice_ is None else "; kernels were compared on measured labels")
 
     def _fixed_value(self, name: str) -> float | None:
         """Return the hyperparameter that the user fixed, or None."""
