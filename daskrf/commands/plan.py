@@ -34,6 +34,8 @@ from daskrf.gp.sums.sums import Summation, precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
+from daskrf.models.joinedlabels import MOST_AT_ONCE
+from daskrf.models.labelparts import need_of_order, need_of_part
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.counts.reading import is_read
@@ -48,6 +50,7 @@ from daskrf.sources.sources import check_map, map_for
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import Library, TableFormat, sample_rows
+from daskrf.tables.measurements import read_labels
 from daskrf.workers.progress import Progress
 
 CLI = Command(
@@ -66,6 +69,8 @@ CLI = Command(
 _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _ID_BYTES = 16  # of a label
+_LABELS = 50_000  # that are read and joined
+_WRITING = 2.0  # times as long as reading and finding: parts are also written, read and put in order
 _STD_ROWS = 256
 _STD_ERROR = 0.03  # of approximate standard deviations
 _EXACT_SHARE = 0.005  # of molecules that bounds do not rule out
@@ -213,7 +218,8 @@ def plan(
         n_labels = library.n_rows if labels is None else labels
         exact = _time_exact(fingerprints[:_ROWS], n_labels) if by_itself else []
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
-        stages += learning + _time_features(feature_map, fingerprints, n_labels, seed) + exact
+        stages += _time_labels(scratch, n_labels, library.n_rows) + learning
+        stages += _time_features(feature_map, fingerprints, n_labels, seed) + exact
     needs = _needs(unfitted, feature_map, library, fingerprints, n_labels, exact=by_itself)
     return PlanReport(
         rows=library.n_rows,
@@ -267,15 +273,35 @@ def _needs(
         need_of_rows(largest, nonzeros),
         *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
         making.need(need_of_features),
-        need_of_labels(n_labels, _ID_BYTES),
+        *_need_of_labels(n_labels, library, largest),
         making.need(lambda making: need_of_sums(making, n_labels, precision=precision)),
-        need_of_solve(making, n_labels),
+        need_of_solve(making, n_labels, mapped=n_labels > MOST_AT_ONCE),
         making.need(lambda making: need_of_scores(making, 1000, std=False)),
         making.need(lambda making: need_of_scores(making, 0, std=True)),
     )
     if exact:
         needs += (need_of_solution(ExactGP(TanimotoMinMax()), making, n_labels),)
     return tuple(need.beside(LIBRARIES) for need in needs)
+
+
+def _need_of_labels(n_labels: int, library: Library, largest: int) -> tuple[MemoryNeed, ...]:
+    """Return what it takes to join labels by ID: in the command itself or, if they are many, in parts."""
+    if n_labels <= MOST_AT_ONCE:
+        return (need_of_labels(n_labels, _ID_BYTES),)
+    return need_of_part(n_labels, 1, largest), need_of_order(library.n_rows, 1)
+
+
+def _time_labels(folder: PurePath, n_labels: int, n_rows: int) -> list[StageCost]:
+    """Time reading and joining many labels by ID; few are joined before a task is done."""
+    if n_labels <= MOST_AT_ONCE:
+        return []
+    path = Path(folder) / "labels.csv"
+    path.write_text("id,score\n" + "".join(f"M{k:012d},{-7 - k % 97 / 100}\n" for k in range(_LABELS)))
+    read_labels(path)  # compiles, once a machine
+    labels, reading = _timed(read_labels, path)
+    _, finding = _timed(labels.table.find, labels.keys)
+    each = (reading + finding * n_rows / n_labels) / _LABELS * _WRITING
+    return [StageCost("join labels", each, 0, "labels", "by ID, from CSV, in parts on the workers")]
 
 
 def _time_fingerprints(

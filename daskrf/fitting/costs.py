@@ -19,9 +19,11 @@ _KEY_BYTES = 0.3
 # Joined by structure, labels are known as objects of Python besides: 218 bytes for SMILES of 46 characters,
 # and 589 where the graphs of parents are compared.
 _STRUCTURE_BYTES, _GRAPH_BYTES = 180, 560
-# Bytes per label when the model is saved: its row, its value, and a copy of the values to look at; and its
-# SMILES, of 46 characters, unless they are read as they are written.
-_SAVED_BYTES, _SMILES_BYTES = 26, 54
+# Bytes per label when the model is saved: its row and its value, unless they are in mapped files; a copy of
+# the values to look at; and its SMILES, of 46 characters, unless they are read as they are written.
+_LABEL_BYTES, _SEEN_BYTES, _SMILES_BYTES = 16, 10, 54
+_MAPPED_BYTES = 16 * MIB  # of the files of labels, at a time
+_GROUP_ROWS = 1 << 20  # labels that a task reads, if they are not of one partition
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
 _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
 
@@ -79,7 +81,7 @@ def need_of_sums(
         joined = 2 * min(n_labels, max(making.rows, held_rows(M))) * making.row_bytes
     leaf = {
         f"one of the {what}": square,
-        "labels": 16 * n_labels,
+        "labels": 16 * min(group_rows, max(making.rows, _GROUP_ROWS)),
         "the features of limits": 3 * min(n_limits, group_rows) * making.row_bytes,
         "a partition of fingerprints": making.partition,
     }
@@ -105,19 +107,21 @@ def need_of_solve(
     n_sums: int = 1,
     n_limits: int = 0,
     holds_smiles: bool = False,
+    mapped: bool = False,
 ) -> MemoryNeed:
     """Return the memory needed to solve for the posterior, in the process that calls `fit`.
 
     With `holds_smiles`, the SMILES of all labelled molecules are in memory, as in `add`; else those of many
-    are read as they are written. `eigen` adds the eigendecomposition for labels with next to no noise. If
-    `n_sums` sets of rows have separate sums, they are solved one after the other, but the statistics of all
-    stay in memory. `n_limits` labels are limits, whose features are held in double precision while sites are
-    found.
+    are read as they are written. `mapped` is whether the labels are in files, as those are that were joined
+    in parts. `eigen` adds the eigendecomposition for labels with next to no noise. If `n_sums` sets of rows
+    have separate sums, they are solved one after the other, but the statistics of all stay in memory.
+    `n_limits` labels are limits, whose features are held in double precision while sites are found.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
-    n_smiles = (n_labels or 0) if holds_smiles else min(n_labels or 0, MOST_KEPT)
-    labels = _SAVED_BYTES * (n_labels or 0) + _SMILES_BYTES * n_smiles
+    n = n_labels or 0
+    held = _MAPPED_BYTES if mapped else _LABEL_BYTES * n
+    labels = held + _SEEN_BYTES * n + _SMILES_BYTES * (n if holds_smiles else min(n, MOST_KEPT))
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
         {MODEL: share * making.square, "pieces": PIECES, "labels": labels},

@@ -234,4 +234,6 @@ def disk_of_sums(path: PurePath, sums: Iterable[FeatureSums | ExactSolve]) -> Di
 def values_of_targets(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     """Yield name and measured values of each target."""
     for name, y in zip(joined.names, joined.y.T, strict=True):
-        yield name, y[np.isfinite(y)]
+        there = np.isfinite(y)
+        # There may be 10^8 labels, so those of a single target are not copied.
+        yield name, np.ascontiguousarray(y) if there.all() else y[there]

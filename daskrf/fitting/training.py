@@ -335,6 +335,7 @@ class Training:
                     run.work,
                     self.reading,
                     check,
+                    run=run,
                     poses=self.request.poses,
                     direction=self.request.direction,
                 )
@@ -420,7 +421,9 @@ class Training:
 
         def solve(n_components: int) -> MemoryNeed:
             smaller = replace(making, n_components=n_components)
-            return need_of_solve(smaller, n_labels, n_sums=len(self.groups), n_limits=n_limits)
+            mapped = isinstance(self.joined.row, np.memmap)
+            n_sums = len(self.groups)
+            return need_of_solve(smaller, n_labels, n_sums=n_sums, n_limits=n_limits, mapped=mapped)
 
         M = making.n_components
         return Need(

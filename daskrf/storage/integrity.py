@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
 from daskrf.errors import DaskrfError, StoreError, printable
 from daskrf.files.backend import atomic_write, backend, local_copy, pairs, sizes_of
@@ -189,17 +190,63 @@ def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:
     StoreError
         Disk full, no permission, and so on: ``np.save`` reports neither the file nor the reason.
     """
-    values, header = np.ascontiguousarray(values), io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
-    data = values.reshape(-1).view(np.uint8)
+    with array_writer(path, values.shape, values.dtype, keep) as writer:
+        writer.append(values)
+    return writer.checksum
+
+
+class ArrayWriter:
+    """Writes the rows of an ``.npy`` file, some at a time, and sums up its CRC32C."""
+
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._file, self._dtype, self._crc, self._left = file, dtype, 0, shape[0] if shape else 1
+        header = io.BytesIO()
+        descr = np.lib.format.dtype_to_descr(dtype)
+        np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
+        self._write(header.getvalue())
+
+    @property
+    def checksum(self) -> str:
+        """The CRC32C of what has been written."""
+        return f"{self._crc:08x}"
+
+    @property
+    def left(self) -> int:
+        """How many rows are still to be written."""
+        return self._left
+
+    def append(self, rows: np.ndarray) -> None:
+        """Write some rows more."""
+        self._write(np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8))
+        self._left -= len(rows) if rows.ndim else 1
+
+    def _write(self, data: Any) -> None:
+        self._file.write(memoryview(data))
+        self._crc = google_crc32c.extend(self._crc, data)
+
+
+@contextmanager
+def array_writer(
+    path: PurePath, shape: tuple[int, ...], dtype: npt.DTypeLike, keep: bool = False
+) -> Iterator[ArrayWriter]:
+    """Yield what writes an ``.npy`` file of this shape, which appears when all its rows are written.
+
+    Parameters are as in `save_array`.
+
+    Raises
+    ------
+    StoreError
+        As in `save_array`.
+    """
     with (
         file_errors("write", path),
         backend(path).writing(path, keep) as temporary,
         open(temporary, "wb") as file,
     ):
-        file.write(header.getbuffer())
-        file.write(data.data)
-    return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"
+        writer = ArrayWriter(file, shape, np.dtype(dtype))
+        yield writer
+        if writer.left:
+            raise ValueError(f"{path} lacks {writer.left} rows; this is a defect of the caller")
 
 
 class StoredObject(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -16,10 +17,10 @@ from daskrf.files.disk import canonical_json
 from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same_names
 from daskrf.quantities import amount, listed
 from daskrf.storage.stores.rowstore import RowStore
-from daskrf.tables.measurements import BY_SMILES, Labels
+from daskrf.tables.measurements import BY_SMILES, LabelFile, Labels
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
-from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
+from daskrf.tables.values.repeats import notes_on_repeats, one_of_each, row_blocks
 from daskrf.tables.values.values import (
     APPROXIMATE,
     AS_VALUES,
@@ -31,7 +32,7 @@ from daskrf.tables.values.values import (
 # Labels compared at other levels if none is joined, or if only some are: a tautomer takes 20 ms.
 _LABELS_COMPARED, _SOME_COMPARED = 200, 50
 _ROWS_COMPARED = 200_000
-_COMPARED_AT_ONCE = 1 << 20  # labels whose values are compared with those of the same row
+_SHOWN = 5  # keys that are named
 _WITHOUT = {
     "structure": "however they are written",
     "parent": "without salts and charges",
@@ -88,6 +89,62 @@ class TargetLabels:
     def measured(self) -> np.ndarray:
         """The values that were measured."""
         return self.y if self.side is None else self.y[self.side == 0]
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """Labels of rows of a library, in the order of these and, for one row, of the file.
+
+    Attributes
+    ----------
+    row, y, bound, side : arrays
+        As in `JoinedLabels`.
+    """
+
+    row: np.ndarray
+    y: np.ndarray
+    bound: np.ndarray | None = None
+    side: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, row: np.ndarray, y: np.ndarray, side: np.ndarray | None) -> RowLabels:
+        """Return labels whose limits are among the values `y`, where `side` is not 0."""
+        if side is None:
+            return cls(row, y)
+        return cls(row, np.where(side == 0, y, np.nan), np.where(side == 0, np.nan, y), side)
+
+    def __getitem__(self, some: slice | np.ndarray) -> RowLabels:
+        """Return some of the labels."""
+        bound, side = (None if array is None else array[some] for array in (self.bound, self.side))
+        return RowLabels(self.row[some], self.y[some], bound, side)
+
+    def blocks(self) -> Iterator[RowLabels]:
+        """Yield about a million labels at a time, with all labels of each of their rows."""
+        return (self[some] for some in row_blocks(self.row))
+
+    def one_of_each(self, repeats: str, largest: Sequence[bool] = ()) -> RowLabels:
+        """Return one label of each molecule; see `JoinedLabels.one_of_each`."""
+        first, y = one_of_each(self.row, self.y, repeats, largest)
+        bound, side = self.bound, self.side
+        if bound is not None and side is not None:
+            bound, side = one_limit_of_each(self.row, bound, side, np.isfinite(y))
+        return RowLabels(self.row[first], y, bound, side)
+
+    @property
+    def n_equal(self) -> int:
+        """How many labels equal an earlier one of the same row, gaps and limits included."""
+        n = 0
+        for block in self.blocks():
+            repeated = np.concatenate([[False], block.row[1:] == block.row[:-1]])
+            repeated[:-1] |= repeated[1:].copy()
+            # Bits, so that NaN equals itself.
+            columns = [block.row[repeated], (block.y[repeated] + 0.0).view(np.int64)]
+            if block.bound is not None and block.side is not None:
+                columns += [(block.bound[repeated] + 0.0).view(np.int64), block.side[repeated]]
+            table = np.column_stack(columns)
+            ordered = table[np.lexsort(table.T)]
+            n += int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
+        return n
 
 
 @dataclass(frozen=True)
@@ -160,6 +217,11 @@ class JoinedLabels:
     classes: tuple[ClassWords | None, ...] = ()
 
     @property
+    def labels(self) -> RowLabels:
+        """The rows and their labels."""
+        return RowLabels(self.row, self.y, self.bound, self.side)
+
+    @property
     def digest(self) -> str:
         """SHA-256 of names, rows and values: the same for equal labels, whatever file they came from."""
         hashed = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
@@ -203,20 +265,20 @@ class JoinedLabels:
 
         `largest` is whether the best label is the largest one, for each target.
         """
-        first, y = one_of_each(self.row, self.y, repeats, largest)
-        bound, side = self.bound, self.side
-        if bound is not None and side is not None:
-            bound, side = one_limit_of_each(self.row, bound, side, np.isfinite(y))
+        return self.merged_as(repeats, self.labels.one_of_each(repeats, largest))
+
+    def merged_as(self, repeats: str, labels: RowLabels) -> Self:
+        """Return the labels with `labels`, one of each molecule, in their place."""
         return replace(
             self,
-            row=self.row[first],
-            y=y,
-            bound=bound,
-            side=side,
-            matched=len(first),
+            row=labels.row,
+            y=labels.y,
+            bound=labels.bound,
+            side=labels.side,
+            matched=len(labels.row),
             repeats=0,
             equal_repeats=0,
-            merged=len(self.row) - len(first),
+            merged=self.matched - len(labels.row),
             repeats_as=repeats,
         )
 
@@ -311,10 +373,17 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
     Matches
         Matches of several calls can be combined into those of all partitions.
     """
+    level = next((level for level in LEVELS if level == labels.key), None)
+    structures = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
+    blocks = library_keys(labels.key, labels.table.kind, store, partitions, structures)
+    return first_rows(labels.table.n_keys, ((rows, labels.table.find(keys)) for rows, keys in blocks))
+
+
+def first_rows(n_keys: int, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> Matches:
+    """Return the matches in some rows of a library; `blocks` gives the rows and the numbers of their keys."""
     nowhere = np.iinfo(np.int64).max
-    first, n_hits = np.full(labels.table.n_keys, nowhere), 0
-    for rows, keys in _key_blocks(labels, store, partitions):
-        number = labels.table.find(keys)
+    first, n_hits = np.full(n_keys, nowhere), 0
+    for rows, number in blocks:
         hit = np.flatnonzero(number >= 0)
         np.minimum.at(first, number[hit], rows[hit])
         n_hits += len(hit)
@@ -322,22 +391,115 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
     return Matches(first, n_hits)
 
 
-def _key_blocks(
-    labels: Labels, store: RowStore, partitions: Iterable[int]
+def library_keys(
+    key: str,
+    kind: pa.DataType,
+    store: RowStore,
+    partitions: Iterable[int],
+    structures: KnownStructures | None = None,
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Yield the row numbers and keys of each partition."""
-    column = "smiles" if labels.key in BY_SMILES else labels.key
+    """Yield the row numbers and keys of each partition; `structures` are those that are looked for."""
+    column = "smiles" if key in BY_SMILES else key
     columns = ["row"] if column == "row" else ["row", column]
-    level = next((level for level in LEVELS if level == labels.key), None)
-    structures = None if level is None else KnownStructures(labels.keys.to_pylist(), level)
     for p in partitions:
         table = store.read_rows(p, columns)
-        keys = table[columns[-1]].cast(labels.table.kind).combine_chunks()
+        keys = table[columns[-1]].cast(kind).combine_chunks()
         if structures is not None:
-            keys = pa.array(structures.same_as(keys.to_pylist()), labels.table.kind)
-        elif labels.key == "inchikey":
-            keys = pa.array(inchikeys(keys.to_pylist()), labels.table.kind)
+            keys = pa.array(structures.same_as(keys.to_pylist()), kind)
+        elif key == "inchikey":
+            keys = pa.array(inchikeys(keys.to_pylist()), kind)
         yield table["row"].to_numpy(), keys
+
+
+@dataclass(frozen=True)
+class Attached:
+    """Labels whose keys are in a library, in the order of its rows and, for one row, of the file.
+
+    Attributes
+    ----------
+    row : int64 array, shape (n,)
+    order : int64 array, shape (n,)
+        Place of each of them among all labels.
+    """
+
+    row: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, first_row: np.ndarray, index: np.ndarray) -> Attached:
+        """Return the labels that have the keys `index` in order, of which `first_row` gives the row or -1."""
+        row = first_row if len(first_row) == len(index) else first_row[index]
+        order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
+        return cls(row[order], order)
+
+
+@dataclass
+class JoinCounts:
+    """What is counted as labels are attached; those of labels with other keys can be added.
+
+    Attributes
+    ----------
+    n_keys, n_hits, n_absent : int
+        Keys that are in the library, rows with one of them, and keys that are not in the library.
+    absent : list of (int, str)
+        The first keys that are not in the library, each with the place of its first label in the file.
+    times : Counter of int
+        How often labels stand for a mean of a number of measurements.
+    n_further : int
+        As in `JoinedLabels`.
+    equal_repeats : int
+    """
+
+    n_keys: int = 0
+    n_hits: int = 0
+    n_absent: int = 0
+    absent: list[tuple[int, str]] = field(default_factory=list)
+    times: Counter[int] = field(default_factory=Counter)
+    n_further: int = 0
+    equal_repeats: int = 0
+
+    @classmethod
+    def of(cls, matches: Matches, absent: list[tuple[int, str]]) -> JoinCounts:
+        """Return the counts of some keys before labels are attached to the rows of their matches."""
+        n_absent = int(np.count_nonzero(matches.first_row < 0))
+        return cls(len(matches.first_row) - n_absent, matches.n_hits, n_absent, absent)
+
+    def add(self, other: JoinCounts) -> None:
+        """Add the counts of labels that have other keys."""
+        self.n_keys += other.n_keys
+        self.n_hits += other.n_hits
+        self.n_absent += other.n_absent
+        self.absent = sorted([*self.absent, *other.absent])[:_LABELS_COMPARED]
+        self.times.update(other.times)
+        self.n_further += other.n_further
+        self.equal_repeats += other.equal_repeats
+
+    def see(self, labels: RowLabels, times: np.ndarray | None) -> None:
+        """Count the labels of some rows, all that these rows have."""
+        if times is not None:
+            means = times > 0
+            self.n_further += len(times) - int(means.sum())
+            numbers, counts = np.unique(times[means], return_counts=True)
+            self.times.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+            labels = labels[means]
+        if (labels.row[1:] == labels.row[:-1]).any():
+            self.equal_repeats += labels.n_equal
+
+    @property
+    def log_times(self) -> float:
+        """The sum of the logarithms of the numbers of measurements."""
+        return math.fsum(n * math.log(number) for number, n in sorted(self.times.items()))
+
+
+def absent_keys(
+    matches: Matches, places: np.ndarray, key_of: Callable[[np.ndarray], Sequence[Any]]
+) -> list[tuple[int, str]]:
+    """Return the first keys without a match, each with its place in the file; see `JoinCounts`.
+
+    `places` has the place of the first label with each key, ascending, and `key_of` returns keys by number.
+    """
+    absent = np.flatnonzero(matches.first_row < 0)[:_LABELS_COMPARED]
+    return list(zip(places[absent].tolist(), map(str, key_of(absent)), strict=True))
 
 
 def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None) -> JoinedLabels:
@@ -363,59 +525,80 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     """
     if matches is None:
         matches = match_labels(labels, store, range(store.n_partitions))
-    first_row, absent = matches.first_row, np.flatnonzero(matches.first_row < 0)
-    n_found = len(first_row) - len(absent)
-    some = labels.table.keys_of(absent[: _SOME_COMPARED if n_found else _LABELS_COMPARED])
-    missing = some[:5]
-    elsewhere = _other_level(some, len(absent), labels.key, store)
-    if not n_found:
+    first_row, keys = matches.first_row, labels.table
+    # The place of a label is only needed to sort the keys of several parts.
+    counts = JoinCounts.of(matches, absent_keys(matches, np.arange(len(first_row)), keys.keys_of))
+    elsewhere = check_matches(labels, store, counts)
+    attached = Attached.of(first_row, labels.index)
+    order = attached.order
+    bound, side = (None if array is None else array[order] for array in (labels.bound, labels.side))
+    rows = RowLabels(attached.row, labels.y[order], bound, side)
+    counts.see(rows, None if labels.times is None else labels.times[order])
+    del attached, order
+
+    def words_of(row: int) -> str:
+        return str(*keys.keys_of(np.flatnonzero(first_row == row)))
+
+    return joined(labels, counts, rows, elsewhere, words_of)
+
+
+def check_matches(file: LabelFile, store: RowStore, counts: JoinCounts) -> str:
+    """Return a sentence on another level at which labels that are not in the library would match it, or "".
+
+    Raises
+    ------
+    NoMatchError
+        No label is in the library.
+    """
+    some = [key for _, key in counts.absent[: _SOME_COMPARED if counts.n_keys else _LABELS_COMPARED]]
+    elsewhere = _other_level(some, counts.n_absent, file.key, store)
+    if not counts.n_keys:
         way_out = elsewhere or "choose the key and its column, or another library"
+        key = int(some[0]) if file.key == "row" else some[0]
         raise NoMatchError(
-            f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
-            f"{labels.key} {missing[0]!r} in it; {way_out}"
+            f"none of the {len(file):,} labels of {file.path} is in {store.path}: there is no "
+            f"{file.key} {key!r} in it; {way_out}"
         )
-    del absent
-    row = first_row if len(first_row) == len(labels) else first_row[labels.index]
-    order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
-    row = row[order]
-    y = labels.y[order]
-    bound = None if labels.bound is None else labels.bound[order]
-    side = None if labels.side is None else labels.side[order]
-    means: Any = slice(None)
-    n_further, log_times = 0, 0.0
-    if labels.times is not None:
-        times = labels.times[order]
-        means = times > 0
-        n_further, log_times = len(times) - int(means.sum()), float(np.log(times[means]).sum())
-    del order
-    notes = labels.notes
-    if not labels.means and len(row) > n_found:
-        notes += notes_on_repeats(
-            row, y, labels.names, lambda at: str(*labels.table.keys_of(np.flatnonzero(first_row == row[at])))
-        )
-        if bound is not None and side is not None:
-            notes += notes_on_limits(row, bound, side, labels.names)
+    return elsewhere
+
+
+def joined(
+    file: LabelFile,
+    counts: JoinCounts,
+    labels: RowLabels,
+    elsewhere: str,
+    words_of: Callable[[int], str] | None,
+) -> JoinedLabels:
+    """Return labels attached to rows, with all that is known of them.
+
+    `words_of` returns the key of a row; without it, repeats are not judged, since they will be merged.
+    """
+    notes, row = file.notes, labels.row
+    if words_of is not None and not file.means and len(row) > counts.n_keys:
+        notes += notes_on_repeats(row, labels.y, file.names, lambda at: words_of(int(row[at])))
+        if labels.bound is not None and labels.side is not None:
+            notes += notes_on_limits(row, labels.bound, labels.side, file.names)
     return JoinedLabels(
         row=row,
-        y=y,
-        names=labels.names,
+        y=labels.y,
+        names=file.names,
         matched=len(row),
-        unmatched=len(labels) - len(row),
-        repeats=len(row) - n_found,
-        equal_repeats=_n_equal(row[means], y[means]) if len(row) > n_found else 0,
-        library_duplicates=matches.n_hits - n_found,
-        dropped=labels.dropped,
-        unmatched_keys=tuple(str(key) for key in missing),
+        unmatched=len(file) - len(row),
+        repeats=len(row) - counts.n_keys,
+        equal_repeats=counts.equal_repeats if len(row) > counts.n_keys else 0,
+        library_duplicates=counts.n_hits - counts.n_keys,
+        dropped=file.dropped,
+        unmatched_keys=tuple(key for _, key in counts.absent[:_SHOWN]),
         elsewhere=elsewhere,
-        scales=labels.scales,
-        unusual=labels.unusual,
-        limits=labels.limits,
+        scales=file.scales,
+        unusual=file.unusual,
+        limits=file.limits,
         notes=notes,
-        n_further=n_further,
-        log_times=log_times,
-        bound=bound,
-        side=side,
-        classes=labels.classes,
+        n_further=counts.n_further,
+        log_times=counts.log_times,
+        bound=labels.bound,
+        side=labels.side,
+        classes=file.classes,
     )
 
 
@@ -443,19 +626,3 @@ def _other_level(keys: list[str], n_absent: int, key: str, store: RowStore) -> s
     return (
         f"{most:,} of the {there} would match {_WITHOUT[best]}: join by that with --key {best} (key={best!r})"
     )
-
-
-def _n_equal(row: np.ndarray, y: np.ndarray) -> int:
-    """Return how many labels equal an earlier one of the same row, gaps included; rows are ascending."""
-    same = row[1:] == row[:-1]
-    n, start = 0, 0
-    while start < len(row):
-        # Some rows at a time, all labels of each: as many as stay small.
-        stop = int(np.searchsorted(row, row[min(start + _COMPARED_AT_ONCE, len(row)) - 1], side="right"))
-        repeated = np.concatenate([[False], same[start : stop - 1]])
-        repeated[:-1] |= repeated[1:].copy()
-        bits = (y[start:stop][repeated] + 0.0).view(np.int64)  # so that NaN equals itself
-        columns = np.column_stack([row[start:stop][repeated], bits])
-        ordered = columns[np.lexsort(columns.T)]
-        n, start = n + int((ordered[1:] == ordered[:-1]).all(axis=1).sum()), stop
-    return n

@@ -23,10 +23,8 @@ _NO_WORDS = np.empty((0, 2), np.uint64)
 
 
 @dataclass(frozen=True)
-class KeyTable:
-    """The distinct keys among some, numbered by first appearance.
-
-    Memory is 28 bytes a key while keys can be found, later 4, and that of the compressed texts.
+class HashTable:
+    """Keys as hashes of 128 bits, numbered by first appearance.
 
     Attributes
     ----------
@@ -34,34 +32,74 @@ class KeyTable:
         The number of each key.
     n_keys : int
         How many are distinct.
+    """
+
+    number: npt.NDArray[Any]
+    n_keys: int
+    _hashes: npt.NDArray[np.uint64] = field(repr=False)
+    _slots: npt.NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, hashes: npt.NDArray[np.uint64]) -> Self:
+        """Return the table of some hashes, shape (n, 2), which are overwritten."""
+        small = np.int32 if len(hashes) < _SMALL else np.int64
+        # Twice as many slots as keys, so that a search meets two or three of them on average.
+        slots, number = np.full(2 * len(hashes) + 1, -1, small), np.empty(len(hashes), small)
+        n = engine().number_keys(hashes, slots, number)
+        return cls(number, n, hashes[:n], slots)
+
+    def find(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Return the number of each of some hashes; -1 for those not there."""
+        return engine().find_keys(self._hashes, self._slots, hashes)
+
+    def closed(self) -> Self:
+        """Return the numbers without what finds them."""
+        return replace(self, _hashes=_NO_WORDS, _slots=np.empty(0, np.int32))
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """The distinct keys among some, numbered by first appearance.
+
+    Memory is 28 bytes a key while keys can be found, later 4, and that of the compressed texts.
+
+    Attributes
+    ----------
     kind : pyarrow.DataType
         large_string, or int64.
     bytes_per_key : float
         Bytes of text on average; 0 for int64.
     """
 
-    number: npt.NDArray[Any]
-    n_keys: int
     kind: pa.DataType
     bytes_per_key: float
-    _hashes: npt.NDArray[np.uint64] = field(repr=False)
-    _slots: npt.NDArray[Any] = field(repr=False)
+    _table: HashTable = field(repr=False)
     _blocks: Sequence[bytes] = field(repr=False)
     _stops: npt.NDArray[np.int64] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.number)
 
+    @property
+    def number(self) -> npt.NDArray[Any]:
+        """The number of each key: int32 or int64 array, shape (n,)."""
+        return self._table.number
+
+    @property
+    def n_keys(self) -> int:
+        """How many are distinct."""
+        return self._table.n_keys
+
     def find(self, keys: pa.Array) -> npt.NDArray[np.int64]:
         """Return the number of each of some keys of the same kind; -1 for those not there, and for nulls."""
-        number = engine().find_keys(self._hashes, self._slots, _hashes(keys))
+        number = self._table.find(hashes_of(keys))
         if keys.null_count:
             number[keys.is_null().to_numpy(zero_copy_only=False)] = -1
         return number
 
     def closed(self) -> Self:
         """Return the keys without what finds them."""
-        return replace(self, _hashes=_NO_WORDS, _slots=np.empty(0, np.int32))
+        return replace(self, _table=self._table.closed())
 
     def distinct(self) -> Iterator[pa.Array]:
         """Yield the distinct keys in order, some thousand at a time."""
@@ -117,7 +155,7 @@ class KeyColumn:
     def append(self, keys: pa.Array) -> None:
         """Add some keys, without nulls."""
         if len(keys):
-            self._hashes.append(_hashes(keys))
+            self._hashes.append(hashes_of(keys))
             if self._kind == TEXT:
                 self._bytes += pc.sum(pc.binary_length(keys)).as_py()
             self._blocks.append(_compressed(keys))
@@ -126,17 +164,10 @@ class KeyColumn:
     def finish(self) -> KeyTable:
         """Return the table of all keys."""
         hashes = self._hashes.finish()
-        small = np.int32 if len(hashes) < _SMALL else np.int64
-        # Twice as many slots as keys, so that a search meets two or three of them on average.
-        slots, number = np.full(2 * len(hashes) + 1, -1, small), np.empty(len(hashes), small)
-        n = engine().number_keys(hashes, slots, number)
         return KeyTable(
-            number=number,
-            n_keys=n,
             kind=self._kind,
             bytes_per_key=self._bytes / max(1, len(hashes)),
-            _hashes=hashes[:n],
-            _slots=slots,
+            _table=HashTable.of(hashes),
             _blocks=self._blocks,
             _stops=np.array(self._stops),
         )
@@ -149,7 +180,7 @@ def table_of(keys: pa.Array) -> KeyTable:
     return column.finish()
 
 
-def _hashes(keys: pa.Array) -> npt.NDArray[np.uint64]:
+def hashes_of(keys: pa.Array) -> npt.NDArray[np.uint64]:
     """Return words that are equal for equal keys: hashes of texts, or the numbers themselves."""
     if pa.types.is_integer(keys.type):
         numbers = keys.fill_null(-1).to_numpy().astype(np.int64, copy=False)

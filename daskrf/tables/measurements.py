@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from daskrf.arrays import GrowingArray
 from daskrf.errors import InputError, NoLabelsError, printable
 from daskrf.files.backend import as_path
 from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
-from daskrf.molecules.radicals import note_on_radicals
+from daskrf.molecules.radicals import Radicals, radicals_among, words_on_radicals
 from daskrf.molecules.structures import LEVELS, canonical_smiles, inchikeys, parents, same_names
 from daskrf.quantities import MISSING, amount, is_number, listed
 from daskrf.tables.beside import columns_beside, is_limit, named, no_relation
@@ -36,6 +36,9 @@ from daskrf.tables.formats import (
     Fault,
     Head,
     Purpose,
+    Rows,
+    Segment,
+    Table,
     TableFormat,
     View,
     open_table,
@@ -45,7 +48,8 @@ from daskrf.tables.formats import (
 from daskrf.tables.formats import EMPTY as EMPTY_LINE
 from daskrf.tables.keytable import TEXT, KeyColumn, KeyTable, table_of
 from daskrf.tables.library import file_words
-from daskrf.tables.values.classes import ClassWords, are_classes
+from daskrf.tables.spool import Spool
+from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.docking import known_score
 from daskrf.tables.values.names import column_words, find_id, normalised, position_of
 from daskrf.tables.values.notation import (
@@ -107,24 +111,20 @@ _BESIDE_WORDS = {
 _FEW_VALUES = 4  # different values that are named one by one
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Labels as read; one key may have several, each a separate measurement.
+@dataclass(frozen=True, kw_only=True)
+class LabelFile:
+    """What is known of a table of labels once it is read, besides the labels.
 
     Attributes
     ----------
-    table : KeyTable
-        The distinct keys: text, or int64 for rows.
-    index : int32 or int64 array, shape (n,)
-        Number of each label's key.
-    y : float64 array, shape (n, n_targets)
-        Finite, or NaN where a label with several targets lacks a value for one of them, or has a limit.
     names : tuple of str
         Names of the targets.
     key : {"id", "smiles", "structure", "parent", "tautomer", "skeleton", "inchikey", "row"}
         What the keys are.
+    n_labels : int
+        How many labels there are; one key may have several, each a separate measurement.
     read : int
-        Number of rows in the file: ``len(index) + dropped``, if no row counts for several measurements.
+        Number of rows in the file: ``n_labels + dropped``, if no row counts for several measurements.
     dropped : int
         Number of rows without any finite value.
     path : str
@@ -137,26 +137,17 @@ class Labels:
         Which labels of each target were left out because of their value.
     notes : tuple of str
         Labels that are probably wrong, and what else is unusual, a line each.
-    times : int64 array, shape (n,), or None
-        For labels that stand for means without standard deviations: the number of measurements of each mean
-        at the first of its labels, 0 at the others.
     means : bool
         Whether rows of the file were means, each of several labels here.
-    lines : int64 array, shape (n,), or None
-        The line of each label in the file, if that was asked for.
-    bound : float64 array, shape (n, n_targets), or None
-        Limits on the scale of the targets, NaN where there are none; None if there are none at all.
-    side : int8 array, shape (n, n_targets), or None
-        1 where the true value is at least the limit, -1 where it is at most the limit, 0 without a limit.
     classes : tuple of ClassWords or None
         For each target whose labels are two classes, which words stand for 1 and 0.
+    has_limits : bool
+        Whether some labels are limits.
     """
 
-    table: KeyTable
-    index: np.ndarray
-    y: np.ndarray
     names: tuple[str, ...]
     key: str
+    n_labels: int
     read: int
     dropped: int
     path: str
@@ -164,15 +155,52 @@ class Labels:
     unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     limits: tuple[Limits, ...] = ()
     notes: tuple[str, ...] = ()
-    times: np.ndarray | None = None
     means: bool = False
+    classes: tuple[ClassWords | None, ...] = ()
+    has_limits: bool = False
+
+    def __len__(self) -> int:
+        return self.n_labels
+
+    @property
+    def unread(self) -> tuple[int, str]:
+        """Number of rows left out because they cannot be read, and a line that says so."""
+        for kind, (n, example) in self.unusual.items():
+            if kind.endswith(_UNREAD):
+                return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
+        return 0, ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels(LabelFile):
+    """Labels as read, all in memory.
+
+    Attributes
+    ----------
+    table : KeyTable
+        The distinct keys: text, or int64 for rows.
+    index : int32 or int64 array, shape (n_labels,)
+        Number of each label's key.
+    y : float64 array, shape (n_labels, n_targets)
+        Finite, or NaN where a label with several targets lacks a value for one of them, or has a limit.
+    times : int64 array, shape (n_labels,), or None
+        For labels that stand for means without standard deviations: the number of measurements of each mean
+        at the first of its labels, 0 at the others.
+    lines : int64 array, shape (n_labels,), or None
+        The line of each label in the file, if that was asked for.
+    bound : float64 array, shape (n_labels, n_targets), or None
+        Limits on the scale of the targets, NaN where there are none; None if there are none at all.
+    side : int8 array, shape (n_labels, n_targets), or None
+        1 where the true value is at least the limit, -1 where it is at most the limit, 0 without a limit.
+    """
+
+    table: KeyTable
+    index: np.ndarray
+    y: np.ndarray
+    times: np.ndarray | None = None
     lines: np.ndarray | None = None
     bound: np.ndarray | None = None
     side: np.ndarray | None = None
-    classes: tuple[ClassWords | None, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.index)
 
     @property
     def keys(self) -> pa.Array:
@@ -182,14 +210,6 @@ class Labels:
     def closed(self) -> Labels:
         """Return labels whose keys need not be found any more; they take less memory."""
         return replace(self, table=self.table.closed())
-
-    @property
-    def unread(self) -> tuple[int, str]:
-        """Number of rows left out because they cannot be read, and a line that says so."""
-        for kind, (n, example) in self.unusual.items():
-            if kind.endswith(_UNREAD):
-                return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
-        return 0, ""
 
 
 @dataclass(frozen=True)
@@ -339,72 +359,37 @@ def read_labels(
     >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
     (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
     """
-    source = _open(path, reading or Reading(**options))
-    suspects = _Suspects(source)
-    columns = _read_columns(source, suspects, lines=lines)
+    source = open_labels(path, reading or Reading(**options))
+    columns, tally = _Columns(source, lines=lines), Tally(source)
+    for block in source.blocks(tally):
+        columns.append(block)
     y = columns.y.finish()
-    notes = (*suspects.notes(y, existing), *_notes_on_names(source))
-    names = tuple(scale.name for scale in source.scales)
-    dropped = columns.n_read - columns.n_rows
-    if not len(y):
-        raise NoLabelsError(f"{path} has no labels left: none of its {dropped:,} rows holds a finite number")
+    doubts = [
+        source.doubts(t, values.finish(), _finite(y[:, t]), None if existing is None else existing[:, t])
+        for t, values in enumerate(columns.values)
+    ]
+    file = source.described(tally, source.notes(doubts), has_scale=existing is not None)
     bound, side = columns.limits.finish(y.shape)
-    for t, (name, there) in enumerate(zip(names, np.isfinite(y).any(0), strict=True)):
-        if not there and side is not None and side[:, t].any():
-            if existing is not None:  # which have a scale
-                continue
-            raise InputError(
-                f"{path}: all {int(np.count_nonzero(side[:, t])):,} labels of {name} are limits, such as "
-                f"{_limit_words(side[:, t], cast(np.ndarray, bound)[:, t])}, which do not fix a scale; give "
-                "some measured values, too"
-            )
-        if not there:
-            raise InputError(f"{path} has no labels of {name} left: none of its values is a finite number")
     table, index = _encoded(columns.keys.finish(), source.reading.key)
-    notes += _notes_on_keys(table, source.reading.key)
-    has_spread = {"deviations", "errors"} & set(source.more)
+    more = source.notes_on_keys(source.keys_among(_texts(table)))
     return Labels(
+        **vars(replace(file, notes=file.notes + more)),
         table=table,
         index=index,
         y=y,
-        names=names,
-        key=source.reading.key,
-        read=columns.n_read,
-        dropped=dropped,
-        path=str(path),
-        scales=source.scales,
-        unusual=columns.unusual,
-        limits=source.limits,
-        notes=notes,
-        times=None if has_spread or columns.times is None else columns.times.finish(),
-        means="replicates" in source.more,
+        times=None if columns.times is None else columns.times.finish(),
         lines=None if columns.lines is None else columns.lines.finish(),
         bound=bound,
         side=side,
-        classes=_classes(source, y, side),
     )
 
 
-def _classes(
-    source: _Source, y: npt.NDArray[np.float64], side: np.ndarray | None
-) -> tuple[ClassWords | None, ...]:
-    """Return the words of each target whose labels are two classes, and none of them a limit."""
-    classes: list[ClassWords | None] = []
-    for t, (notation, scale) in enumerate(zip(source.notations, source.scales, strict=True)):
-        words, has_limits = notation.classes, side is not None and bool(side[:, t].any())
-        if words is None and not scale.transform and not has_limits and are_classes(y[:, t]):
-            words = ClassWords()
-        classes.append(words if source.reading.classes else None)
-    return tuple(classes)
+def _texts(table: KeyTable) -> Iterator[str]:
+    """Yield the distinct keys of a table."""
+    return (text for keys in table.distinct() for text in keys.to_pylist())
 
 
-def _limit_words(side: np.ndarray, bound: np.ndarray) -> str:
-    """Return the first limit in words."""
-    at = int(np.flatnonzero(side)[0])
-    return f"{'>' if side[at] > 0 else '<'} {bound[at]:.6g}"
-
-
-def _notes_on_names(source: _Source) -> tuple[str, ...]:
+def _notes_on_names(source: LabelTable) -> tuple[str, ...]:
     """Return a line if IDs look like those of poses or protomers, and all labels are used as they are."""
     id_column = find_id(source.names, source.head.values, title=source.head.title)
     if id_column is None or source.reading.repeats != "all" or "replicates" in source.more:
@@ -430,8 +415,8 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     ...     print(label_words(path).removeprefix(folder + os.sep))
     scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
     """
-    source = _open(path, reading or Reading(**options))
-    table, key = source.head.table, source.reading.key
+    source = open_labels(path, reading or Reading(**options))
+    table, key = source.table, source.reading.key
     has_key = source.reading.key_column is not None or _find_key(source.head, source.names, key) is not None
     every = column_words(source.names, *range(len(source.names)))
     first = "" if has_key else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
@@ -482,11 +467,13 @@ def read_column(
     >>> labels.keys.to_pylist(), labels.index.tolist(), dates
     (['A', 'B'], [0, 1, 0], ['2021', '2020', '2022'])
     """
-    source = _open(path, reading or Reading(**options))
+    source = open_labels(path, reading or Reading(**options))
     key, position = source.reading.key, position_of(source.path, column, source.names, len(source.names))
     keys, texts = _key_column(key), list[str]()
     lines: list[int] = []
-    for block in _blocks(replace(source, targets=[position], more={}), _Unusual(source).reject):
+    one = replace(source, targets=[position], more={})
+    reject = Tally(source).reject
+    for block in filter(None, (_block_of(one, rows, reject) for rows in _rows_of(one))):
         keys.append(_keys(source, block.lines, block.keys))
         texts += block.columns[0]
         lines += block.lines
@@ -497,6 +484,7 @@ def read_column(
         y=np.empty((len(texts), 0)),
         names=(),
         key=key,
+        n_labels=len(texts),
         read=len(texts),
         dropped=0,
         path=str(path),
@@ -536,22 +524,77 @@ def keys_of(
     return (by_structure,) if id_column in (None, structure) else (("id", None), by_structure)
 
 
+class CutRowError(Exception):
+    """A row continues behind the end of a segment, as one with a quoted line break does."""
+
+
 @dataclass(frozen=True)
-class _Source:
-    """A table of labels, and the columns to read from it."""
+class LabelTable:
+    """A table of labels, and the columns to read from it.
+
+    Attributes
+    ----------
+    path : Path
+    table : Table
+        How the file is read.
+    names : tuple of str
+        Names of the columns.
+    reading : Reading
+    key_position : int
+    targets : list of int
+        Positions of the targets.
+    scales : tuple of Scale
+    more : dict of str to int
+        Positions of further columns: relations, flags, units, replicates and so on.
+    notations : tuple of Notation
+        How the numbers of each target are written.
+    usual : tuple of str
+        The unit of the values of each target that have none beside them; "" if unknown.
+    limits : tuple of Limits
+    unused : dict of int to str
+        Why further columns are not used.
+    first : Head or None
+        The first rows; tasks that read other rows do without.
+    """
 
     path: PurePath
-    head: Head
+    table: Table
     names: tuple[str, ...]
     reading: Reading
     key_position: int
     targets: list[int]
     scales: tuple[Scale, ...]
-    more: Mapping[str, int]  # positions of further columns: relations, flags, units, replicates and so on
+    more: Mapping[str, int]
     notations: tuple[Notation, ...]
-    usual: tuple[str, ...]  # the unit of the values of each target that have none beside them; "" if unknown
+    usual: tuple[str, ...]
     limits: tuple[Limits, ...] = ()
-    unused: Mapping[int, str] = field(default_factory=dict)  # why further columns are not: see `beside`
+    unused: Mapping[int, str] = field(default_factory=dict)
+    first: Head | None = None
+
+    @property
+    def head(self) -> Head:
+        """The first rows."""
+        assert self.first is not None
+        return self.first
+
+    def carried(self) -> LabelTable:
+        """Return the table as tasks carry it: without its first rows."""
+        return replace(self, first=None)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether rows are means of several measurements."""
+        return "replicates" in self.more
+
+    @property
+    def judges_others(self) -> bool:
+        """Whether other values are judged than the labels: means, or only those that are no limits."""
+        return self.has_times or self.reading.censored == "value"
+
+    @property
+    def gives_times(self) -> bool:
+        """Whether labels have the numbers of measurements of the means that they stand for."""
+        return self.has_times and not {"deviations", "errors"} & set(self.more)
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -559,7 +602,125 @@ class _Source:
 
     def place_in(self, line: int) -> str:
         """Return the name of a row without that of the file."""
-        return f"{reader_of(self.head.table).row_word} {line}"
+        return f"{reader_of(self.table).row_word} {line}"
+
+    def blocks(
+        self,
+        tally: Tally,
+        segment: Segment | None = None,
+        spool: Spool | None = None,
+        *,
+        is_last: bool = True,
+    ) -> Iterator[LabelBlock]:
+        """Yield the labels of all rows, or of a segment, in the order of the file.
+
+        `tally` counts what is left out. A value that may not be left out raises an `InputError`.
+
+        Raises
+        ------
+        CutRowError
+            If a row continues behind the end of a segment that is not the last one.
+        """
+        for rows in _rows_of(self, segment, spool):
+            if rows.unfinished and not is_last:
+                raise CutRowError
+            if (block := _block_of(self, rows, tally.reject)) is not None:
+                yield _labels_of(self, block, tally)
+
+    def doubts(
+        self, t: int, values: SeenValues, y: npt.NDArray[np.float64], existing: np.ndarray | None = None
+    ) -> Doubts:
+        """Return which labels of target `t` are probably wrong, judged by all of them.
+
+        `y` has its finite labels, in the order of the file, unless `values` have them; `existing` has those
+        that the model has already.
+        """
+        return _doubts(self, t, values, y, existing)
+
+    def notes(self, doubts: Sequence[Doubts]) -> tuple[str, ...]:
+        """Return a line on each group of labels that are probably wrong, and on IDs like those of poses.
+
+        Raises
+        ------
+        InputError
+            If some labels cannot be right.
+        """
+        return (*_notes_on_values(self, doubts), *_notes_on_names(self))
+
+    def keys_among(self, keys: Iterable[str]) -> MarkedKeys:
+        """Return what is worth telling of some distinct keys, in the order in which they first appear."""
+        key = self.reading.key
+        if key not in BY_SMILES or key == "inchikey":
+            return MarkedKeys(0, Radicals(0, 0, -1, ""))
+        n_groups = 0
+
+        def counted() -> Iterator[str]:
+            nonlocal n_groups
+            for text in keys:
+                n_groups += key != "skeleton" and has_groups(text)
+                yield text
+
+        radicals = radicals_among(counted())
+        return MarkedKeys(n_groups, radicals)
+
+    def notes_on_keys(self, keys: MarkedKeys) -> tuple[str, ...]:
+        """Return a line on molecules with enhanced stereo groups among the keys, and one on radicals."""
+        molecules = amount(keys.n_groups, "molecules")
+        groups = f"{molecules} {GROUPS} among the labels, each distinct from either enantiomer"
+        radicals = words_on_radicals(keys.radicals, f"of {keys.radicals.n_molecules:,} with labels")
+        return (*([groups] if keys.n_groups else []), *([radicals] if radicals else []))
+
+    def described(self, tally: Tally, notes: tuple[str, ...] = (), *, has_scale: bool = False) -> LabelFile:
+        """Return what is known of the file once all its labels are read.
+
+        `has_scale` is whether other labels fix the scale of the targets, so that these may all be limits.
+
+        Raises
+        ------
+        InputError
+            If there are none, or none of one target, or only limits.
+        """
+        path, dropped = self.path, tally.n_read - tally.n_rows
+        if not tally.n_rows:
+            raise NoLabelsError(
+                f"{path} has no labels left: none of its {dropped:,} rows holds a finite number"
+            )
+        names = tuple(scale.name for scale in self.scales)
+        for name, target in zip(names, tally.targets, strict=True):
+            if target.n_limits and not target.is_measured and not has_scale:
+                raise InputError(
+                    f"{path}: all {target.n_limits:,} labels of {name} are limits, such as "
+                    f"{target.first_limit}, which do not fix a scale; give some measured values, too"
+                )
+            if not target.n_limits and not target.is_measured:
+                raise InputError(
+                    f"{path} has no labels of {name} left: none of its values is a finite number"
+                )
+        return LabelFile(
+            names=names,
+            key=self.reading.key,
+            n_labels=tally.n_labels,
+            read=tally.n_read,
+            dropped=dropped,
+            path=str(path),
+            scales=self.scales,
+            unusual=tally.counts,
+            limits=self.limits,
+            notes=notes,
+            means=self.has_times,
+            classes=self._classes(tally),
+            has_limits=any(target.n_limits for target in tally.targets),
+        )
+
+    def _classes(self, tally: Tally) -> tuple[ClassWords | None, ...]:
+        """Return the words of each target whose labels are two classes, and none of them a limit."""
+        classes: list[ClassWords | None] = []
+        for notation, scale, target in zip(self.notations, self.scales, tally.targets, strict=True):
+            words = notation.classes
+            if words is None and not scale.transform and not target.n_limits and target.are_classes:
+                words = ClassWords()
+            classes.append(words if self.reading.classes else None)
+        return tuple(classes)
 
 
 def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
@@ -603,8 +764,14 @@ def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
     return 0 if len(widths) != 1 or widths == {1} else widths.pop()
 
 
-def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
-    """Return a table of labels with the positions of the columns that are read."""
+def open_labels(path: str | os.PathLike[str], reading: Reading) -> LabelTable:
+    """Return a table of labels with the positions of the columns that are read.
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns.
+    """
     key, path = reading.key, as_path(path)
     head = label_table(path, key)
     names = head.names
@@ -641,19 +808,16 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
         (names[more["units"]], head.values(more["units"])) if "units" in more else None,
         [notation.unit for notation in notations],
     )
-    requested = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
-    usual = tuple(
-        "" if (scale.units and not requested.get(scale.column)) or scale.found == BY_CELLS else scale.unit
-        for scale in scales
-    )
+    usual = _usual_units(scales, reading, names)
     if reading.scales is not None:
         scales = tuple(_in_unit_of(path, new, old) for new, old in zip(scales, reading.scales, strict=True))
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(new | old for new, old in zip(limits, reading.limits, strict=True))
-    return _Source(
+    return LabelTable(
         path=path,
-        head=head,
+        table=head.table,
+        first=head,
         names=names,
         reading=reading,
         key_position=at,
@@ -664,6 +828,15 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Source:
         usual=usual,
         limits=limits,
         unused=unused,
+    )
+
+
+def _usual_units(scales: Sequence[Scale], reading: Reading, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the unit of the values of each target that have none beside them; "" if unknown."""
+    requested = reading.unit if isinstance(reading.unit, Mapping) else dict.fromkeys(names, reading.unit)
+    return tuple(
+        "" if (scale.units and not requested.get(scale.column)) or scale.found == BY_CELLS else scale.unit
+        for scale in scales
     )
 
 
@@ -763,17 +936,97 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Labels of one target in some rows, as they are judged: those that are left out are not there.
+
+    Attributes
+    ----------
+    lines : int64 array, shape (n,)
+    values : float64 array, shape (n,), or None
+        As read; None if they are the labels.
+    y : float64 array, shape (n,)
+        On their scale.
+    """
+
+    lines: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64] | None
+    y: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelBlock:
+    """Labels of some consecutive rows of a table.
+
+    Attributes
+    ----------
+    keys : pyarrow.Array
+    y : float64 array, shape (n, n_targets)
+        Values and limits; NaN where there is neither.
+    side : int8 array, shape (n, n_targets)
+        0 for values, else as in `Labels`.
+    lines : int64 array, shape (n,)
+    times : int64 array, shape (n,), or None
+        As in `Labels`.
+    seen : list of Seen
+        By target.
+    """
+
+    keys: pa.Array
+    y: npt.NDArray[np.float64]
+    side: npt.NDArray[np.int8]
+    lines: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64] | None
+    seen: list[Seen]
+
+
+@dataclass(frozen=True)
+class MarkedKeys:
+    """Keys with enhanced stereo groups and radicals, among some distinct keys that are SMILES."""
+
+    n_groups: int
+    radicals: Radicals
+
+
+class SeenValues:
+    """Labels of a target as they are judged, in the order of the file.
+
+    With `alone`, they are kept even where they are the labels themselves, which the reader keeps.
+    """
+
+    def __init__(self, source: LabelTable, t: int, *, alone: bool = False) -> None:
+        self.lines = _Lines()
+        self._values = GrowingArray(np.float64) if source.scales[t].transform else None
+        self._y = GrowingArray(np.float64) if alone or source.judges_others else None
+        self.values: npt.NDArray[np.float64] | None = None
+        self.y: npt.NDArray[np.float64] | None = None
+
+    def append(self, seen: Seen) -> None:
+        """Add some labels."""
+        self.lines.append(seen.lines)
+        for column, values in ((self._values, seen.values), (self._y, seen.y)):
+            if column is not None and values is not None:
+                column.append(values)
+
+    def finish(self) -> SeenValues:
+        """Return the values with their arrays in place, without room for more."""
+        self.values = None if self._values is None else self._values.finish()
+        self.y = None if self._y is None else self._y.finish()
+        return self
+
+
 class _LimitCells:
     """The limits among labels, of which there may be none."""
 
     def __init__(self) -> None:
         self._place, self._bound = GrowingArray(np.int64), GrowingArray(np.float64)
-        self._side = GrowingArray(np.int8)
+        self._side, self._n = GrowingArray(np.int8), 0
 
-    def append(self, first: int, y: np.ndarray, side: np.ndarray) -> None:
-        """Add the limits among some labels, the first of which has this number."""
+    def append(self, y: np.ndarray, side: np.ndarray) -> None:
+        """Add the limits among some labels."""
         places = np.flatnonzero(side.ravel())
-        self._place.append(first * side.shape[1] + places)
+        self._place.append(self._n + places)
+        self._n += side.size
         self._bound.append(y.ravel()[places])
         self._side.append(side.ravel()[places])
 
@@ -787,70 +1040,67 @@ class _LimitCells:
         return bound, side
 
 
-@dataclass
 class _Columns:
-    """What is read of all labels: their keys, values, lines if asked for, and numbers of measurements."""
+    """What is read of all labels: keys, values, limits, lines if asked for, and numbers of measurements."""
 
-    keys: KeyColumn
-    y: GrowingArray
-    lines: GrowingArray | None
-    times: GrowingArray | None
-    limits: _LimitCells = field(default_factory=lambda: _LimitCells())
-    n_read: int = 0
-    n_rows: int = 0  # with a value
-    unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    def __init__(self, source: LabelTable, *, lines: bool) -> None:
+        self.keys = _key_column(source.reading.key)
+        self.y, self.limits = GrowingArray(np.float64, len(source.targets)), _LimitCells()
+        self.lines = GrowingArray(np.int64) if lines else None
+        self.times = GrowingArray(np.int64) if source.gives_times else None
+        self.values = [SeenValues(source, t) for t in range(len(source.targets))]
+
+    def append(self, block: LabelBlock) -> None:
+        """Add some labels."""
+        self.keys.append(block.keys)
+        self.limits.append(block.y, block.side)
+        self.y.append(np.where(block.side == 0, block.y, np.nan))
+        if self.lines is not None:
+            self.lines.append(block.lines)
+        if self.times is not None and block.times is not None:
+            self.times.append(block.times)
+        for values, seen in zip(self.values, block.seen, strict=True):
+            values.append(seen)
 
 
-def _read_columns(source: _Source, suspects: _Suspects, *, lines: bool) -> _Columns:
-    """Read all labels, block by block."""
-    columns = _Columns(
-        keys=_key_column(source.reading.key),
-        y=GrowingArray(np.float64, len(source.targets)),
-        lines=GrowingArray(np.int64) if lines else None,
-        times=GrowingArray(np.int64) if "replicates" in source.more else None,
-    )
-    unusual = _Unusual(source)
-    for block in _blocks(source, unusual.reject):
-        _check_flags(source, block)
-        shape = len(block.lines), len(block.columns)
-        y, kinds, side = np.empty(shape), np.empty(shape, np.uint8), np.zeros(shape, np.int8)
-        for t, (texts, scale) in enumerate(zip(block.columns, source.scales, strict=True)):
-            texts = _with_relations(source, block, texts)
-            values, kinds[:, t], beside = source.notations[t].read(texts)
-            units = _units(scale, source.usual[t], len(texts), block.more.get("units"), beside)
-            y[:, t], lost = scale.apply(values, units)
-            values = scale.in_its_unit(values, units)
-            kinds[lost != NUMBER, t] = lost[lost != NUMBER]
-            huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
-            kinds[source.limits[t].drops(huge, values), t] = DROPPED
-            measured = kinds[:, t] == NUMBER
-            if source.reading.limits_count and (kinds[:, t] == CENSORED).any():
-                side[:, t] = _sides(texts, kinds[:, t], scale)
-                measured |= (kinds[:, t] == CENSORED) & (side[:, t] == 0)
-            suspects.see(t, block.lines, values, np.where(measured, y[:, t], np.nan))
-        left = unusual.count(block, kinds, side)
-        columns.n_read += len(block.lines)
-        some = ~left.all(axis=1)
-        if side.any():
-            _check_means(source, block, side)
-            columns.limits.append(columns.n_rows, y[some], side[some])
-        y[left | (side != 0)] = np.nan
-        keys, y = _keys(source, block.lines, block.keys).filter(pa.array(some)), y[some]
-        index = np.arange(len(keys))
-        columns.n_rows += len(keys)
-        if columns.times is not None:
-            index, values = _measured(source, block, y[:, 0], np.flatnonzero(some))
-            keys, y = keys.take(pa.array(index)), values[:, None]
-            counts = np.bincount(index)
-            times = np.zeros(len(index), np.int64)
-            times[np.cumsum(counts) - counts] = counts
-            columns.times.append(times)
-        if columns.lines is not None:
-            columns.lines.append(np.asarray(block.lines, np.int64)[some][index])
-        columns.keys.append(keys)
-        columns.y.append(y)
-    columns.n_read, columns.unusual = columns.n_read + unusual.n_rejects, unusual.counts
-    return columns
+def _labels_of(source: LabelTable, block: _Block, tally: Tally) -> LabelBlock:
+    """Return the labels of a block of rows."""
+    _check_flags(source, block)
+    shape, lines = (len(block.lines), len(block.columns)), np.asarray(block.lines, np.int64)
+    y, kinds, side = np.empty(shape), np.empty(shape, np.uint8), np.zeros(shape, np.int8)
+    seen = []
+    for t, (texts, scale) in enumerate(zip(block.columns, source.scales, strict=True)):
+        texts = _with_relations(source, block, texts)
+        values, kinds[:, t], beside = source.notations[t].read(texts)
+        units = _units(scale, source.usual[t], len(texts), block.more.get("units"), beside)
+        y[:, t], lost = scale.apply(values, units)
+        values = scale.in_its_unit(values, units)
+        kinds[lost != NUMBER, t] = lost[lost != NUMBER]
+        huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
+        kinds[source.limits[t].drops(huge, values), t] = DROPPED
+        measured = kinds[:, t] == NUMBER
+        if source.reading.limits_count and (kinds[:, t] == CENSORED).any():
+            side[:, t] = _sides(texts, kinds[:, t], scale)
+            measured |= (kinds[:, t] == CENSORED) & (side[:, t] == 0)
+        there = measured & np.isfinite(y[:, t])
+        as_read = values[there] if scale.transform else None
+        seen.append(Seen(lines[there], as_read, y[there, t]))
+    left = tally.count(block, kinds, side)
+    _check_means(source, block, side)
+    y[left] = np.nan
+    some = ~left.all(axis=1)
+    keys = _keys(source, block.lines, block.keys).filter(pa.array(some))
+    y, side = y[some], side[some]
+    index, times, n_rows = np.arange(len(keys)), None, len(keys)
+    if source.has_times:
+        index, values = _measured(source, block, y[:, 0], np.flatnonzero(some))
+        keys, y, side = keys.take(pa.array(index)), values[:, None], side[index]
+        counts = np.bincount(index)
+        times = np.zeros(len(index), np.int64)
+        times[np.cumsum(counts) - counts] = counts
+    tally.n_read, tally.n_rows = tally.n_read + len(block.lines), tally.n_rows + n_rows
+    tally.see(y, side)
+    return LabelBlock(keys, y, side, lines[some][index], times if source.gives_times else None, seen)
 
 
 def _sides(texts: Sequence[str], kinds: np.ndarray, scale: Scale) -> npt.NDArray[np.int8]:
@@ -861,7 +1111,7 @@ def _sides(texts: Sequence[str], kinds: np.ndarray, scale: Scale) -> npt.NDArray
     return -side if scale.is_p else side
 
 
-def _check_means(source: _Source, block: _Block, side: npt.NDArray[np.int8]) -> None:
+def _check_means(source: LabelTable, block: _Block, side: npt.NDArray[np.int8]) -> None:
     """Refuse limits among means: it is not known which of their measurements are limits."""
     if "replicates" in source.more and side.any():
         line = block.lines[int(np.flatnonzero(side.any(axis=1))[0])]
@@ -872,7 +1122,7 @@ def _check_means(source: _Source, block: _Block, side: npt.NDArray[np.int8]) -> 
 
 
 def _measured(
-    source: _Source, block: _Block, means: np.ndarray, rows: np.ndarray
+    source: LabelTable, block: _Block, means: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the row of each measurement, and measurements in the place of their means."""
 
@@ -916,61 +1166,58 @@ class _Lines:
         return int(line + position - place)
 
 
-class _Suspects:
-    """The labels of each target as they stand in the file, to find those that are probably wrong."""
+@dataclass(frozen=True)
+class Doubts:
+    """Labels of one target that are probably wrong: what they are, and the option to leave them out."""
 
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-        self._lines = [_Lines() for _ in source.targets]
-        # Values are kept where they differ from the labels: before a transform, and of means; and labels
-        # that are not suspected are not seen.
-        self._values = [GrowingArray(np.float64) if scale.transform else None for scale in source.scales]
-        differ = "replicates" in source.more or source.reading.censored == "value"
-        self._y = [GrowingArray(np.float64) if differ else None for _ in source.targets]
+    wrong: list[tuple[str, str]]
+    doubtful: list[tuple[str, str]]
 
-    def see(self, t: int, lines: Sequence[int], values: np.ndarray, y: np.ndarray) -> None:
-        """Add the labels of a block, as read and on their scale; NaN stands for none."""
-        there = np.isfinite(y)
-        self._lines[t].append(np.asarray(lines, np.int64)[there])
-        for column, seen in ((self._values[t], values), (self._y[t], y)):
-            if column is not None:
-                column.append(seen[there])
 
-    def notes(self, labels: np.ndarray, existing: np.ndarray | None) -> tuple[str, ...]:
-        """Return a line on each group of labels that are probably wrong; refuse impossible ones."""
-        doubtful: list[tuple[str, str]] = []
-        wrong: list[tuple[str, str]] = []
-        for t, scale in enumerate(self._source.scales):
-            y = _finite(labels[:, t]) if (seen := self._y[t]) is None else seen.finish()
-            if not len(y):
-                continue
-            values = y if (column := self._values[t]) is None else column.finish()
-            others = np.empty(0) if existing is None else existing[np.isfinite(existing[:, t]), t]
-            wide = not scale.transform and is_concentration(scale.column, scale.unit)
-            groups = suspicions(np.concatenate([y, others]) if len(others) else y, wide=wide)
-            clean = np.ones(len(y), bool)
-            for each in groups:
-                clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
-            name = printable(self._source.names[self._source.targets[t]], 60)
-            prefix = f"{name}=" if len(self._source.targets) > 1 else ""
-            for each in groups:
-                members = each.members[each.members < len(y)]
-                if len(members):
-                    place = self._source.place_in(self._lines[t].at(int(members[0])))
-                    line = f"{place}: {values[members[0]]:g}"
-                    words = _suspicion_words(each.kind, values[members], values[clean], line)
-                    option = _leaving_out(values[members], values[clean], prefix)
-                    usual = self._source.usual[t]
-                    unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
-                    text = f"{len(members):,} of {len(y):,} labels of '{name}'{unit} {words}"
-                    (wrong if each.certain else doubtful).append((text, option))
-        if wrong and not self._source.reading.accept_outliers:
-            raise InputError(
-                f"{self._source.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
-                f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
-                "--accept-outliers (accept_outliers=True)"
-            )
-        return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
+def _doubts(
+    source: LabelTable, t: int, seen: SeenValues, y: np.ndarray, existing: np.ndarray | None
+) -> Doubts:
+    """Return `LabelTable.doubts`."""
+    scale, doubts = source.scales[t], Doubts([], [])
+    y = y if seen.y is None else seen.y
+    if not len(y):
+        return doubts
+    values = y if seen.values is None else seen.values
+    others = np.empty(0) if existing is None else existing[np.isfinite(existing)]
+    wide = not scale.transform and is_concentration(scale.column, scale.unit)
+    groups = suspicions(np.concatenate([y, others]) if len(others) else y, wide=wide)
+    if not groups:
+        return doubts
+    clean = np.ones(len(y), bool)
+    for each in groups:
+        clean[each.members[each.members < len(y)]] = each.kind in ("spike", "limit")
+    name = printable(source.names[source.targets[t]], 60)
+    prefix = f"{name}=" if len(source.targets) > 1 else ""
+    for each in groups:
+        members = each.members[each.members < len(y)]
+        if len(members):
+            place = source.place_in(seen.lines.at(int(members[0])))
+            line = f"{place}: {values[members[0]]:g}"
+            words = _suspicion_words(each.kind, values[members], values[clean], line)
+            option = _leaving_out(values[members], values[clean], prefix)
+            usual = source.usual[t]
+            unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
+            text = f"{len(members):,} of {len(y):,} labels of '{name}'{unit} {words}"
+            (doubts.wrong if each.certain else doubts.doubtful).append((text, option))
+    return doubts
+
+
+def _notes_on_values(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str, ...]:
+    """Return a line on each group of labels that are probably wrong; refuse impossible ones."""
+    wrong = [each for target in doubts for each in target.wrong]
+    doubtful = [each for target in doubts for each in target.doubtful]
+    if wrong and not source.reading.accept_outliers:
+        raise InputError(
+            f"{source.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
+            f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
+            "--accept-outliers (accept_outliers=True)"
+        )
+    return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
 
 
 def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -1005,26 +1252,114 @@ def _leaving_out(values: np.ndarray, clean: np.ndarray, prefix: str) -> str:
     return " ".join(f"--drop-value {prefix}{float(v)!r}".removesuffix(".0") for v in distinct)
 
 
-class _Unusual:
-    """Counts of values that are not plain numbers, by kind; refuses those that may not be left out."""
+@dataclass
+class TargetTally:
+    """What is counted of the labels of one target.
 
-    def __init__(self, source: _Source) -> None:
+    Attributes
+    ----------
+    zeros, ones, others : bool
+        Whether there are measured values 0, 1, and others.
+    n_limits : int
+    first_limit : str
+        In words.
+    """
+
+    zeros: bool = False
+    ones: bool = False
+    others: bool = False
+    n_limits: int = 0
+    first_limit: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are measured values."""
+        return self.zeros or self.ones or self.others
+
+    @property
+    def are_classes(self) -> bool:
+        """Whether the measured values are two classes, as in `daskrf.tables.values.classes.are_classes`."""
+        return self.zeros and self.ones and not self.others
+
+    def see(self, y: npt.NDArray[np.float64], side: npt.NDArray[np.int8]) -> None:
+        """Count labels that follow: values where `side` is 0, else limits."""
+        limits = np.flatnonzero(side)
+        if len(limits) and not self.n_limits:
+            at = int(limits[0])
+            self.first_limit = f"{'>' if side[at] > 0 else '<'} {y[at]:.6g}"
+        measured = np.isfinite(y)
+        measured[limits] = False
+        zeros, ones = y == 0, y == 1
+        self.add(
+            TargetTally(
+                bool((zeros & measured).any()),
+                bool((ones & measured).any()),
+                bool((measured & ~zeros & ~ones).any()),
+                len(limits),
+                self.first_limit,
+            )
+        )
+
+    def add(self, other: TargetTally) -> None:
+        """Count the labels of a tally that follow."""
+        self.zeros, self.ones = self.zeros or other.zeros, self.ones or other.ones
+        self.others, self.n_limits = self.others or other.others, self.n_limits + other.n_limits
+        self.first_limit = self.first_limit or other.first_limit
+
+
+class Tally:
+    """Counts of rows and labels, and of values that are not plain numbers, by kind; refuses some of these.
+
+    Attributes
+    ----------
+    counts : dict of str to (int, str)
+        As `LabelFile.unusual`.
+    n_read, n_rows, n_labels : int
+        Rows read, rows with a label, and labels.
+    targets : list of TargetTally
+    """
+
+    def __init__(self, source: LabelTable) -> None:
         self._source = source
         self.counts: dict[str, tuple[int, str]] = {}
-        self.n_rejects = 0
+        self.n_read, self.n_rows, self.n_labels = 0, 0, 0
+        self.targets = [TargetTally() for _ in source.targets]
+
+    def state(self) -> dict[str, Any]:
+        """Return the counts as a dict for JSON."""
+        counts = {name: getattr(self, name) for name in ("n_read", "n_rows", "n_labels", "counts")}
+        return {**counts, "targets": [vars(target) for target in self.targets]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the `state` of the rows that follow."""
+        self.n_read, self.n_rows = self.n_read + state["n_read"], self.n_rows + state["n_rows"]
+        self.n_labels += state["n_labels"]
+        for target, more in zip(self.targets, state["targets"], strict=True):
+            target.add(TargetTally(**more))
+        for kind, (n, example) in state["counts"].items():
+            self._add(kind, n, example)
+
+    def see(self, y: npt.NDArray[np.float64], side: npt.NDArray[np.int8]) -> None:
+        """Count labels: values, and limits where `side` is not 0."""
+        self.n_labels += len(y)
+        for t, target in enumerate(self.targets):
+            target.see(y[:, t], side[:, t])
+
+    def _add(self, kind: str, n: int, example: str) -> None:
+        earlier, first = self.counts.get(kind, (0, example))
+        self.counts[kind] = (earlier + n, first)
 
     def reject(self, fault: Fault) -> None:
         """Count a row that cannot be read, or refuse it."""
         source = self._source
+        word = reader_of(source.table).row_word
         if not source.reading.accept_rejects:
-            word = reader_of(source.head.table).row_word
             raise InputError(
                 f"{source.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
                 f"out such {word}s with --accept-rejects"
             )
-        what = f"in {reader_of(source.head.table).row_word}s {_UNREAD}"
-        n, example = self.counts.get(what, (0, f"{fault.line}: {fault.reason}"))
-        self.counts[what], self.n_rejects = (n + 1, example), self.n_rejects + 1
+        self._add(f"in {word}s {_UNREAD}", 1, f"{fault.line}: {fault.reason}")
+        self.n_read += 1
 
     def count(self, block: _Block, kinds: np.ndarray, side: np.ndarray) -> np.ndarray:
         """Count the unusual values of a block; return which are left out, bool of shape (rows, targets).
@@ -1052,8 +1387,7 @@ class _Unusual:
             for name, mask in {why: left.ravel(), **used}.items():
                 places = np.flatnonzero(of_kind & mask)
                 if len(places):
-                    n, example = self.counts.get(name, (0, shown(int(places[0]))))
-                    self.counts[name] = (n + len(places), example)
+                    self._add(name, len(places), shown(int(places[0])))
         return left
 
     def _used(self, side: np.ndarray) -> dict[str, np.ndarray]:
@@ -1096,21 +1430,28 @@ class _Block:
     more: dict[str, list[str]]
 
 
-def _blocks(source: _Source, reject: Callable[[Fault], None]) -> Iterator[_Block]:
-    """Yield the rows of a table; blank lines are skipped, and `reject` gets others that cannot be read."""
-    table = source.head.table
+def _rows_of(
+    source: LabelTable, segment: Segment | None = None, spool: Spool | None = None
+) -> Iterator[Rows]:
+    """Yield the rows of a table or of a segment, with the columns that are read."""
     columns = [source.key_position, *source.targets, *source.more.values()]
-    reading = source.reading
-    view = View(source.path, table, columns, _purpose(reading.key, accepts=reading.accept_rejects))
-    for rows in reader_of(table).read(view, [whole(table)]):
-        for fault in rows.faults:
-            if fault.reason != EMPTY_LINE:
-                reject(fault)
-        if len(rows.row):
-            keys, *values = ([text or "" for text in column] for column in rows.columns)
-            n = len(source.targets)
-            more = dict(zip(source.more, values[n:], strict=True))
-            yield _Block(rows.line.tolist(), keys, values[:n], more)
+    purpose = _purpose(source.reading.key, accepts=source.reading.accept_rejects)
+    view = View(source.path, source.table, columns, purpose)
+    segments = [whole(source.table) if segment is None else segment]
+    yield from reader_of(source.table).read(view, segments, spool)
+
+
+def _block_of(source: LabelTable, rows: Rows, reject: Callable[[Fault], None]) -> _Block | None:
+    """Return rows as text, if there are any; `reject` gets faulty ones other than blank lines."""
+    for fault in rows.faults:
+        if fault.reason != EMPTY_LINE:
+            reject(fault)
+    if not len(rows.row):
+        return None
+    keys, *values = ([text or "" for text in column] for column in rows.columns)
+    n = len(source.targets)
+    more = dict(zip(source.more, values[n:], strict=True))
+    return _Block(rows.line.tolist(), keys, values[:n], more)
 
 
 def _units(
@@ -1125,7 +1466,7 @@ def _units(
     return [unit or other for unit, other in zip(beside or [""] * n, others, strict=True)]
 
 
-def _with_relations(source: _Source, block: _Block, texts: list[str]) -> list[str]:
+def _with_relations(source: LabelTable, block: _Block, texts: list[str]) -> list[str]:
     """Return values behind the relations in a column of their own; a sign before the value itself counts."""
     relations = block.more.get("relations")
     if relations is None:
@@ -1147,7 +1488,7 @@ def _with_relation(sign: str, text: str) -> str:
     return sign if sign not in ("", "=") and text.strip().lower() in MISSING else text
 
 
-def _check_flags(source: _Source, block: _Block) -> None:
+def _check_flags(source: LabelTable, block: _Block) -> None:
     """Refuse a label that is flagged as a limit without its direction."""
     name = source.names[source.more["flags"]] if "flags" in source.more else ""
     for line, flag in zip(block.lines, block.more.get("flags", ()), strict=False):
@@ -1173,25 +1514,11 @@ def _encoded(table: KeyTable, kind: str) -> tuple[KeyTable, np.ndarray]:
     return merged, merged.number[table.number]
 
 
-def _notes_on_keys(table: KeyTable, kind: str) -> tuple[str, ...]:
-    """Return a line on molecules with enhanced stereo groups among the keys, and one on radicals."""
-    if kind not in BY_SMILES or kind == "inchikey":
-        return ()
-
-    def texts() -> Iterator[str]:
-        return (text for keys in table.distinct() for text in keys.to_pylist())
-
-    marked = 0 if kind == "skeleton" else sum(map(has_groups, texts()))
-    groups = f"{amount(marked, 'molecules')} {GROUPS} among the labels, each distinct from either enantiomer"
-    radicals = note_on_radicals(texts(), f"of {table.n_keys:,} with labels")
-    return (*([groups] if marked else []), *([radicals] if radicals else []))
-
-
 def _key_column(kind: str) -> KeyColumn:
     return KeyColumn(pa.int64() if kind == "row" else TEXT)
 
 
-def _keys(source: _Source, lines: list[int], keys: list[str]) -> pa.Array:
+def _keys(source: LabelTable, lines: list[int], keys: list[str]) -> pa.Array:
     """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
     if source.reading.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)

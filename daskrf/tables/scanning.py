@@ -189,6 +189,11 @@ def _partitions(sources: list[Source], indexes: list[list[int]], step: int) -> t
     return tuple(partitions)
 
 
+def segments_of(n_rows: int, index: list[int], step: int) -> list[Segment]:
+    """Cut the rows of one file, of which `survey` returned the stream index, into segments of `step` rows."""
+    return [_segment(0, first, min(step, n_rows - first), index) for first in range(0, n_rows, step)]
+
+
 def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segment:
     """Return a segment that starts at the last indexed row before `first_row`."""
     if not index:  # the format seeks rows by number

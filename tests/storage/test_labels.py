@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
-from daskrf.storage import labels as labels_module
-from daskrf.storage.labels import JoinedLabels, join_labels, match_labels
+from daskrf.storage.labels import JoinedLabels, RowLabels, join_labels, library_keys, match_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables.measurements import Labels, label_words, read_labels
+from daskrf.tables.values import repeats as repeats_module
 from tests.naive.stores import naive_join
 from tests.storage.strategies import UNFOLDED, csr_of, new_store, random_counts, rejects_table, rows_table
 
@@ -292,14 +292,18 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]]) -> None:
 
 
 def test_equal_repeats_are_counted_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels_module, "_COMPARED_AT_ONCE", 7)
+    monkeypatch.setattr(repeats_module, "_AT_ONCE", 7)
     rng = np.random.default_rng(0)
     for n in (1, 2, 6, 7, 8, 60):
         for _ in range(20):
             row = np.sort(rng.integers(0, rng.integers(1, n + 2), n))
             y = rng.choice([1.0, 2.0, 0.0, -0.0, np.nan], (n, 2))
-            seen = {(r, *(repr(v + 0.0) for v in values)) for r, values in zip(row, y.tolist(), strict=True)}
-            assert labels_module._n_equal(row, y) == n - len(seen)
+            side = np.where(np.isnan(y), rng.integers(-1, 2, (n, 2)), 0).astype(np.int8)
+            bound = np.where(side == 0, np.nan, rng.choice([0.0, -0.0, 3.0], (n, 2)))
+            for columns, limits in (([y], {}), ([y, side, bound], {"bound": bound, "side": side})):
+                table = np.hstack([row[:, None], *columns]) + 0.0
+                seen = {tuple(map(repr, values)) for values in table.tolist()}
+                assert RowLabels(row, y, **limits).n_equal == n - len(seen)
 
 
 @pytest.mark.parametrize("name", ["M{:012d}", "CC(=O)Nc1ccc(cc1)S(=O)(=O)N{:012d}CC"])
@@ -338,7 +342,7 @@ def test_a_label_takes_sixty_bytes_however_long_its_key(tmp_path: Path, name: st
 def test_text_keys_may_take_more_than_two_gib(tmp_path: Path, key: str) -> None:
     store = library(tmp_path / "s", [["A", "B"]])
     labels = read_labels(write(tmp_path, f"{key},score\nA,1\nCC,2\n"), key=key)
-    ((_, keys),) = labels_module._key_blocks(labels, store, [0])
+    ((_, keys),) = library_keys(labels.key, labels.table.kind, store, [0])
     # Offsets of 32 bits are what limits an array of type string.
     assert labels.keys.type == keys.type == pa.large_string()
 

@@ -96,6 +96,7 @@ KIND_NAMES = {
     "fingerprints": "a fingerprint store",
     "features": "a feature store",
     "predictions": "a prediction store",
+    "labels": "labels of a fit, in parts",
     "model": "a model",
     "checkpoint": "a checkpoint",
     "hits": "hits",

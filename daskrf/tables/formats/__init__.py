@@ -344,6 +344,8 @@ class Rows:
         The rows that could not be read.
     text : callable
         Returns the text to show for a row, given its position in `row`.
+    unfinished : bool
+        Whether these are the last lines of a segment, which begin a row that does not end there.
     """
 
     row: npt.NDArray[np.int64]
@@ -351,6 +353,7 @@ class Rows:
     columns: list[list[str | None]]
     faults: list[Fault]
     text: Callable[[int], str]
+    unfinished: bool = False
 
     @property
     def n_read(self) -> int:

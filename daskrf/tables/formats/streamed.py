@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -90,7 +91,7 @@ class Streamed(Reader):
                 rows, rest = self.parse(rest + piece, first, view)
                 yield rows
             if rest:
-                yield self.unfinished(rest, at - self.count(rest), view)
+                yield replace(self.unfinished(rest, at - self.count(rest), view), unfinished=True)
 
     def unfinished(self, rest: bytes, row: int, view: View) -> Rows:
         """Return what the last lines of a segment are, if they begin a row that does not end there."""

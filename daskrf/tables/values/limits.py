@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from daskrf.errors import printable
 from daskrf.quantities import amount
+from daskrf.tables.values.repeats import row_blocks
 from daskrf.tables.values.values import LOWER_LIMITS, UPPER_LIMITS
 
 Floats = npt.NDArray[np.float64]
@@ -75,31 +76,40 @@ def notes_on_limits(
     >>> line.partition(":")[0]
     "limits of 'pKi' of 1 molecule contradict each other, such as > 7 and < 5"
     """
-    index = np.unique(groups, return_inverse=True)[1]
-    n, notes = int(index.max(initial=-1)) + 1, []
-    for t, name in enumerate(names):
-        low, high = np.full(n, -np.inf), np.full(n, np.inf)
-        lower, upper = side[:, t] > 0, side[:, t] < 0
-        np.maximum.at(low, index[lower], bound[lower, t])
-        np.minimum.at(high, index[upper], bound[upper, t])
-        wrong = np.flatnonzero(low > high)
-        if len(wrong):
-            example = f"> {low[wrong[0]]:.6g} and < {high[wrong[0]]:.6g}"
-            how = "both count, as noise"
+    if (groups[1:] < groups[:-1]).any():
+        order = np.argsort(groups, kind="stable")
+        groups, bound, side = groups[order], bound[order], side[order]
+        y = None if y is None else y[order]
+    wrong, left, examples = [0] * len(names), [0] * len(names), [""] * len(names)
+    for some in row_blocks(groups):
+        index = np.unique(groups[some], return_inverse=True)[1]
+        for t in range(len(names)):
+            limits, sides = bound[some, t], side[some, t]
+            low, high = np.full(index[-1] + 1, -np.inf), np.full(index[-1] + 1, np.inf)
+            np.maximum.at(low, index[sides > 0], limits[sides > 0])
+            np.minimum.at(high, index[sides < 0], limits[sides < 0])
+            places = np.flatnonzero(low > high)
+            if len(places) and not wrong[t]:
+                examples[t] = f"> {low[places[0]]:.6g} and < {high[places[0]]:.6g}"
+            wrong[t] += len(places)
             if y is not None:
-                how = "the closest one on the side with more limits counts, unless there is a measured value"
+                measured = np.zeros(index[-1] + 1, bool)
+                measured[index[np.isfinite(y[some, t])]] = True
+                left[t] += int((measured[index] & (sides != 0)).sum())
+    how = "both count, as noise"
+    if y is not None:
+        how = "the closest one on the side with more limits counts, unless there is a measured value"
+    notes = []
+    for t, name in enumerate(names):
+        if wrong[t]:
             notes.append(
-                f"limits of '{printable(name, 60)}' of {amount(len(wrong), 'molecules')} contradict each "
-                f"other, such as {example}: {how}; correct them"
+                f"limits of '{printable(name, 60)}' of {amount(wrong[t], 'molecules')} contradict each "
+                f"other, such as {examples[t]}: {how}; correct them"
             )
-        if y is None:
-            continue
-        measured = np.zeros(n, bool)
-        measured[index[np.isfinite(y[:, t])]] = True
-        if n_left := int((measured[index] & (side[:, t] != 0)).sum()):
+        if left[t]:
             notes.append(
-                f"{amount(n_left, 'limits')} of '{printable(name, 60)}' did not count beside measured values "
-                "of the same molecules"
+                f"{amount(left[t], 'limits')} of '{printable(name, 60)}' did not count beside measured "
+                "values of the same molecules"
             )
     return tuple(notes)
 

@@ -203,17 +203,14 @@ class _Spread:
     @classmethod
     def of(cls, groups: npt.NDArray[np.int64], values: Floats) -> _Spread | None:
         """Return it for the labels that are there; None if no molecule has several, or all are of one."""
-        there = np.isfinite(values)
-        if not there.all():
-            groups, values = groups[there], values[there]
         if (groups[1:] < groups[:-1]).any():
             order = np.argsort(groups, kind="stable")
             groups, values = groups[order], values[order]
-        del there
         # There may be 10^8 molecules, so that only those with several labels are kept.
-        n_molecules, total, n_labels = 0, 0.0, 0
+        n_values, n_molecules, total, n_labels = 0, 0, 0.0, 0
         within, firsts = [], []
         for means, counts, repeats, rows in _molecules(groups, values):
+            n_values += int(counts.sum())
             n_molecules, total = n_molecules + len(means), total + float(means.sum())
             several = counts > 1
             times = counts[several]
@@ -222,7 +219,7 @@ class _Spread:
                 within.append(np.add.reduceat(deviations**2, np.cumsum(times) - times) / (times - 1))
                 firsts.append(rows[several])
             n_labels += len(repeats)
-        if n_molecules in (1, len(values)):
+        if n_molecules in (1, n_values):
             return None
         mean, squares = total / n_molecules, 0.0
         for means, *_ in _molecules(groups, values):
@@ -235,9 +232,16 @@ class _Spread:
 def _molecules(
     groups: npt.NDArray[np.int64], values: Floats
 ) -> Iterator[tuple[Floats, npt.NDArray[np.int64], Floats, npt.NDArray[np.int64]]]:
-    """Yield means, numbers of labels, labels of those with several, and groups, some molecules at a time."""
+    """Yield means, numbers of labels, labels of those with several, and groups, some molecules at a time.
+
+    NaN is no label.
+    """
     for some in row_blocks(groups):
         rows, y = groups[some], np.asarray(values[some])
+        if not (there := np.isfinite(y)).all():
+            rows, y = rows[there], y[there]
+        if not len(rows):
+            continue
         starts = _starts(rows)
         counts = np.diff(starts, append=len(rows))
         means = np.add.reduceat(y, starts) / counts

@@ -209,15 +209,18 @@ def _quantiles(values: Floats, shares: Sequence[float]) -> list[float]:
 def _skewness(values: Floats, of: Callable[[Floats], Floats] = lambda values: values) -> float:
     """Return the skewness of values, or of a function `of` them, some at a time: there may be 10^8."""
     n, total, squares, cubes = len(values), 0.0, 0.0, 0.0
-    blocks = [values[start : start + _AT_ONCE] for start in range(0, n, _AT_ONCE)]
-    for block in blocks:
+    for block in _blocks(values):
         total += float(of(block).sum())
-    for block in blocks:
+    for block in _blocks(values):
         centred = of(block) - total / n
         squares += float((centred**2).sum())
         cubes += float((centred**3).sum())
     spread = math.sqrt(squares / n)
     return cubes / n / spread**3 if spread > 0 else 0.0
+
+
+def _blocks(values: Floats) -> list[Floats]:
+    return [values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE)]
 
 
 def _sides(values: Floats) -> tuple[float, float, float]:
@@ -232,16 +235,15 @@ def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
     """Return masks of ascending values that are tied much more often than their neighbours."""
     if not (values[2:] == values[:-2]).any():
         return []
-    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
-    distinct = values[starts]
-    counts: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(values) < 2**31 else np.int64)
-    np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
-    counts[-1] = len(values) - starts[-1]
-    del starts
-    if len(distinct) < _DISCRETE:
+    is_new = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
+    counts = _lengths(is_new)
+    if len(counts) < _DISCRETE:
         return []
+    distinct = values[is_new]
+    del is_new
     middle, below, above = _sides(values)
-    whole = bool((distinct == np.round(distinct)).all()) and distinct[-1] - distinct[0] <= _COUNTS
+    whole = distinct[-1] - distinct[0] <= _COUNTS
+    whole = whole and all((block == np.round(block)).all() for block in _blocks(distinct))
     masks: list[tuple[Kind, npt.NDArray[np.bool_]]] = []
     for i in np.flatnonzero(counts >= 3).tolist():
         v, count = distinct[i], int(counts[i])
@@ -268,6 +270,15 @@ def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
         elif times >= (_TIMES if far else _TIMES_INSIDE) and (far or count >= _LIMIT_SHARE * len(values)):
             masks.append(("spike", values == v))
     return masks
+
+
+def _lengths(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return how many values there are from each new one up to the next."""
+    starts = np.flatnonzero(is_new)
+    lengths: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(is_new) < 2**31 else np.int64)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="unsafe")
+    lengths[-1] = len(is_new) - starts[-1]
+    return lengths
 
 
 def _other_sign(values: Floats, *, wide: bool) -> npt.NDArray[np.bool_]:
