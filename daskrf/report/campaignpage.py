@@ -33,6 +33,12 @@ _HEADER = (
     "scores within 95 % intervals",
     "best of library scored",
 )
+_COLUMNS = (
+    "Failed molecules have no score, and are not suggested again. Within 95 % intervals: how many new scores "
+    "lie where the model of the rounds before expected 95 % of them; without a number in the first round, "
+    "which no model predicted. Best of library scored: how many of the best molecules of the whole library "
+    "are estimated to have scores, with a 95 % interval; near 100 %, more rounds find little."
+)
 
 
 def write_campaign_page(path: Path, history: History, table: pa.Table, title: str) -> None:
@@ -54,6 +60,7 @@ def write_campaign_page(path: Path, history: History, table: pa.Table, title: st
         _row("td", _cells(each, best, hits))
         for each, best, hits in zip(history.rounds, history.best_by_round, history.hits_by_round, strict=True)
     )
+    good = "Large" if history.maximize else "Small"
     summary = f"{amount(len(history.scores), 'scores')} in {amount(len(history.rounds), 'rounds')}"
     path.write_text(
         f"""<!DOCTYPE html>
@@ -67,10 +74,12 @@ def write_campaign_page(path: Path, history: History, table: pa.Table, title: st
 </head>
 <body>
 <h1>{html.escape(title)}</h1>
-<p>{summary}. A hit is {html.escape(history.hit_words)}.</p>
+<p>{summary}. {good} values of {html.escape(history.target)} are good. A hit is
+{html.escape(history.hit_words)}.</p>
 <table><thead>{_row("th", _HEADER)}</thead><tbody>{rows}</tbody></table>
+<p>{_COLUMNS}</p>
 <p><img alt="Best so far, hits, calibration and estimates by round" src="data:image/png;base64,{image}"></p>
-<h2>Best molecules</h2>
+<h2>The best {min(_BEST, table.num_rows):,} of {amount(table.num_rows, "molecules")}</h2>
 {_figures(table, history.target)}
 </body>
 </html>

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_LABELLED = 5  # rounds that have a line each in a legend; of more, the first and the last
+
+
 def plot_campaign(path: str | Path | BinaryIO, history: History, format: str = "png") -> None:
     """Write one figure of all rounds.
 
@@ -84,7 +87,8 @@ def _calibration(axes: Axes, history: History) -> None:
         axes.plot([], [], color="black", linewidth=0.8, label="as predicted")
         return
     values = np.concatenate([np.concatenate([each.mean, each.scores]) for each in predicted])
-    axes.axline((values.min(), values.min()), slope=1, color="black", linewidth=0.8)
+    axes.axline((values.min(), values.min()), slope=1, color="black", linewidth=0.8, label="as predicted")
+    labelled = predicted if len(predicted) <= _LABELLED else [predicted[0], predicted[-1]]
     for number, each in enumerate(predicted):
         shade = number / max(1, len(predicted) - 1)
         color = tuple((1 - shade) * a + shade * b for a, b in zip(_rgb(GREY), _rgb(BLUE), strict=True))
@@ -96,7 +100,7 @@ def _calibration(axes: Axes, history: History) -> None:
             markersize=3,
             elinewidth=0.3,
             color=color,
-            label=_words(each) if each in (predicted[0], predicted[-1]) else None,
+            label=_words(each) if each in labelled else None,
         )
     y = np.concatenate([each.scores for each in predicted])
     mean, std = (np.concatenate([getattr(each, name) for each in predicted]) for name in ("mean", "std"))
