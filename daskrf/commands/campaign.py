@@ -605,7 +605,14 @@ class _CampaignJob(Job[CampaignReport]):
         report: Any
         if number == 1:
             direction: Any = self.options.direction
-            report = fit(scores, output=model, direction=direction, **here, **self.settings["fit"])
+            try:
+                report = fit(scores, output=model, direction=direction, **here, **self.settings["fit"])
+            except InputError as error:
+                calls = self._path(CALLS, number)
+                again = (
+                    f"to score the first batch again, after mending the scorer, delete {scores} and {calls}"
+                )
+                raise InputError(f"{str(error).removesuffix('.')}; {again}.") from None
         else:
             if not len(read_round(self.folder, number, self.target, None).scores):
                 self.notes.append(f"round {number}: no molecule has a score, so there is nothing to learn")
