@@ -20,7 +20,11 @@ from daskrf.models.directions import target_of
 from daskrf.models.labelled import labelled_smiles
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.counts.environments import drawn_with_weights, without_atoms
+from daskrf.molecules.counts.environments import (
+    drawn_with_weights,
+    painted_with_weights,
+    without_atoms,
+)
 from daskrf.molecules.counts.similarity import nearest
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
@@ -42,7 +46,7 @@ CLI = Command(
     prints=True,
 )
 
-_SVG = ".svg"
+_SVG, _PNG = ".svg", ".png"
 _UNLIKE = 0.9  # of the standard deviation without any label: above, the labels say little of a molecule
 _SHOWN = 60  # characters of a SMILES in a table
 
@@ -151,8 +155,8 @@ def explain(
     smiles : str
         The molecule.
     output : path, optional
-        Drawing of the molecule, a file that ends in .svg: atoms that raise the mean are blue, those that
-        lower it orange.
+        Drawing of the molecule, a file that ends in .svg or .png: atoms that raise the mean are blue, those
+        that lower it orange.
     target : str or int, optional
         Target; needed only if the model has several.
     n : int
@@ -218,7 +222,10 @@ def explain(
         }
 
         def write(file: Path) -> None:
-            file.write_text(report.drawing)
+            if path.suffix.lower() == _PNG:
+                file.write_bytes(painted_with_weights(smiles, fragments, atoms))
+            else:
+                file.write_text(report.drawing)
 
         before = guarded(path, overwrite=overwrite)
         write_recorded(path, write, about, "drawing", before)
@@ -227,9 +234,11 @@ def explain(
 
 def _check_output(path: PurePath, *, overwrite: bool) -> None:
     """Refuse another ending, and a file that may not be replaced."""
-    if path.suffix.lower() != _SVG:
+    if path.suffix.lower() not in (_SVG, _PNG):
         example = path.parent / f"{path.stem}{_SVG}"
-        raise OptionError(f"The drawing is an SVG file; end its name in {_SVG}, for example {example}.")
+        raise OptionError(
+            f"The drawing is an SVG or a PNG file; end its name in {_SVG} or {_PNG}, for example {example}."
+        )
     refuse_others(path, overwrite=overwrite)
 
 

@@ -114,8 +114,12 @@ def test_the_drawing_is_written_and_nothing_else_replaced(models: Path, tmp_path
     (tmp_path / "mine.svg").write_text("precious")
     with pytest.raises(InputError, match="was not written by daskrf, and is never replaced"):
         explain(models / "exact", SMILES[3], tmp_path / "mine.svg")
-    with pytest.raises(OptionError, match=r"for example .*why\.svg"):
-        explain(models / "exact", SMILES[3], tmp_path / "why.png")
+    picture = explain(models / "exact", SMILES[3], tmp_path / "why.png")
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+    assert verify(tmp_path / "why.png").sound
+    assert picture.output == tmp_path / "why.png"
+    with pytest.raises(OptionError, match=r"in \.svg or \.png, for example .*why\.svg"):
+        explain(models / "exact", SMILES[3], tmp_path / "why.pdf")
     with pytest.raises(InputError, match="is not a molecule"):
         explain(models / "exact", "CC)")
     assert report._repr_html_().count("<svg") == 1

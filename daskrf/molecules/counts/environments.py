@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -161,13 +162,33 @@ def drawn_with_weights(
     >>> svg.startswith("<svg"), svg.rstrip().endswith("</svg>")
     (True, True)
     """
-    options = (fragments, [float(weight) for weight in weights], width, height)
+    options = (fragments, [float(weight) for weight in weights], width, height, False)
     (svg,) = each("daskrf.molecules.counts.environments:painter", options, [smiles])
     return "" if isinstance(svg, Lost) else str(svg)
 
 
-def painter(fragments: str, weights: list[float], width: int, height: int) -> Callable[[str], str]:
-    """Return the function that draws a molecule with a number at each atom; it runs in a helper process."""
+def painted_with_weights(
+    smiles: str, fragments: str, weights: npt.NDArray[np.float64], width: int = 1440, height: int = 1080
+) -> bytes:
+    """Return the drawing of `drawn_with_weights` as PNG; empty for a molecule that RDKit cannot draw.
+
+    Examples
+    --------
+    >>> painted_with_weights("CO", "keep", np.array([0.5, -0.25]))[:4]
+    b'\\x89PNG'
+    """
+    options = (fragments, [float(weight) for weight in weights], width, height, True)
+    (png,) = each("daskrf.molecules.counts.environments:painter", options, [smiles])
+    return b"" if isinstance(png, Lost) else base64.b64decode(png)
+
+
+def painter(
+    fragments: str, weights: list[float], width: int, height: int, as_png: bool
+) -> Callable[[str], str]:
+    """Return the function that draws a molecule with a number at each atom; it runs in a helper process.
+
+    It returns an SVG, or a PNG in base64.
+    """
     from rdkit.Chem.Draw import rdMolDraw2D
 
     largest = max((abs(weight) for weight in weights), default=0.0) or 1.0
@@ -182,8 +203,8 @@ def painter(fragments: str, weights: list[float], width: int, height: int) -> Ca
             radii[atom.GetIdx()] = 0.2 + 0.25 * share
             if share >= 0.1:
                 atom.SetProp("atomNote", f"{weight:+.2g}")
-        canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
-        canvas.drawOptions().annotationFontScale = 0.6  # type: ignore[assignment]
+        canvas: Any = (rdMolDraw2D.MolDraw2DCairo if as_png else rdMolDraw2D.MolDraw2DSVG)(width, height)
+        canvas.drawOptions().annotationFontScale = 0.6
         molecule = rdMolDraw2D.PrepareMolForDrawing(molecule)
         canvas.DrawMolecule(
             molecule,
@@ -193,7 +214,7 @@ def painter(fragments: str, weights: list[float], width: int, height: int) -> Ca
             highlightBonds=[],
         )
         canvas.FinishDrawing()
-        svg = canvas.GetDrawingText()
-        return str(svg[svg.index("<svg") :])
+        drawing = canvas.GetDrawingText()
+        return base64.b64encode(drawing).decode() if as_png else str(drawing[drawing.index("<svg") :])
 
     return paint
