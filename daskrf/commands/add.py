@@ -49,7 +49,7 @@ from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.values.repeats import Repeats
-from daskrf.tables.values.values import scales_in
+from daskrf.tables.values.values import LOWER_LIMITS, UPPER_LIMITS, scales_in
 from daskrf.workers.progress import Progress
 
 Paths = str | os.PathLike[str]
@@ -468,6 +468,12 @@ class _Add(Job[AddReport]):
         self.rounds.append(self._round(agreed))
         counts = dict(metadata["labels"])
         more = {"matched": len(new.y), "repeats": repeats, "equal_repeats": equal, "dropped": new.dropped}
+        if new.side is not None:
+            sides = {
+                LOWER_LIMITS: np.count_nonzero(new.side > 0),
+                UPPER_LIMITS: np.count_nonzero(new.side < 0),
+            }
+            more |= {name: int(n) for name, n in sides.items() if n}
         counts |= {name: int(counts.get(name, 0)) + n for name, n in more.items()}
         spec = dict(metadata["spec"])
         spec |= {"rows": len(y), "labels": hash_of([spec["labels"], new.digest])}

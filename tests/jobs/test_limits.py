@@ -209,6 +209,9 @@ def test_limits_added_to_sums_give_the_model_of_a_fit_to_all(tmp_path):
     assert np.allclose(predictions(tmp_path / "m"), predictions(tmp_path / "whole"), atol=1e-6)
     more = table(tmp_path / "d.csv", [">5", "<20"], ["CCCCCCCCBr", "BrCCBr"])
     assert daskrf.add(tmp_path / "m", more).n_added == 2
+    counts = read_model(tmp_path / "m").metadata["labels"]
+    hidden = sum(text.startswith("<") for text in parts[rest])
+    assert (counts["lower limits"], counts["upper limits"]) == (1, hidden + 1)
     daskrf.add(tmp_path / "m", undo=True)
     daskrf.add(tmp_path / "m", undo=True)
     assert read_model(tmp_path / "m").gp.statistics_.limits is None
