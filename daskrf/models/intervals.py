@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from daskrf.models.models import Model
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import rebuild
+from daskrf.storage.model import OrderedBytes
 
 RESIDUALS = "residuals"
 """Name of the array in a model that holds the studentized leave-one-out residuals of each target."""
@@ -36,7 +37,8 @@ Array = npt.NDArray[np.float64]
 _MOST_FEATURES = (
     8192  # features; above, the factor that leaves molecules out takes as much memory and time as the fit
 )
-_LINE_BREAK, _BLOCK = ord("\n"), 1 << 26
+_LINE_BREAK, _BLOCK = ord("\n"), 1 << 24
+_AT_ONCE = 1 << 20  # labels
 
 
 def residual_arrays(
@@ -86,24 +88,45 @@ def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str
 def _some_labels(
     arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any], target: int
 ) -> tuple[Any, Array]:
-    """Return fingerprints and labels of some molecules that a target was fitted to."""
-    y = arrays["labels"][:, target]
-    there = np.flatnonzero(np.isfinite(y))
-    rows = arrays["labelled_rows"][there]
-    first = np.concatenate([[True], rows[1:] != rows[:-1]]) | (rows < 0)
-    starts = np.flatnonzero(first)  # repeated labels of a row of the library follow one another
-    order = np.argsort(seeds.words(0, "models/intervals", len(starts)), kind="stable")
-    picked = starts[np.sort(order[:MOST_MOLECULES])]
-    chosen = first & False
-    chosen[picked] = True
-    chosen |= (rows >= 0) & np.isin(rows, rows[picked])
-    numbers = there[chosen]
+    """Return fingerprints and labels of some molecules that a target was fitted to.
+
+    Labels are looked at some at a time: there may be hundreds of millions.
+    """
+    labels, rows = arrays["labels"], arrays["labelled_rows"]
+    picked = _picked(labels, rows, target)
+    picked_rows, numbers = rows[picked], [np.zeros(0, np.int64)]
+    for there in _labelled(labels, target):
+        near = rows[there]
+        numbers.append(there[((near >= 0) & np.isin(near, picked_rows)) | np.isin(there, picked)])
+    chosen = np.concatenate(numbers)
     spec = FingerprintSpec.from_state(metadata["fingerprint"])
-    block = Fingerprinter(spec, metadata["fragments"])(_lines(arrays[SMILES], numbers))
-    return block.fingerprints, y[numbers[block.kept]]
+    block = Fingerprinter(spec, metadata["fragments"])(_lines(arrays[SMILES], chosen))
+    return block.fingerprints, labels[chosen[block.kept], target]
 
 
-def _lines(text: npt.NDArray[np.uint8], numbers: npt.NDArray[np.intp]) -> list[str]:
+def _labelled(labels: npt.NDArray[Any], target: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the numbers of the labels of a target, ascending, some at a time."""
+    for start in range(0, len(labels), _AT_ONCE):
+        yield start + np.flatnonzero(np.isfinite(labels[start : start + _AT_ONCE, target]))
+
+
+def _picked(labels: npt.NDArray[Any], rows: npt.NDArray[np.int64], target: int) -> npt.NDArray[np.int64]:
+    """Return the numbers of the first labels of some molecules, ascending: those of the smallest words."""
+    words, first, n_molecules, before = np.zeros(0, np.uint64), np.zeros(0, np.int64), 0, -1
+    for there in _labelled(labels, target):
+        near = rows[there]  # repeated labels of a row of the library follow one another
+        starts = there[(np.concatenate([[before], near[:-1]]) != near) | (near < 0)]
+        before = int(near[-1]) if len(near) else before
+        words = np.append(words, seeds.words(0, "models/intervals", len(starts), n_molecules))
+        first = np.append(first, starts)
+        n_molecules += len(starts)
+        order = np.argsort(words, kind="stable")[:MOST_MOLECULES]
+        order.sort()
+        words, first = words[order], first[order]
+    return first
+
+
+def _lines(text: npt.NDArray[np.uint8] | OrderedBytes, numbers: npt.NDArray[np.int64]) -> list[str]:
     """Return some lines of a text in bytes, by ascending number; memory does not grow with the text.
 
     Examples
@@ -111,15 +134,21 @@ def _lines(text: npt.NDArray[np.uint8], numbers: npt.NDArray[np.intp]) -> list[s
     >>> _lines(np.frombuffer(b"C\\nCC\\n\\nCCC", np.uint8), np.array([1, 3]))
     ['CC', 'CCC']
     """
-    wanted = np.unique(np.concatenate([numbers - 1, numbers]))
-    ends, passed = {-1: -1}, 0
-    for start in range(0, len(text), _BLOCK):
-        places = np.flatnonzero(text[start : start + _BLOCK] == _LINE_BREAK)
-        here = wanted[(wanted >= passed) & (wanted < passed + len(places))]
-        ends |= dict(zip(here.tolist(), (start + places[here - passed]).tolist(), strict=True))
-        passed += len(places)
-    ends[passed] = len(text)  # the last line has no break
-    return [text[ends[n - 1] + 1 : ends[n]].tobytes().decode() for n in numbers.tolist()]
+    text = text.again() if isinstance(text, OrderedBytes) else text
+    lines, passed, rest = list[bytes](), 0, b""
+    for start in range(0, text.shape[0], _BLOCK):
+        block = text[(slice(start, start + _BLOCK),)]
+        breaks = np.flatnonzero(block == _LINE_BREAK)
+        places = numbers[np.searchsorted(numbers, passed) : np.searchsorted(numbers, passed + len(breaks))]
+        for place in (places - passed).tolist():
+            begin = breaks[place - 1] + 1 if place else 0
+            lines.append((b"" if place else rest) + block[begin : breaks[place]].tobytes())
+        end = int(breaks[-1]) + 1 if len(breaks) else 0
+        rest = (b"" if len(breaks) else rest) + block[end:].tobytes()
+        passed += len(breaks)
+    if len(numbers) and numbers[-1] == passed:  # the last line has no break
+        lines.append(rest)
+    return [line.decode() for line in lines]
 
 
 def has_residuals(model: Model) -> bool:

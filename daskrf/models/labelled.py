@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -62,7 +63,8 @@ def smiles_array_of_rows(
     if n_rows > _MOST_ROWS:
         return None
     if len(rows) > MOST_KEPT:
-        return OrderedBytes(sum(map(len, _smiles_pieces(store, rows))), _smiles_pieces(store, rows))
+        pieces = functools.partial(_smiles_pieces, store, rows)
+        return OrderedBytes(sum(map(len, pieces())), pieces)
     text = GrowingArray(np.uint8)
     for piece in _smiles_pieces(store, rows):
         text.append(piece)

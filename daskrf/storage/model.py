@@ -89,14 +89,19 @@ class OrderedBytes:
     ----------
     n : int
         How many there are.
-    pieces : iterator of uint8 array
+    pieces : function
+        Returns an iterator of uint8 arrays, which together are the bytes.
     """
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, n: int, pieces: Iterator[np.ndarray]) -> None:
+    def __init__(self, n: int, pieces: Callable[[], Iterator[np.ndarray]]) -> None:
         self.shape, self.nbytes = (n,), n
-        self._pieces, self._rest, self._at = pieces, np.zeros(0, np.uint8), 0
+        self._make, self._pieces, self._rest, self._at = pieces, pieces(), np.zeros(0, np.uint8), 0
+
+    def again(self) -> OrderedBytes:
+        """Return the same bytes, to be read from the first one."""
+        return OrderedBytes(self.nbytes, self._make)
 
     def __getitem__(self, region: tuple[slice]) -> np.ndarray:
         """Return the next bytes: regions must follow each other."""

@@ -8,13 +8,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from daskrf import seeds
+from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, seeds
 from daskrf.fitting import mapsearch
 from daskrf.fitting.costs import need_of_solve
 from daskrf.jobs.memory import Making
-from daskrf.models import labelled
+from daskrf.models import intervals, labelled
 from daskrf.models.labelled import smiles_array_of_rows
-from daskrf.storage.model import load_model, save_model
+from daskrf.storage.model import OrderedBytes, load_model, save_model
 from daskrf.tables.values import repeats, suspicious
 from daskrf.tables.values.repeats import notes_on_repeats
 from tests.storage.strategies import UNFOLDED, csr_of, new_store, rows_table
@@ -76,3 +76,43 @@ def test_memory_for_smiles_is_predicted_where_they_are_held() -> None:
 
     assert labels(holds_smiles=True) == 80 * 10**8
     assert labels(holds_smiles=False) < 2.7 * 2**30
+
+
+@pytest.mark.parametrize("n_labels", [5, 90, 4000])
+def test_molecules_to_leave_out_are_picked_some_at_a_time(n_labels: int) -> None:
+    rng = np.random.default_rng(n_labels)
+    rows = np.sort(rng.integers(-30, 2 * n_labels, n_labels).clip(-1))
+    labels = rng.normal(size=(n_labels, 2))
+    labels[rng.random(n_labels) < 0.2, 1] = np.nan
+    there = np.flatnonzero(np.isfinite(labels[:, 1]))
+    starts = there[np.concatenate([[True], rows[there][1:] != rows[there][:-1]]) | (rows[there] < 0)]
+    with patch.object(intervals, "MOST_MOLECULES", 50):
+        order = np.argsort(seeds.words(0, "models/intervals", len(starts)), kind="stable")[:50]
+        for at_once in (1, 7, 10_000):
+            with patch.object(intervals, "_AT_ONCE", at_once):
+                assert intervals._picked(labels, rows, 1).tolist() == sorted(starts[order].tolist())
+
+
+def test_lines_are_read_some_bytes_at_a_time() -> None:
+    rng = np.random.default_rng(0)
+    lines = ["C" * int(n) for n in rng.integers(0, 9, 40)]
+    text = np.frombuffer("\n".join(lines).encode(), np.uint8)
+    ordered = OrderedBytes(len(text), lambda: iter([text[:7], text[7:7], text[7:90], text[90:]]))
+    for block in (1, 3, 64, 10_000):
+        with patch.object(intervals, "_BLOCK", block):
+            for numbers in ([], [0], [39], [3, 4, 20, 39], [*range(40)]):
+                for given in (text, ordered):
+                    expected = [lines[n] for n in numbers]
+                    assert intervals._lines(given, np.array(numbers, np.int64)) == expected
+
+
+def test_a_fit_of_many_labels_has_intervals(tmp_path: Path, inputs: tuple[Path, Path]) -> None:
+    library, labels = inputs
+    store, models = tmp_path / "fp", []
+    fingerprint(library, store, spec=FingerprintSpec("morgan"))
+    for name, kept in (("few", 1 << 20), ("many", 0)):
+        with patch.object(labelled, "MOST_KEPT", kept):
+            fit(store, labels, output=tmp_path / name, feature_map=TanimotoMinMaxFeatures(64))
+        models.append(load_model(tmp_path / name))
+    few, many = (each.arrays[intervals.RESIDUALS].tobytes() for each in models)
+    assert few == many
