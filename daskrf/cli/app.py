@@ -132,7 +132,12 @@ def _explain(session: Session, error: Exception) -> int:
 
 
 def _is_of_cluster(error: Exception) -> bool:
-    """Return whether the Dask cluster raised this: a closed connection, killed worker or cancelled task."""
+    """Return whether the Dask cluster raised this: a closed connection, killed worker or cancelled task.
+
+    So is a TimeoutError without a number of the operating system: a process did not answer in time.
+    """
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return True
     return any(kind.__module__.partition(".")[0] == "distributed" for kind in type(error).__mro__)
 
 

@@ -184,6 +184,7 @@ def test_a_full_stop_is_added(failing_status, capsys):
         CommClosedError("in <TCP (closed) Client->Scheduler>: Stream is closed"),
         KilledWorker("task-1", None, 10),
         FutureCancelledError("task-1", "scheduler-connection-lost"),
+        TimeoutError(),
     ],
     ids=lambda error: type(error).__name__,
 )
