@@ -277,7 +277,7 @@ def _whole(folder: Path, molecules: Sequence[Molecule]) -> Scored:
     if failures:
         name, reason = next(iter(failures.items()))
         failed = f"{amount(len(failures), 'molecules')} of {len(molecules):,} failed"
-        notes.append(f"{failed}, and are not suggested again, such as {name}: {reason}")
+        notes.append(f"{failed}, never to be suggested again, such as {name}: {reason}")
     if repeated:
         notes.append(
             f"{amount(repeated, 'molecules')} have several scores, such as of poses; the best one counts"

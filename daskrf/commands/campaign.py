@@ -659,7 +659,7 @@ class _CampaignJob(Job[CampaignReport]):
         """Return why no other round begins; empty if one does."""
         options = self.options
         if len(history.rounds) >= options.rounds:
-            return f"{amount(options.rounds, 'rounds')} are done"
+            return f"{amount(options.rounds, 'rounds')} done"
         if options.molecules is not None and history.n_asked >= options.molecules:
             return f"{amount(options.molecules, 'molecules')} have been scored"
         if options.patience is not None and history.rounds_without_improvement >= options.patience:

@@ -64,7 +64,7 @@ def test_what_lacks_or_is_too_much_is_counted(scored: Callable[..., Scored]) -> 
     assert sorted(result.scores) == ["m0", "m2", "m4"]
     assert result.failures == dict.fromkeys(["m1", "m3", "m5"], "no score in the file that the scorer wrote")
     assert any(
-        note.startswith("3 molecules of 6 failed, and are not suggested again") for note in result.notes
+        note.startswith("3 molecules of 6 failed, never to be suggested again") for note in result.notes
     )
 
 
