@@ -86,7 +86,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert words.startswith(
         f"3 rounds with {len(report.history.scores)} scores of 22 molecules in {folder / 'c'}: best"
     )
-    assert "stopped: 3 rounds are done" in words
+    assert "stopped: 3 rounds done" in words
     return folder
 
 
