@@ -21,7 +21,7 @@ _KEY_BYTES = 0.3
 _STRUCTURE_BYTES, _GRAPH_BYTES = 180, 560
 # Bytes per label when the model is saved: its row and its value, unless they are in mapped files; a copy of
 # the values to look at; and its SMILES, of 46 characters, unless they are read as they are written.
-_LABEL_BYTES, _SEEN_BYTES, _SMILES_BYTES = 16, 10, 54
+_STORED_BYTES, _SEEN_BYTES, _SMILES_BYTES = 16, 10, 54
 _MAPPED_BYTES = 16 * MIB  # of the files of labels, at a time
 _GROUP_ROWS = 1 << 20  # labels that a task reads, if they are not of one partition
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
@@ -120,7 +120,7 @@ def need_of_solve(
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
     n = n_labels or 0
-    held = _MAPPED_BYTES if mapped else _LABEL_BYTES * n
+    held = _MAPPED_BYTES if mapped else _STORED_BYTES * n
     labels = held + _SEEN_BYTES * n + _SMILES_BYTES * (n if holds_smiles else min(n, MOST_KEPT))
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
