@@ -54,7 +54,7 @@ ESTIMATORS = [
     ExactGP(),
     RandomFeatureGP(),
     RandomFeatureGP(RandomFourierFeatures(Gaussian(2.0), 64)),
-    SparseGP(LandmarkFeatures(16, kernel=Gaussian(5.0))),
+    SparseGP(LandmarkFeatures(16, kernel=Gaussian(5.0)), signal_variance=1.0, noise_variance=0.1),
     LocalGaussianGP(LocalGaussianFeatures(n_components=200, length_scale=5.0)),
 ]
 

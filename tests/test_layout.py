@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -482,6 +483,15 @@ def vague_names(source: str, allowed: Collection[str] = ()) -> list[str]:
         if name.strip("_").lower() in VAGUE and not allow:
             faults.append(f"line {node.lineno}: {name}")
     return faults
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_a_constant_is_defined_once(path):
+    """The second of two silently changes what stands between them."""
+    nodes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    inner = [each for node in nodes for target in node.targets for each in ast.walk(target)]
+    names = [e.id for e in inner if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)]
+    assert [name for name, n in Counter(names).items() if n > 1] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
