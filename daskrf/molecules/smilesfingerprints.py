@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -153,7 +153,8 @@ def _smiles_of(X: Any) -> list[str]:
         if len(shape) != 2 or shape[1] != 1:
             raise InputError(f"X has {shape[-1]} columns: give the one with SMILES, such as frame['smiles'].")
         X = X.iloc[:, 0] if hasattr(X, "iloc") else np.asarray(X)[:, 0]
-    if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
+    is_none = isinstance(X, (str, bytes, Set, Mapping)) or getattr(X, "ndim", 1) != 1
+    if is_none or not hasattr(X, "__len__"):
         raise InputError(f"X must be a sequence of SMILES, not {type(X).__name__}.")
     items: npt.NDArray[Any] | list[Any] = X if isinstance(X, list) else list(X)
     return [_text(item, row) for row, item in enumerate(items)]
@@ -164,11 +165,16 @@ def _text(item: Any, row: int) -> str:
     if isinstance(item, Chem.Mol):
         return str(Chem.MolToSmiles(item))
     item = item.as_py() if hasattr(item, "as_py") else item  # of Arrow
-    if item is None or item != item:  # missing
+    if not isinstance(item, str) and _is_missing(item):
         return ""
     if not isinstance(item, str):
         raise InputError(f"Row {row} of X is of type {type(item).__name__}, not a SMILES or RDKit molecule.")
     return clean_smiles(item)
+
+
+def _is_missing(item: Any) -> bool:
+    """Return whether an entry is None, NaN, or a missing value of pandas or NumPy."""
+    return item is None or type(item).__name__ in ("NAType", "NaTType", "MaskedConstant") or item != item
 
 
 def _with_empty_rows(block: FingerprintBlock, n_rows: int) -> sparse.csr_matrix:

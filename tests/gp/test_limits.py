@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from daskrf import RandomFeatureGP, RandomFourierFeatures
 from daskrf.errors import InputError
+from daskrf.estimators import clone
 from daskrf.gp.likelihoods.censored import Censored
 from daskrf.gp.likelihoods.propagation import Sites, propagate
 from daskrf.gp.processes.exact import ExactGP
@@ -212,6 +214,21 @@ def test_ugly_limits_give_finite_fits(seed, share, n):
     ).all()
     assert np.isfinite(result.labels).all()
     assert (result.excess[side != 0] > 0).all()
+
+
+@pytest.mark.parametrize(
+    "process", [ExactGP(Gaussian(2.0)), RandomFeatureGP(RandomFourierFeatures(Gaussian(2.0), 64))]
+)
+def test_limits_that_no_process_agrees_with_are_refused(process):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((41, 3))
+    y, side = np.sin(X.sum(axis=1)), np.zeros(41, int)
+    X[40], y[0], y[40], side[0], side[40] = X[0], 500.0, -500.0, 1, -1
+    fixed = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 1e-3}
+    with pytest.raises(InputError, match=r"no process was found .* lies farthest .* standard deviations"):
+        clone(process).set_params(**fixed).fit(X, y, side=side)
+    y[0], y[40] = 5.0, -5.0
+    assert np.abs(clone(process).fit(X, y, side=side).predict(X)).max() < 10.0
 
 
 def test_left_out_labels_are_predicted_without_them_and_limits_are_not_among_them():

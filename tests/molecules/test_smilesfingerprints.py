@@ -58,6 +58,15 @@ def test_smiles_that_are_none_are_refused_or_empty() -> None:
     assert (X[[0, 3]] != SmilesFingerprints().transform(["CCO", "CCN"])).nnz == 0
 
 
+@pytest.mark.parametrize("dtype", [object, "string", pd.ArrowDtype(pa.string())])
+def test_missing_values_are_rows_without_a_molecule(dtype: Any) -> None:
+    texts = pd.Series(["CCO", None, "C"], dtype=dtype)
+    for given in (texts, list(texts), [*texts[:1], np.nan, "C"], np.ma.masked_equal(["CCO", "x", "C"], "x")):
+        with pytest.warns(UserWarning, match="A SMILES got rows without counts"):
+            X = SmilesFingerprints(rejects="empty").fit(given).transform(given)
+        assert np.flatnonzero(np.diff(X.indptr)).tolist() == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -66,6 +75,9 @@ def test_smiles_that_are_none_are_refused_or_empty() -> None:
         (np.zeros((5, 3)), "X has 3 columns"),
         ([1.5], "Row 0 of X is of type float, not a SMILES"),
         (iter(SMILES), "must be a sequence of SMILES, not list_iterator"),
+        (set(SMILES), "must be a sequence of SMILES, not set"),
+        ({"smiles": SMILES}, "must be a sequence of SMILES, not dict"),
+        (np.array("CCO"), "must be a sequence of SMILES, not ndarray"),
     ],
 )
 def test_what_holds_no_smiles_is_refused(given: Any, message: str) -> None:

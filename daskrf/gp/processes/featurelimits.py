@@ -174,7 +174,7 @@ class FeatureLabels(LimitLabels):
 
     def __init__(self, moments: Moments, phi: Array, labels: Censored) -> None:
         self.moments, self.phi, self.labels = moments, phi, labels
-        n, size = moments.n, len(moments.phi_sum)
+        n, size, self.shift = moments.n, len(moments.phi_sum), float(moments.shift[0])
         self.low_rank = LowRankGram(moments.gram, n) if few_rows(n, size) else None
         self.solver: CholeskySolver | EigenSolver
         self.solver = CholeskySolver(moments) if self.low_rank is None else EigenSolver(moments)

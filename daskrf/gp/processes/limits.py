@@ -33,6 +33,7 @@ _GRID_STEP = 2.0  # in log lambda
 _FINE = (1.0, 0.4)  # steps of the search about the best point
 _COARSE = 1e-3  # tolerance of sweeps during the search
 _FINEST = 1e-6
+_MOST_CHANGE = 0.5  # of the last sweep, in standard deviations: more, and sites have not settled
 
 
 def check_sides(side: npt.ArrayLike, n_rows: int, *, some: bool = False) -> Sides:
@@ -151,12 +152,18 @@ class LimitLabels(ABC):
         Mean of k(x, x) over the rows.
     mean, spread, largest : float
         Mean, standard deviation and largest size of the measured labels.
+    labels : Censored
+        The limits.
+    shift : float
+        What means and limits are relative to.
     """
 
     size: float
     mean: float
     spread: float
     largest: float
+    labels: Censored
+    shift: float = 0.0
 
     @abstractmethod
     def at(self, ratio: float) -> Conditional:
@@ -203,6 +210,7 @@ class _MatrixLabels(LimitLabels):
         self.size = float(matrix.trace()) / len(y)
         self.mean, self.spread = float(measured.mean()), float(measured.std())
         self.largest = float(np.abs(measured).max())
+        self.labels = Censored(y[side != 0], side[side != 0])
 
     def at(self, ratio: float) -> Conditional:
         return _OfMatrix(self.matrix, self.y, self.side, ratio)
@@ -238,9 +246,10 @@ class Search:
             x[chosen] = free
             mean = self.guess[0] + self.spread * float(x[0])
             variance = math.exp(self.guess[1] + float(x[1])) if signal is None else signal
-            result, value, gradient = conditional.evidence(
-                mean if m is None else m, variance, self.sites, tolerance
-            )
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # see `_checked`
+                result, value, gradient = conditional.evidence(
+                    mean if m is None else m, variance, self.sites, tolerance
+                )
             best[-value] = Point(log_ratio, mean if m is None else m, variance, value, result)
             if result.converged:
                 self.sites = result.sites
@@ -263,7 +272,7 @@ class Search:
         """Return the best point, and whether the evidence alone is best at an end of the range."""
         _, a, s = self.fixed
         if a is not None and s is not None:
-            return self.at(math.log(s / a), _FINEST), False
+            return self._checked(self.at(math.log(s / a), _FINEST)), False
         low, high = (math.log(end * self.size) for end in _GRID)
         grid = [start] if start is not None else np.arange(low, high + _GRID_STEP / 2, _GRID_STEP).tolist()
         for x in reversed(grid):  # large lambda first: its sites are the easiest
@@ -271,7 +280,29 @@ class Search:
         at_bound = start is None and self._best(doubt=0.0) in (min(self.points), max(self.points))
         for step in _FINE if start is None else _FINE[1:]:
             self._refine(step, low, high)
-        return self.at(self._top(), _FINEST), at_bound
+        return self._checked(self.at(self._top(), _FINEST)), at_bound
+
+    def _checked(self, point: Point) -> Point:
+        """Return a point after checking that its sites have settled.
+
+        Limits far beyond the other labels may have none that do.
+        """
+        result, labels = point.propagated, self.limited.labels
+        farthest = np.abs(labels.limit - point.mean).max(initial=0.0)
+        deviation = math.sqrt(point.signal_variance * (self.size + math.exp(point.log_ratio)))
+        moved = np.abs(result.mean - point.mean).max(initial=0.0)
+        usual = moved <= 2.0 * farthest + 100.0 * (deviation + self.spread)  # false for NaN
+        if math.isfinite(point.log_evidence) and result.change < _MOST_CHANGE and usual:
+            return point
+        limit, side = labels.limit, labels.side
+        beyond = side * (limit - self.limited.mean) / self.spread
+        k = int(np.argmax(beyond))
+        raise InputError(
+            "no process was found that agrees with all limits among the labels. "
+            f"{'>' if side[k] > 0 else '<'} {limit[k] + self.limited.shift:.6g} lies farthest beyond the "
+            f"measured ones, {beyond[k]:,.0f} of their standard deviations from their mean: correct it, learn "
+            "logarithms (--transform), or leave limits out (--censored drop)."
+        )
 
     def loss(self, log_ratio: float, doubt: float | None = None) -> float:
         """Return what is minimized, at a lambda that was evaluated."""
