@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import psutil
+import pyarrow as pa
 from distributed import Client
 
 from daskrf.engine import engine
@@ -119,7 +120,9 @@ def libraries_of(client: Client | None) -> int:
 
 def _resident() -> int:
     """Return this program's memory without the first task's code and buffers and without an open model."""
-    engine()  # load its libraries now: on first use they would escape this measurement
+    # Load libraries now: on first use they would escape this measurement.
+    engine()
+    pa.scalar(0)  # Arrow's first value loads pandas wherever it is installed
     forget()
     gc.collect()
     return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)

@@ -298,10 +298,10 @@ class Search:
         beyond = side * (limit - self.limited.mean) / self.spread
         k = int(np.argmax(beyond))
         raise InputError(
-            "no process was found that agrees with all limits among the labels. "
+            "no process was found that agrees with all limits. "
             f"{'>' if side[k] > 0 else '<'} {limit[k] + self.limited.shift:.6g} lies farthest beyond the "
-            f"measured ones, {beyond[k]:,.0f} of their standard deviations from their mean: correct it, learn "
-            "logarithms (--transform), or leave limits out (--censored drop)."
+            f"measured ones, {beyond[k]:,.0f} of their standard deviations from their mean: correct it, "
+            "learn logarithms (--transform), or leave limits out (--censored drop)."
         )
 
     def loss(self, log_ratio: float, doubt: float | None = None) -> float:
