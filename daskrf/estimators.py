@@ -1,4 +1,7 @@
-"""What scikit-learn asks of estimators, without importing it: that takes a second and 150 MiB a process.
+"""What scikit-learn asks of estimators, without importing it, which loads SciPy's statistics and pandas.
+
+That takes a second and 80 MiB of a command that reads no table, and a third of a second and 37 MiB of others
+and of each worker.
 
 scikit-learn itself is imported where it is needed, by what only a program that already uses it calls.
 """
