@@ -155,8 +155,9 @@ def test_memory_does_not_grow_with_the_file(
         finally:
             tracemalloc.stop()
 
-    small = peak(150_000)
-    assert peak(300_000) < small + 2_000_000  # the larger file has 12 MB, the smaller one 6
+    # The larger file has 24 MB, the smaller one 12. How many blocks of bzip2 wait at once depends on threads.
+    small = peak(300_000)
+    assert peak(600_000) < small + 4_000_000
 
 
 @pytest.mark.parametrize(
