@@ -7,6 +7,7 @@ they asked for before, and on any machine; nothing here keeps state.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -71,3 +72,41 @@ def generator(seed: int, name: str, index: int = 0) -> np.random.Generator:
     """Return a NumPy generator (Philox) for the stream `name` of `seed`; `index` selects a substream."""
     philox_key = np.frombuffer(_digest(seed, f"{name}#{index}", 16), dtype="<u8")
     return np.random.Generator(np.random.Philox(key=philox_key))
+
+
+@dataclass
+class RandomSample:
+    """A random choice of `size` items of any number that arrive in order, some at a time.
+
+    Item i is chosen if word i of the stream `name` of `seed` is among the smallest, so that the choice does
+    not depend on how many arrive at once.
+
+    Attributes
+    ----------
+    chosen : int64 array
+        At most `size` items of those that arrived, in their order.
+
+    Examples
+    --------
+    >>> sample = RandomSample(0, "example", size=3)
+    >>> sample.offer(np.arange(50))
+    >>> sample.offer(np.arange(50, 100))
+    >>> at_once = RandomSample(0, "example", size=3)
+    >>> at_once.offer(np.arange(100))
+    >>> bool((sample.chosen == at_once.chosen).all()), len(sample.chosen)
+    (True, 3)
+    """
+
+    seed: int
+    name: str
+    size: int
+    chosen: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), init=False)
+    _words: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64), init=False)
+    _n_offered: int = field(default=0, init=False)
+
+    def offer(self, items: npt.NDArray[np.int64]) -> None:
+        """Choose among those chosen so far and more items; of equal words the first counts."""
+        random = np.append(self._words, words(self.seed, self.name, len(items), self._n_offered))
+        self._n_offered += len(items)
+        least = np.sort(np.argsort(random, kind="stable")[: self.size])
+        self.chosen, self._words = np.append(self.chosen, items)[least], random[least]

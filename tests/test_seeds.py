@@ -54,3 +54,15 @@ def test_seeds_out_of_range_are_refused(seed: object) -> None:
 
 def test_numpy_integers_are_seeds() -> None:
     assert seeds.key(np.int32(5), "x") == seeds.key(5, "x")
+
+
+@pytest.mark.parametrize("n", [1, 7, 50])
+@pytest.mark.parametrize("size", [1, 5, 60])
+def test_a_random_sample_is_that_of_the_smallest_words(n: int, size: int) -> None:
+    items = 3 * np.arange(n) + 1
+    order = np.argsort(seeds.words(3, "sample", n), kind="stable")
+    for at_once in (1, 8, 100):
+        sample = seeds.RandomSample(3, "sample", size)
+        for start in range(0, n, at_once):
+            sample.offer(items[start : start + at_once])
+        assert sample.chosen.tolist() == items[np.sort(order[:size])].tolist()

@@ -155,7 +155,10 @@ def labelled_sample(
     -------
     CSR matrix of shape (n, n_columns), and float64 array of shape (n, n_targets)
     """
-    chosen = _first_words(seed, len(joined.row), size)
+    sample, n = seeds.RandomSample(seed, "fit/sample", size), len(joined.row)
+    for start in range(0, n, _WORDS_AT_ONCE):
+        sample.offer(np.arange(start, min(start + _WORDS_AT_ONCE, n)))
+    chosen = sample.chosen
     rows, place = np.unique(joined.row[chosen], return_inverse=True)
     n_kept, nonzeros = planned_rows(store), most_nonzeros(store)
     reading = need_of_map(max(n_kept, default=0), 0, nonzeros, compiled=False)
@@ -176,18 +179,6 @@ def labelled_sample(
     run.progress.finish()
     X = sparse.vstack([fingerprints[p] for p in sorted(fingerprints)], format="csr")[place]
     return X, joined.y[chosen]
-
-
-def _first_words(seed: int, n: int, size: int) -> npt.NDArray[np.int64]:
-    """Return the places of the `size` smallest of `n` random words, ascending; of equal ones the first."""
-    places, words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    for start in range(0, n, _WORDS_AT_ONCE):
-        count = min(_WORDS_AT_ONCE, n - start)
-        words = np.concatenate([words, seeds.words(seed, "fit/sample", count, start)])
-        places = np.concatenate([places, start + np.arange(count)])
-        least = np.sort(np.argsort(words, kind="stable")[:size])
-        places, words = places[least], words[least]
-    return places
 
 
 @dataclass(frozen=True)

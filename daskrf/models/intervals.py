@@ -111,19 +111,13 @@ def _labelled(labels: npt.NDArray[Any], target: int) -> Iterator[npt.NDArray[np.
 
 
 def _picked(labels: npt.NDArray[Any], rows: npt.NDArray[np.int64], target: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of the first labels of some molecules, ascending: those of the smallest words."""
-    words, first, n_molecules, before = np.zeros(0, np.uint64), np.zeros(0, np.int64), 0, -1
+    """Return the numbers of the first labels of some molecules at random, ascending."""
+    sample, before = seeds.RandomSample(0, "models/intervals", MOST_MOLECULES), -1
     for there in _labelled(labels, target):
         near = rows[there]  # repeated labels of a row of the library follow one another
-        starts = there[(np.concatenate([[before], near[:-1]]) != near) | (near < 0)]
+        sample.offer(there[(np.concatenate([[before], near[:-1]]) != near) | (near < 0)])
         before = int(near[-1]) if len(near) else before
-        words = np.append(words, seeds.words(0, "models/intervals", len(starts), n_molecules))
-        first = np.append(first, starts)
-        n_molecules += len(starts)
-        order = np.argsort(words, kind="stable")[:MOST_MOLECULES]
-        order.sort()
-        words, first = words[order], first[order]
-    return first
+    return sample.chosen
 
 
 def _lines(text: npt.NDArray[np.uint8] | OrderedBytes, numbers: npt.NDArray[np.int64]) -> list[str]:

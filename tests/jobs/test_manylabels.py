@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, seeds
-from daskrf.fitting import mapsearch
 from daskrf.fitting.costs import need_of_solve
 from daskrf.jobs.memory import Making
 from daskrf.models import intervals, labelled
@@ -36,14 +35,6 @@ def test_smiles_are_saved_as_they_are_read(tmp_path: Path) -> None:
         save_model(tmp_path / "read", {"text": read}, {})  # type: ignore[dict-item]
     assert load_model(tmp_path / "read").group == load_model(tmp_path / "kept").group
     assert load_model(tmp_path / "read").arrays["text"].tobytes() == kept.tobytes()
-
-
-@pytest.mark.parametrize("n", [1, 7, 50])
-def test_labels_are_sampled_some_at_a_time(n: int) -> None:
-    order = np.argsort(seeds.words(3, "fit/sample", n), kind="stable")
-    for size in (1, 5, 60):
-        with patch.object(mapsearch, "_WORDS_AT_ONCE", 8):
-            assert mapsearch._first_words(3, n, size).tolist() == sorted(order[:size].tolist())
 
 
 def test_repeats_are_judged_some_at_a_time() -> None:
