@@ -335,14 +335,9 @@ class _Predict(Job[PredictReport]):
 
     @property
     def _requested(self) -> dict[str, Any]:
-        """What else is or was requested; older outputs lack the keys.
-
-        That is the number of posterior samples for approximate standard deviations, whether every row has its
-        place, and the levels of intervals.
-        """
+        """Options in use: posterior samples for standard deviations, a place for every row, and intervals."""
         values = {"std_samples": self.n_samples, "every_row": self.every_row, "intervals": list(self.levels)}
-        before = () if self.earlier is None else self.earlier.about
-        return {name: value for name, value in values.items() if value or name in before}
+        return {name: value for name, value in values.items() if value}
 
     def need(self) -> Need:
         if self.earlier is not None:

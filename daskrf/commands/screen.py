@@ -36,6 +36,7 @@ from daskrf.screens.space.screen import SpaceScreenJob
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
+from daskrf.spaces.patterns import read_pattern
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.outputs import output_or_temporary, rejects_beside
 from daskrf.storage.tablefiles import check_ending
@@ -236,7 +237,8 @@ def screen(
         "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize if the directions of the
         targets do not determine it. In Python also a dict of weights by name.
     where, smarts, without_smarts, alerts
-        As in `suggest`, for a library. The report says how many of the best molecules each filter left out.
+        As in `suggest`. The report says how many of the best molecules each filter left out. For a space only
+        smarts and without_smarts: no product without them is ranked, and the report says how many have them.
     exclude_labelled : bool
         Leave out the molecules that have labels, in any library or space.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
@@ -315,19 +317,22 @@ def _job_of(request: ScreenRequest) -> ScreenJob | SpaceScreenJob:
     if space is None:
         check_library_options(request)
         return ScreenJob(request, ScreenReport, _page_of)
-    _refuse_filters(request.filters)
+    _check_filters(request.filters)
     check_space_options(request)
     return SpaceScreenJob(request, space, ScreenReport, _page_of)
 
 
-def _refuse_filters(filters: FilterTexts) -> None:
-    """Refuse filters of a space, whose products are never listed."""
-    if filters.texts:
-        names = [f"--{name.replace('_', '-')}" for name in filters.texts]
+def _check_filters(filters: FilterTexts) -> None:
+    """Refuse filters that the synthons of a space do not decide: its products are never listed."""
+    refused = [name for name in filters.texts if name not in ("smarts", "without_smarts")]
+    if refused:
+        names = listed([f"--{name}" for name in refused])
         raise OptionError(
-            f"{listed(names)} test the molecules of a library: limit the products of a space by --within, or "
-            "take the best that pass by `daskrf suggest`."
+            f"{names} test the molecules of a library: limit the products of a space by --within, --smarts "
+            "and --without-smarts, or take the best that pass by `daskrf suggest`."
         )
+    for pattern in (*filters.patterns.wanted, *filters.patterns.unwanted):
+        read_pattern(pattern)
 
 
 def _level_of(level: Level | None, *, exclude_labelled: bool) -> Level:

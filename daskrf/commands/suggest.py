@@ -328,7 +328,7 @@ def suggest(
     overwrite : bool
         Replace a batch at the output.
     within : dict of str to (float or None, float or None), optional
-        As in `screen`. These limits hold during the search; filters test the best products that are left.
+        As in `screen`.
     per_block : int, optional
         For a space, take at most this number of molecules with the same building block, in any slot.
     rough, rough_components
@@ -361,10 +361,11 @@ def suggest(
     begins with those of any smaller batch. With ``std="all"`` it is the best of all. Believer chooses from
     the best 4,000 of these, or the best 2 n if that is more.
 
-    In a space, the candidates are the best products by the rule, as `screen` ranks them; filters, conditions
-    on other targets and posterior samples see only these. A model that ranks all products itself maximizes
-    each posterior sample over the whole space; samples of other models are compared on the 10 n products (at
-    least 1,000) with the largest ucb of kappa 2.
+    In a space, the candidates are the best products by the rule, as `screen` ranks them. Limits (`within`)
+    and patterns hold during this ranking, but patterns with $( ), ^ or z, which look beyond an atom and its
+    bonds. These, other filters, conditions on other targets and posterior samples see only the candidates. A
+    model that ranks all products itself maximizes each posterior sample over the whole space; samples of
+    other models are compared on the 10 n products (at least 1,000) with the largest ucb of kappa 2.
 
     A budget keeps to the order of the rule: no molecule that could have been paid stands before a pick in the
     order in which picks were made. This is the greedy rule for a sum of scores under a limit on the sum of
@@ -447,7 +448,7 @@ def _candidates_of(request: SuggestRequest) -> CandidateSource:
             "Standard deviations of all products of a space would take too long; leave out --std all: the "
             "best products get them."
         )
-    below = screen_below(request, accept_rejects=bool(request.demands.exclude))
+    below = screen_below(request, request.demands.filters, accept_rejects=bool(request.demands.exclude))
     check_space_options(below)
     return SpaceCandidates(below, space)
 

@@ -32,7 +32,7 @@ from daskrf.screens.libraryranking import (
     is_library_of,
     ranking_spec,
 )
-from daskrf.screens.passing import Excluded, FilterTexts, Passing, reason_of
+from daskrf.screens.passing import Excluded, Passing, reason_of
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.searches import Hits, PassingHits, table_of_rows, tested_words
 from daskrf.screens.shortlist import n_candidates
@@ -66,7 +66,6 @@ class ScreenJob(Job[Any]):
     aim: Aim = field(init=False)
     ranking: LibraryRanking = field(init=False)
     notes: tuple[str, ...] = ()
-    before: Earlier | None = None  # the hits at the output, these or others
     earlier: Earlier | None = None  # the hits at the output, if they are exactly these
 
     name = "screen"
@@ -84,7 +83,6 @@ class ScreenJob(Job[Any]):
         request = self.request
         earlier = earlier_output(self.output, overwrite=request.overwrite)
         refuse_foreign(rejects_of(self.output))
-        self.before = earlier
         self.aim = Aim.of(request)
         self.notes = self.aim.notes
         check_intervals(self.aim.model, self.aim.target, request.intervals, request.std)
@@ -149,13 +147,7 @@ class ScreenJob(Job[Any]):
             exclude_labelled=request.exclude_labelled,
         )
         levels = {"intervals": list(request.intervals)} if request.intervals else {}
-        return spec | self._filters | levels
-
-    @property
-    def _filters(self) -> dict[str, list[str]]:
-        """The filters: those in use, and empty entries for those that the earlier hits record."""
-        there = {} if self.before is None else self.before.about
-        return {name: [] for name in vars(FilterTexts()) if name in there} | self.request.filters.texts
+        return spec | request.filters.texts | levels
 
     @property
     def spec(self) -> dict[str, Any]:

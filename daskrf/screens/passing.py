@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,13 @@ _LATER = threading.local()
 Texts = str | Sequence[str]
 
 
+class PatternTexts(NamedTuple):
+    """SMARTS that molecules must contain, and must not contain."""
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class FilterTexts:
     """Filters as the user writes them; see `daskrf.molecules.filters.Filters.of`."""
@@ -50,6 +57,14 @@ class FilterTexts:
         """The filters in use, by name."""
         texts = {name: [text] if isinstance(text, str) else list(text) for name, text in vars(self).items()}
         return {name: some for name, some in texts.items() if some}
+
+    @property
+    def patterns(self) -> PatternTexts:
+        """The patterns alone, each once."""
+        texts = self.texts
+        return PatternTexts(
+            *(tuple(dict.fromkeys(texts.get(name, ()))) for name in ("smarts", "without_smarts"))
+        )
 
     def of(self, columns: Collection[str]) -> Filters:
         """Return the filters of molecules with these columns."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ Way = Mapping[int, str]
 
 Bools = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp] | slice
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,37 @@ class PatternTable:
 
     classes: list[npt.NDArray[np.int32]]
     allowed: Bools
+
+    def holds(self, rows: Sequence[Integers]) -> Bools:
+        """Return whether each of some products is as asked for, from the rows of its synthons by side."""
+        where = tuple(of[each] for of, each in zip(self.classes, rows, strict=True))
+        return np.asarray(self.allowed[where], bool)
+
+
+def parts(patterns: PatternTable | None, rows: Sequence[Integers]) -> Iterator[list[Places]]:
+    """Yield places in the rows of each side, all of whose products are as asked for: together, all such.
+
+    Without a table these are all places.
+
+    Examples
+    --------
+    >>> allowed = np.array([[True, False], [True, True]])
+    >>> table = PatternTable([np.array([0, 1]), np.array([0, 1, 1])], allowed)
+    >>> [[at.tolist() for at in places] for places in parts(table, [np.arange(2), np.arange(3)])]
+    [[[0, 1], [0]], [[1], [1, 2]]]
+    """
+    if patterns is None:
+        yield [slice(None)] * len(rows)
+        return
+    classes = [of[each] for of, each in zip(patterns.classes, rows, strict=True)]
+    free = int(np.argmax(patterns.allowed.shape))  # its classes are taken together
+    allowed = np.moveaxis(patterns.allowed, free, -1)
+    others = [slot for slot in range(len(rows)) if slot != free]
+    for chosen in np.argwhere(allowed.any(axis=-1)).tolist():
+        masks = {slot: classes[slot] == c for slot, c in zip(others, chosen, strict=True)}
+        masks[free] = allowed[tuple(chosen)][classes[free]]
+        if all(mask.any() for mask in masks.values()):
+            yield [np.flatnonzero(masks[slot]) for slot in range(len(rows))]
 
 
 def read_pattern(smarts: str) -> Chem.Mol:

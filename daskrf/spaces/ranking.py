@@ -28,6 +28,7 @@ from scipy import sparse
 from daskrf.features.fourier import FourierFeatures
 from daskrf.spaces.balancedbasis import BalancedBasis, bounding
 from daskrf.spaces.families import Family, Side
+from daskrf.spaces.patterns import PatternTable, Places, parts
 
 PIECE_FLOP = 1e12  # operations for a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
@@ -43,6 +44,7 @@ _DEAR = 40  # cost of scoring a product alone, relative to scoring it in a matri
 
 Complex = npt.NDArray[np.complex64]
 Single = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 RowsOf = Callable[[npt.NDArray[np.intp]], list[npt.NDArray[np.int64]]]
 
 
@@ -154,6 +156,7 @@ def score_piece(
     feature_map: FourierFeatures,
     limits: Sequence[Limit],
     searches: Sequence[Search],
+    patterns: PatternTable | None = None,
 ) -> None:
     """Score the products of a piece for all searches, which share the factors of synthons.
 
@@ -168,46 +171,50 @@ def score_piece(
     limits : sequence of Limit
         Products outside of them are left out.
     searches : sequence of Search
+    patterns : PatternTable, optional
+        Products that are not as it asks for are left out.
     """
     blocks = [
         _Block.of(side, rows, inner, feature_map)
         for side, rows in zip(family.sides, piece.bounds, strict=True)
     ]
     lead = leading(family)
-    left, right = (slot for slot in range(len(blocks)) if slot != lead)
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
         rows = [block.rows_of(c) for block, c in zip(blocks, classes, strict=True)]
         if not all(stop > start for start, stop in rows):
             continue
         factors = [block.factor(*r, v) for block, r, v in zip(blocks, rows, views, strict=True)]
-        b = np.ascontiguousarray(factors[right]).view(np.float32)
-        offsets = [block.start + start for block, (start, _) in zip(blocks, rows, strict=True)]
-        sums = [
-            [_of_rows(limit.values, block, r) for block, r in zip(blocks, rows, strict=True)]
-            for limit in limits
-        ]
-        for beta, best, basis in searches:
-            few_b = None if basis is None else basis.right(b)
-            for i in range(len(factors[lead])) if lead is not None else (0,):
-                a = _turned(factors[left], beta if lead is None else factors[lead][i] * beta)
-                few = None if basis is None or few_b is None else (basis.left(a), few_b)
-                first = {left: offsets[left], right: offsets[right]}
-                if lead is not None:
-                    first[lead] = offsets[lead] + i
-                bounds = [
-                    _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
-                    for of, limit in zip(sums, limits, strict=True)
-                ]
-                _scan(
-                    a=a,
-                    b=b,
-                    few=few,
-                    bounds=bounds,
-                    best=best,
-                    first=[first[slot] for slot in range(len(blocks))],
-                    left=left,
-                    right=right,
-                )
+        group = _Group(
+            [
+                np.arange(block.start + start, block.start + stop)
+                for block, (start, stop) in zip(blocks, rows, strict=True)
+            ],
+            factors,
+            [
+                [_of_rows(limit.values, block, r) for block, r in zip(blocks, rows, strict=True)]
+                for limit in limits
+            ],
+        )
+        for places in parts(patterns, group.rows):
+            _score(group.take(places), lead, limits, searches)
+
+
+def _score(group: _Group, lead: int | None, limits: Sequence[Limit], searches: Sequence[Search]) -> None:
+    """Score all products of some synthons."""
+    factors = group.factors
+    left, right = (slot for slot in range(len(factors)) if slot != lead)
+    b = np.ascontiguousarray(factors[right]).view(np.float32)
+    for beta, best, basis in searches:
+        few_b = None if basis is None else basis.right(b)
+        for i in range(len(factors[lead])) if lead is not None else (0,):
+            a = _turned(factors[left], beta if lead is None else factors[lead][i] * beta)
+            few = None if basis is None or few_b is None else (basis.left(a), few_b)
+            bounds = [
+                _Bounds(of[left], of[right], limit, of[lead][i] if lead is not None else 0.0)
+                for of, limit in zip(group.terms, limits, strict=True)
+            ]
+            of_slot = [rows[[i]] if slot == lead else rows for slot, rows in enumerate(group.rows)]
+            _scan(a=a, b=b, few=few, bounds=bounds, best=best, rows=of_slot, left=left, right=right)
 
 
 def balanced_basis(
@@ -288,6 +295,33 @@ def _factors(
     return factors
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Synthons of each slot whose products are scored together.
+
+    Attributes
+    ----------
+    rows : list of int64 arrays
+        Of the sides, by slot.
+    factors : list of complex64 arrays
+        Their waves, by slot.
+    terms : list of lists of float64 arrays
+        Their terms of each limit, by slot.
+    """
+
+    rows: list[Integers]
+    factors: list[Complex]
+    terms: list[list[npt.NDArray[np.float64]]]
+
+    def take(self, places: Sequence[Places]) -> _Group:
+        """Return the group of some synthons of each slot."""
+        return _Group(
+            [rows[at] for rows, at in zip(self.rows, places, strict=True)],
+            [factors[at] for factors, at in zip(self.factors, places, strict=True)],
+            [[term[at] for term, at in zip(of, places, strict=True)] for of in self.terms],
+        )
+
+
 def _of_rows(
     values: npt.NDArray[np.float64], block: _Block, rows: tuple[int, int]
 ) -> npt.NDArray[np.float64]:
@@ -328,11 +362,11 @@ def _scan(
     few: tuple[Single, Single] | None,
     bounds: Sequence[_Bounds],
     best: Best,
-    first: list[int],
+    rows: list[Integers],
     left: int,
     right: int,
 ) -> None:
-    """Show `best` the scores of pairs of rows, in tiles; `first` are the rows of the first product.
+    """Show `best` the scores of pairs, in tiles; `rows` are those of the family's sides, by slot.
 
     Products of the rows `few` are upper bounds on the scores; pairs that they do not rule out are scored one
     by one. Without `few`, all pairs are scored.
@@ -340,21 +374,24 @@ def _scan(
     n_rows, n_columns = TILE
     room = np.empty(min(n_rows, len(a)) * min(n_columns, len(b)), np.float32)
     for i, j in itertools.product(range(0, len(a), n_rows), range(0, len(b), n_columns)):
-        rows, columns = slice(i, min(i + n_rows, len(a))), slice(j, min(j + n_columns, len(b)))
-        shape = rows.stop - i, columns.stop - j
+        some, columns = slice(i, min(i + n_rows, len(a))), slice(j, min(j + n_columns, len(b)))
+        shape = some.stop - i, columns.stop - j
         tile = room[: shape[0] * shape[1]].reshape(shape)
-        start = [row + (i if slot == left else j if slot == right else 0) for slot, row in enumerate(first)]
-        rows_at = functools.partial(_rows_at, start, left, right, shape[1])
+        of_tile = [
+            each[some] if slot == left else each[columns] if slot == right else each
+            for slot, each in enumerate(rows)
+        ]
+        rows_at = functools.partial(_rows_at, of_tile, left, right, shape[1])
         if few is None:
-            np.matmul(a[rows], b[columns].T, out=tile)
+            np.matmul(a[some], b[columns].T, out=tile)
             for bound in bounds:
-                if (forbidden := bound.forbids(rows, columns)) is not None:
+                if (forbidden := bound.forbids(some, columns)) is not None:
                     tile[forbidden] = -np.inf
             best.look(tile.reshape(-1), rows_at)
         else:
-            np.matmul(few[0][rows], few[1][columns].T, out=tile)
-            within = [bound.of(rows, columns) for bound in bounds]
-            _show_above(a[rows], b[columns], tile, within, best, rows_at)
+            np.matmul(few[0][some], few[1][columns].T, out=tile)
+            within = [bound.of(some, columns) for bound in bounds]
+            _show_above(a[some], b[columns], tile, within, best, rows_at)
 
 
 def _show_above(
@@ -397,10 +434,11 @@ def _scores(a: Single, b: Single, at: npt.NDArray[np.intp]) -> Single:
 
 
 def _rows_at(
-    start: list[int], left: int, right: int, n_columns: int, at: npt.NDArray[np.intp]
-) -> list[npt.NDArray[np.int64]]:
-    """Return the rows of the products at some positions of a tile; `start` are those of its first product."""
-    rows = [np.full(len(at), row, np.int64) for row in start]
-    rows[left] += at // n_columns
-    rows[right] += at % n_columns
-    return rows
+    rows: list[Integers], left: int, right: int, n_columns: int, at: npt.NDArray[np.intp]
+) -> list[Integers]:
+    """Return the rows of the products at some positions of a tile, whose rows are given by slot."""
+    i, j = divmod(at, n_columns)
+    return [
+        each[i] if slot == left else each[j] if slot == right else np.repeat(each, len(at))
+        for slot, each in enumerate(rows)
+    ]

@@ -90,19 +90,27 @@ def by_reaction(
         yield r, at, [slot.synthon[place] for slot, place in zip(cut.entries[r], places, strict=True)]
 
 
+def rows_of_numbers(
+    cut: CutSpace, families: Sequence[Family], numbers: Integers
+) -> Iterator[tuple[int, npt.NDArray[np.intp], list[npt.NDArray[np.intp]]]]:
+    """Yield families of products given by number, by place, with their positions, and rows of the sides."""
+    for r, at, synthons in by_reaction(cut, numbers):
+        f = next(f for f, family in enumerate(families) if r in family.reactions)
+        rows = []
+        for side, synthon in zip(families[f].sides, synthons, strict=True):
+            order = np.argsort(side.synthon)
+            rows.append(order[np.searchsorted(side.synthon[order], synthon)])
+        yield f, at, rows
+
+
 def counts_of_numbers(
     cut: CutSpace, families: Sequence[Family], numbers: Integers
 ) -> Iterator[tuple[npt.NDArray[np.intp], sparse.csr_matrix]]:
     """Yield the positions and fingerprints of products given by number, in batches."""
-    for r, at, synthons in by_reaction(cut, numbers):
-        family = next(family for family in families if r in family.reactions)
-        rows = []
-        for side, synthon in zip(family.sides, synthons, strict=True):
-            order = np.argsort(side.synthon)
-            rows.append(order[np.searchsorted(side.synthon[order], synthon)])
+    for f, at, rows in rows_of_numbers(cut, families, numbers):
         for start in range(0, len(at), _BATCH):
             batch = slice(start, start + _BATCH)
-            yield at[batch], family.fingerprints(cut.own, [row[batch] for row in rows])
+            yield at[batch], families[f].fingerprints(cut.own, [row[batch] for row in rows])
 
 
 def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:

@@ -18,7 +18,7 @@ from scipy import sparse
 from daskrf.engine import Query as Bound
 from daskrf.engine import Shares, engine
 from daskrf.spaces.families import Family, Side
-from daskrf.spaces.patterns import PatternTable
+from daskrf.spaces.patterns import PatternTable, parts
 from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece
 
 PIECE = 2**31
@@ -132,7 +132,10 @@ def most_similar(
             slot.of_reach(bounds, reach, view)
             for slot, bounds, reach, view in zip(slots, piece.bounds, classes, views, strict=True)
         ]
-        for sums in _allowed(every, patterns):
+        if not all(len(sums.rows) for sums in every):
+            continue
+        for places in parts(patterns, [sums.rows[:, 0] for sums in every]):
+            sums = [of_slot.take(at) for of_slot, at in zip(every, places, strict=True)]
             tail = sums[last].descending(query)
             for head in _heads([sums[slot] for slot in heads]):
                 _show(head, tail, query, limits, best, [*heads, last])
@@ -215,24 +218,6 @@ class _Slot:
 
 def _totals(counts: sparse.csr_matrix) -> Integers:
     return np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
-
-
-def _allowed(every: Sequence[_Sums], patterns: PatternTable | None) -> Iterator[list[_Sums]]:
-    """Yield rows of each slot, all of whose products are as asked for: together, all such products."""
-    if not all(len(sums.rows) for sums in every):
-        return
-    if patterns is None:
-        yield list(every)
-        return
-    classes = [of[sums.rows[:, 0]] for of, sums in zip(patterns.classes, every, strict=True)]
-    free = int(np.argmax(patterns.allowed.shape))  # its classes are taken together
-    allowed = np.moveaxis(patterns.allowed, free, -1)
-    others = [slot for slot in range(len(every)) if slot != free]
-    for chosen in np.argwhere(allowed.any(axis=-1)).tolist():
-        masks = {slot: classes[slot] == c for slot, c in zip(others, chosen, strict=True)}
-        masks[free] = allowed[tuple(chosen)][classes[free]]
-        if all(mask.any() for mask in masks.values()):
-            yield [sums.take(np.flatnonzero(masks[slot])) for slot, sums in enumerate(every)]
 
 
 def _heads(parts: Sequence[_Sums]) -> Iterator[_Sums]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.spaces.families import Family, Side
+from daskrf.spaces.patterns import PatternTable, Places, parts
 from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece, leading
 
 LEADS = 64  # synthons of the first of three slots in a piece
@@ -76,6 +77,7 @@ def best_sums(
     function: Linear,
     limits: Sequence[Limit],
     best: Best,
+    patterns: PatternTable | None = None,
 ) -> None:
     """Show `best` all products of a piece that may be among the best.
 
@@ -91,9 +93,10 @@ def best_sums(
     limits : sequence of Limit
         Products outside of them are left out.
     best : Best
+    patterns : PatternTable, optional
+        Products that are not as it asks for are left out.
     """
     lead = leading(family)
-    left, right = (slot for slot in range(len(family.shape)) if slot != lead)
     value = [function(inner[side.synthon]) for side in family.sides]
     over = [function(side.counts) for side in family.sides]
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
@@ -108,11 +111,19 @@ def best_sums(
             side = family.sides[slot]
             score = value[slot][rows] + over[slot][side.overlap[side.edge[rows], view]]
             slots.append(_Slot(rows, score, [limit.values[side.synthon[rows]] for limit in limits]))
-        parts = [slots[left].bins(), slots[right].bins()]
-        for i in range(len(slots[lead].rows)) if lead is not None else (0,):
-            head = None if lead is None else slots[lead].only(i)
-            for a, b in itertools.product(*parts):
-                _Pairs(a, b, head, limits, (left, right, lead)).show(best)
+        for places in parts(patterns, every):
+            chosen = [slot.take(at) for slot, at in zip(slots, places, strict=True)]
+            _show_pairs(chosen, lead, limits, best)
+
+
+def _show_pairs(slots: Sequence[_Slot], lead: int | None, limits: Sequence[Limit], best: Best) -> None:
+    """Show `best` all products of some synthons that may be among the best."""
+    left, right = (slot for slot in range(len(slots)) if slot != lead)
+    bins = [slots[left].bins(), slots[right].bins()]
+    for i in range(len(slots[lead].rows)) if lead is not None else (0,):
+        head = None if lead is None else slots[lead].take(np.array([i]))
+        for a, b in itertools.product(*bins):
+            _Pairs(a, b, head, limits, (left, right, lead)).show(best)
 
 
 def _rows_of(side: Side, bounds: tuple[int, int], reach: int) -> Integers:
@@ -129,24 +140,15 @@ class _Slot:
     score: Array
     shares: list[Array]
 
-    def only(self, i: int) -> _Slot:
-        return _Slot(self.rows[[i]], self.score[[i]], [share[[i]] for share in self.shares])
+    def take(self, at: Places) -> _Slot:
+        return _Slot(self.rows[at], self.score[at], [share[at] for share in self.shares])
 
     def bins(self) -> list[_Slot]:
         """Return bins of synthons by their share of the first limit, each sorted by descending score."""
         n_bins = min(_BINS, len(self.rows)) if self.shares else 1
         order = np.argsort(self.shares[0], kind="stable") if self.shares else np.arange(len(self.rows))
-        bins = []
-        for group in np.array_split(order, n_bins):
-            descending = group[np.argsort(-self.score[group], kind="stable")]
-            bins.append(
-                _Slot(
-                    self.rows[descending],
-                    self.score[descending],
-                    [share[descending] for share in self.shares],
-                )
-            )
-        return bins
+        groups = np.array_split(order, n_bins)
+        return [self.take(group[np.argsort(-self.score[group], kind="stable")]) for group in groups]
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ _OTHERS = (
 _RECORDED_KINDS = ("hits", "batch", "rejects")  # kinds whose records hold the table
 
 
+# Options that a specification holds only if they are used.
+_WHERE_IN_USE = ("where", "smarts", "without_smarts", "alerts", "intervals", "std_samples", "every_row")
+
+
 @dataclass(frozen=True)
 class Earlier:
     """An existing file that a command has written.
@@ -126,8 +130,10 @@ class Earlier:
         return self._of(spec) == json.loads(json.dumps(spec))
 
     def _of(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Return the entries of `about` whose keys are in `spec`."""
-        return {key: value for key, value in self.about.items() if key in spec}
+        """Return the entries of `about` whose keys are in `spec`, and options in use that it may lack."""
+        return {
+            key: value for key, value in self.about.items() if key in spec or (value and key in _WHERE_IN_USE)
+        }
 
     @functools.cached_property
     def table(self) -> pa.Table:

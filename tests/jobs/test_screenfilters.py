@@ -15,8 +15,7 @@ from rdkit.Chem.Descriptors import MolWt
 import daskrf
 from daskrf import ExactGP, TableFormat, TanimotoMinMax, TanimotoMinMaxFeatures
 from daskrf.demo.enumeration import ReactionLibrary
-from daskrf.errors import InputError, OptionError, StoreError
-from tests.spaces.helpers import SPACES, write_space
+from daskrf.errors import InputError, StoreError
 
 N = 240
 SMILES = list(ReactionLibrary().smiles(0, N + 60))
@@ -155,9 +154,3 @@ def test_a_shortlist_in_which_too_few_pass_is_left(
     )
     order = [row for row in np.lexsort((np.arange(N), mean)).tolist() if passing[row]]
     assert hits.table["row"].to_pylist() == order[:100]
-
-
-def test_filters_of_a_space_are_refused(made: Path, tmp_path: Path) -> None:
-    space = write_space(tmp_path / "space", {"amide": SPACES["amide"]})
-    with pytest.raises(OptionError, match=r"--where, --alerts test the molecules of a library: .* --within"):
-        daskrf.screen(made / "model", space, tmp_path / "h.csv", where="weight < 5", alerts="pains")

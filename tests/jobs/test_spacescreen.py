@@ -376,6 +376,55 @@ def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: 
     assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
+# In one block, across the new bonds, and missing: with limits, one reaction alone, and hardly any product.
+PATTERNS: dict[str, dict[str, Any]] = {
+    "across": {"smarts": "[CX4]NC(=O)[#6]"},
+    "missing": {"without_smarts": ["C1CC1", "NCCN"]},
+    "both": {"smarts": ["NC=O", "[R]"], "without_smarts": "c", "within": {"heavy_atoms": (None, 12)}},
+    "few": {"smarts": "[nH]"},
+}
+
+
+def matches(text: str, smarts: Any = (), without_smarts: Any = (), within: Any = None) -> bool:
+    molecule = Chem.MolFromSmiles(text)
+    lists = ([each] if isinstance(each, str) else each for each in (smarts, without_smarts))
+    there, absent = ([molecule.HasSubstructMatch(Chem.MolFromSmarts(s)) for s in each] for each in lists)
+    return all(there) and not any(absent) and (within is None or molecule.GetNumHeavyAtoms() <= 12)
+
+
+@pytest.mark.usefixtures("bounds")
+@pytest.mark.parametrize("name", PATTERNS)
+def test_patterns_hold_during_the_search(name: str, made: Path, every: list[Made], tmp_path: Path) -> None:
+    options = PATTERNS[name]
+    passing = [one for one in every if matches(one.smiles, **options)]
+    expected = best_products(passing, 25)
+    assert expected
+    assert len(passing) < len(every)
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=25, **options)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+    assert any("products contain" in note or "products do not contain" in note for note in report.notes)
+    with pytest.raises(StoreError, match=r"--(without-)?smarts \(was"):
+        screen(made / "model", made / "space", tmp_path / "h.parquet", k=25)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"smarts": "[Xe]"}, r"None of the .* products of .* contain \[Xe\]"),
+        ({"smarts": "[N;$(NC)]"}, "another block"),
+        ({"without_smarts": "C("}, "not a SMARTS"),
+        ({"where": "weight < 5", "alerts": "pains"}, "--where, --alerts test the molecules of a library"),
+    ],
+)
+def test_filters_that_cannot_hold_are_one_sentence(
+    made: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        screen(made / "model", made / "space", tmp_path / "h.parquet", **options)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "h.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("within", "message"),
     [

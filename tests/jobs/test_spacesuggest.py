@@ -130,6 +130,44 @@ def test_the_batch_is_that_of_a_list(name: str, model: str, kappa: float, made: 
 
 
 @pytest.mark.parametrize("model", ["exact", "fourier"])
+@pytest.mark.parametrize("rule", ["greedy", "thompson"])
+def test_rare_patterns_are_found_in_one_search(
+    model: str, rule: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hardly any of the best products contains them, so that filters alone would have to look deeper."""
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 60)
+    asked, best = [], ProductRanking.best
+
+    def counted(self: ProductRanking, run: Any) -> Any:
+        asked.append(self.k)
+        return best(self, run)
+
+    monkeypatch.setattr(ProductRanking, "best", counted)
+    options: dict[str, Any] = {"smarts": ["NCCNC=O", "[N;$(NC=O)]"], "without_smarts": "c"}
+    report = suggest(made / model, made / "space", tmp_path / "b.csv", n=4, acquisition=rule, **options)
+    assert len(asked) == 1
+    assert any("products contain NCCNC=O and do not contain" in note for note in report.notes)
+    names = report.table["smiles"].to_pylist()
+    assert len(names) == 4
+    for text in names:
+        molecule = Chem.MolFromSmiles(text)
+        assert all(molecule.HasSubstructMatch(Chem.MolFromSmarts(each)) for each in options["smarts"])
+    if rule == "greedy":
+        every, score = distinct(made, model)
+        smiles = [one.smiles for one in every]
+
+        def passes(text: str) -> bool:
+            found = [
+                Chem.MolFromSmiles(text).HasSubstructMatch(Chem.MolFromSmarts(pattern))
+                for pattern in (*options["smarts"], options["without_smarts"])
+            ]
+            return all(found[:2]) and not found[2]
+
+        picks = naive.batch(smiles, score.tolist(), 4, passes, labelled(made))
+        assert names == [smiles[i] for i in picks]
+
+
+@pytest.mark.parametrize("model", ["exact", "fourier"])
 def test_a_block_is_in_few_picks(model: str, made: Path, tmp_path: Path) -> None:
     """In whatever slot it stands, and by slot."""
     every, score = distinct(made, model)

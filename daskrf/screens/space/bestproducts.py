@@ -20,7 +20,7 @@ from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.aim import Aim, Depth
 from daskrf.screens.candidates import DEEPER, CandidateSource, LibraryCandidates
 from daskrf.screens.exclusions import batch_exclusions
-from daskrf.screens.passing import Excluded, Passing
+from daskrf.screens.passing import Excluded, FilterTexts, Passing
 from daskrf.screens.request import ScreenRequest, SuggestRequest
 from daskrf.screens.searches import PassingHits
 from daskrf.screens.space.hits import Candidates as Products
@@ -28,6 +28,7 @@ from daskrf.screens.space.productranking import ProductRanking
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.sources.inputs import Input
 from daskrf.sources.sources import Source
+from daskrf.spaces.patterns import read_pattern
 from daskrf.storage.tablefiles import PARQUET, write_molecules
 from daskrf.workers.progress import Progress
 
@@ -138,6 +139,7 @@ class SpaceCandidates(CandidateSource):
                 f"No product of {ranking.source} can be chosen: none lies within the limits, or all are "
                 "labelled or to be left out."
             )
+        ranking.check(self.products.smiles)
         table = self.products.table(None)
         texts = [name for name in table.column_names if name in ("id", "smiles", *ranking.columns)]
         features = listed_products(run, self.aim.model, table.select(texts), str(ranking.k))
@@ -226,10 +228,13 @@ def listed_products(run: Run, model: Model, table: pa.Table, name: str) -> Sourc
     return source_for(quiet, model, Input(path, accept_rejects=True), keep_columns=True)
 
 
-def screen_below(request: ScreenRequest, *, accept_rejects: bool = False) -> ScreenRequest:
+def screen_below(
+    request: ScreenRequest, filters: FilterTexts | None = None, *, accept_rejects: bool = False
+) -> ScreenRequest:
     """Return the request for the screen of a space, whose best products are the candidates.
 
-    With `accept_rejects`, the screen does not get that option: it may be meant for files to leave out.
+    Patterns of `filters` hold during the screen if synthons decide them. With `accept_rejects`, the screen
+    does not get that option: it may be meant for files to leave out.
     """
     surrogate = acquisition_for("ucb", kappa=_SAMPLED_KAPPA)  # samples are compared on some products only
     return ScreenRequest(
@@ -243,5 +248,20 @@ def screen_below(request: ScreenRequest, *, accept_rejects: bool = False) -> Scr
         std="none",
         shortlist=request.shortlist,
         overwrite=request.overwrite,
+        filters=_of_synthons(filters or FilterTexts()),
         products=replace(request.products, per_block=None),
     )
+
+
+def _of_synthons(filters: FilterTexts) -> FilterTexts:
+    """Return the filters that synthons decide, so that they hold during the screen."""
+
+    def decided(pattern: str) -> bool:
+        try:
+            read_pattern(pattern)
+        except InputError:
+            return False
+        return True
+
+    wanted, unwanted = (tuple(filter(decided, texts)) for texts in filters.patterns)
+    return FilterTexts(smarts=wanted, without_smarts=unwanted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from daskrf.screens.shortlist import n_candidates
 from daskrf.screens.space.cutspaces import composing_once, left_out
 from daskrf.screens.space.hits import Candidates
 from daskrf.screens.space.missed import Missed
+from daskrf.screens.space.patternfilter import PatternFilter
 from daskrf.screens.space.productpool import Pool
 from daskrf.screens.space.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
 from daskrf.screens.space.search import SpacePieces, SpaceSearch
@@ -123,6 +123,8 @@ class ProductRanking:
         How many products the model ranks, if it cannot rank all.
     excluded : KnownStructures
         Molecules that must not be hits.
+    patterns : PatternFilter or None
+        Patterns that products must contain or must not, after `prepare`.
     ranks_itself : bool
         Whether the model ranks all products.
     """
@@ -139,6 +141,7 @@ class ProductRanking:
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
     families: list[Family] = field(init=False)
+    patterns: PatternFilter | None = None
     notes: tuple[str, ...] = ()
     ranks_itself: bool = field(init=False)
     ranking: Ranking | Linear = field(init=False)
@@ -210,6 +213,22 @@ class ProductRanking:
         key = self._key(spec)
         self.cut, self.families = composing_once(self.space, spec, run.work, key, run.progress)
         self.notes = (*self.notes, *left_out(self.cut))
+        texts = self.request.filters.patterns
+        if texts.wanted or texts.unwanted:
+            self.patterns = PatternFilter.of(run, key, self.cut, self.families, texts.wanted, texts.unwanted)
+            self.notes = (*self.notes, self.patterns.note)
+
+    def wanted(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which products lie within the limits, and are as the patterns ask."""
+        mask = inside(self.cut, numbers, self.limits)
+        if self.patterns is not None:
+            mask[mask] = self.patterns.holds(numbers[mask])
+        return mask
+
+    def check(self, smiles: Sequence[str]) -> None:
+        """Compare the products to be shown with the patterns by RDKit; refuse any that differ."""
+        if self.patterns is not None:
+            self.patterns.check(smiles, self.limits)
 
     def _key(self, spec: FingerprintSpec) -> str:
         """Return a hash of everything that determines the tables of the space."""
@@ -234,6 +253,7 @@ class ProductRanking:
             "seed": request.seed if self.aim.rule.needs_sample else None,
             "within": range_words(self.limits) or None,
             "per_block": request.products.per_block,
+            **request.filters.texts,
             "exclude_labelled": request.exclude_labelled,
             **({"exclude_by": request.exclude_by} if request.exclude_labelled else {}),
             **({"draws": self.n_draws} if self.n_draws > 1 else {}),
@@ -253,7 +273,7 @@ class ProductRanking:
         )
         scoring = self._need_of_scores()
         listed = peak(
-            "listing", {"products and their scores": _LISTED_BYTES * self.n_products}, compiled=False
+            "listing", {"products and their scores": _LISTED_BYTES * self._n_listed}, compiled=False
         )
         return Need(search if search.total > scoring.total else scoring, here=listed if self.lists else None)
 
@@ -310,22 +330,27 @@ class ProductRanking:
         return sum(self.cut.sizes)
 
     @property
+    def _n_listed(self) -> int:
+        """Number of products to list, if the model is to rank all of them."""
+        return self.n_products if self.patterns is None else self.patterns.n
+
+    @property
     def _n_scored(self) -> int:
         """Number of products that the model scores at least."""
         if self.ranks_itself:
             return self.n_kept
-        return self.n_products if self.lists else min(self.n_products, SAMPLE + self.first)
+        return self._n_listed if self.lists else min(self._n_listed, SAMPLE + self.first)
 
     @property
     def lists(self) -> bool:
         """Whether the model ranks all products one by one, because these are few enough."""
-        if self.ranks_itself or self.n_products <= self.first:
+        if self.ranks_itself or self._n_listed <= self.first:
             return not self.ranks_itself
         if not self.may_list or (self.shortlist, self.rough, self.components) != (None, None, None):
             return False
         if self.aim.rule.needs_sample:  # its values take thousands of features more
             return False
-        return self.n_products <= min(LISTED, _LIST_SECONDS / self._seconds_per_product)
+        return self._n_listed <= min(LISTED, _LIST_SECONDS / self._seconds_per_product)
 
     @property
     def _seconds_per_product(self) -> float:
@@ -360,9 +385,10 @@ class ProductRanking:
 
     def _learn(self, run: Run) -> None:
         """Train the surrogate on the model's scores of random products."""
-        numbers = random_numbers(
-            self.n_products, SAMPLE, 0, "space/learn", lambda n: inside(self.cut, n, self.limits)
-        )
+        if self.patterns is None:
+            numbers = random_numbers(self.n_products, SAMPLE, 0, "space/learn", self.wanted)
+        else:  # few products may be as asked for
+            numbers = self.patterns.drawn(SAMPLE, 0, "space/learn", self.limits)
         if not len(numbers):
             raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
         products = decoded(self.cut, numbers.tolist())
@@ -415,9 +441,12 @@ class ProductRanking:
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
         tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
+        patterns = "" if self.patterns is None else self.patterns.path
         key, folder = hash_of([self.spec, n_kept, _VERSION]), run.work / f"partials-{n_kept}"
         if isinstance(self.ranking, Linear):
-            by_sums = SpaceSearch(tables, self._leave_weights(run), None, n_kept, self.limits)
+            by_sums = SpaceSearch(
+                tables, self._leave_weights(run), None, n_kept, self.limits, patterns=patterns
+            )
             pieces = pieces_of_sums(self.families)
             sizes = [piece.size for piece in pieces]
             root = Root(by_sums, SpacePieces(tables, None).of, folder, key)
@@ -425,7 +454,7 @@ class ProductRanking:
         feature_map = self.ranking.feature_map
         reference = MapReference.of(feature_map.state()).carried(run.work)
         n, size = self.n_draws, feature_map.n_components * self.n_draws
-        search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits, n)
+        search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits, n, patterns)
         pieces = pieces_of(self.families, size)
         most = max(piece.size for piece in pieces)
         groups = group_by_rows([(i, piece.size) for i, piece in enumerate(pieces)], most)
@@ -520,7 +549,10 @@ class ProductRanking:
     def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
         """Return the products kept, best first, and whether these are all."""
         if self.lists:
-            numbers = np.arange(self.n_products, dtype=np.int64)
+            if self.patterns is None:
+                numbers = np.arange(self.n_products, dtype=np.int64)
+            else:
+                numbers = self.patterns.every()
             return numbers[inside(self.cut, numbers, self.limits)], True
         row = self.tree.result().tops[0].row
         return self._sieved(run, row), len(row) < self.n_kept
@@ -529,7 +561,7 @@ class ProductRanking:
         """Return all products of a small space, scored by the model."""
         numbers, _ = self.ranked(run)
         scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
-        most = None if self.n_products <= self.first else self.k + 1  # one more: others are left
+        most = None if self._n_listed <= self.first else self.k + 1  # one more: others are left
         return Ranked(self._candidates(numbers, scores, most), True, (_EVERY_PRODUCT,))
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
@@ -549,8 +581,7 @@ class ProductRanking:
             pool.add(row[:size])
             if there and size == len(top):
                 return Ranked(pool.hits(), True, (_EVERY_PRODUCT,))
-            within = functools.partial(inside, self.cut, limits=self.limits)
-            n_neighbours += pool.search_neighbours(self.k, within, self._surrogate_values)
+            n_neighbours += pool.search_neighbours(self.k, self.wanted, self._surrogate_values)
             below = self._below(run, row, size, pool)
             whole = there and len(row) == len(top)
             missed = Missed.of(self.k, size, pool.last_score(self.k), below, whole=whole)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from daskrf.errors import InputError
-from daskrf.files.backend import absolute, as_path
+from daskrf.files.backend import absolute
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.memory import need_of_products
@@ -24,31 +23,18 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
-from daskrf.screens.space.cutspaces import (
-    COMPARED,
-    composing_once,
-    left_out,
-    search_tables,
-)
+from daskrf.screens.space.cutspaces import composing_once, left_out, search_tables
 from daskrf.screens.space.hits import Candidates, product_columns
+from daskrf.screens.space.patternfilter import PatternFilter, tables_at
 from daskrf.screens.space.productscores import Scored, product_texts
 from daskrf.screens.space.search import Chosen, Ranked
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words
-from daskrf.spaces.patterns import (
-    AllowedProducts,
-    PatternTable,
-    by_rdkit,
-    n_allowed,
-    n_looked_at,
-    pattern_tables,
-)
 from daskrf.spaces.ranking import Limit, Piece
-from daskrf.spaces.sampling import counts_of, inside, random_numbers
+from daskrf.spaces.sampling import counts_of
 from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
 from daskrf.storage.hits import write_hits
-from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
@@ -109,7 +95,7 @@ class SimilaritySearch(Reduction):
         tables = search_tables(*self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
-        patterns = _patterns(self.patterns)[block.family] if self.patterns else None
+        patterns = tables_at(self.patterns)[block.family] if self.patterns else None
         for number, (columns, counts) in enumerate(zip(self.columns, self.counts, strict=True)):
             query = Query(np.array(columns, np.int64), np.array(counts, np.int32))
             best = Chosen(family, total.tops[number])
@@ -119,18 +105,6 @@ class SimilaritySearch(Reduction):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
         every = range(len(self.columns))
         return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in every])
-
-
-@functools.lru_cache(maxsize=1)
-def _patterns(path: str) -> list[PatternTable]:
-    """Read the pattern tables of all families, once per process."""
-    arrays = needed_checkpoint(path, as_path(path).name).arrays
-    tables: list[PatternTable] = []
-    while f"{len(tables)}/allowed" in arrays:
-        allowed = arrays[f"{len(tables)}/allowed"]
-        classes = [arrays[f"{len(tables)}/{slot}"] for slot in range(allowed.ndim)]
-        tables.append(PatternTable(classes, allowed.astype(bool)))
-    return tables
 
 
 @dataclass(frozen=True)
@@ -188,7 +162,7 @@ class ProductSearchJob(Job[Any]):
     families: list[Family] = field(init=False)
     queries: list[Query] = field(init=False)
     tree: Tree = field(init=False)
-    patterns: str = ""  # file of the pattern tables
+    patterns: PatternFilter | None = None
     notes: tuple[str, ...] = ()
 
     name = "search"
@@ -210,34 +184,9 @@ class ProductSearchJob(Job[Any]):
         self.cut, self.families = composing_once(self.space, request.spec, run.work, self._key, run.progress)
         self.notes = tuple(left_out(self.cut))
         if request.smarts or request.without_smarts:
-            self._find_patterns(run)
-
-    def _find_patterns(self, run: Run) -> None:
-        """Look for the patterns in all synthons, and count the products."""
-        request = self.request
-        key = hash_of([self._key, request.smarts, request.without_smarts])
-        path = run.work / f"patterns-{key[:16]}"
-
-        def make() -> tuple[dict[str, Any], dict[str, Any]]:
-            run.progress.start("patterns", n_looked_at(self.families), "synthons")
-            tables = pattern_tables(
-                self.cut, self.families, request.smarts, request.without_smarts, run.progress.advance
-            )
-            run.progress.finish()
-            arrays: dict[str, npt.NDArray[Any]] = {
-                f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
-            }
-            arrays |= {f"{f}/{s}": of for f, table in enumerate(tables) for s, of in enumerate(table.classes)}
-            return arrays, {}
-
-        made_once(path, path.name, make)
-        self.patterns = absolute(path)
-        n = sum(map(n_allowed, self.families, _patterns(self.patterns)))
-        every = sum(family.size for family in self.families)
-        words = " and ".join(_asked_of(request))
-        self.notes = (*self.notes, f"{n:,} of {amount(every, 'products')} {words}")
-        if not n:
-            raise InputError(f"None of the {amount(every, 'products')} of {request.source} {words}.")
+            patterns = request.smarts, request.without_smarts
+            self.patterns = PatternFilter.of(run, self._key, self.cut, self.families, *patterns)
+            self.notes = (*self.notes, self.patterns.note)
 
     @property
     def _key(self) -> str:
@@ -287,7 +236,7 @@ class ProductSearchJob(Job[Any]):
             tuple(tuple(query.counts.tolist()) for query in self.queries),
             n_kept,
             self.request.limits,
-            self.patterns,
+            self.patterns.path if self.patterns else "",
         )
         pieces = pieces_of_similarity(self.families)
         key = hash_of([self.spec, n_kept, _VERSION])
@@ -306,7 +255,8 @@ class ProductSearchJob(Job[Any]):
             best, notes, words = [self._random()], (), (f"random products, seed {request.seed}",)
         hits = [candidates.best(request.k) for candidates in best]
         table = pa.concat_tables([self._table(number, each) for number, each in enumerate(hits)])
-        self._check_patterns([smiles for each in hits for smiles in each.smiles])
+        if self.patterns is not None:
+            self.patterns.check([name for each in hits for name in each.smiles], request.limits, request.seed)
         if not table.num_rows:
             raise InputError(f"No product of {request.source} lies within the limits; widen them (--within).")
         sizes = self.cut.sizes
@@ -339,50 +289,19 @@ class ProductSearchJob(Job[Any]):
         request = self.request
         to = request.smiles[0] if len(request.smiles) == 1 else amount(len(request.smiles), "molecules")
         words = f"similar to {to}" if request.smiles else "drawn at random"
-        patterns = _asked_of(request)
-        return f"{words} that {' and '.join(patterns)}" if patterns else words
+        return f"{words} that {self.patterns.words}" if self.patterns is not None else words
 
     def _random(self) -> Candidates:
         """Return random products that are as the patterns ask; they are distinct molecules."""
         request = self.request
-        allowed = AllowedProducts(self.families, _patterns(self.patterns))
-        n, every = 2 * request.k, len(allowed)
+        assert self.patterns is not None  # what else is asked for
+        n, every = 2 * request.k, self.patterns.n
         while True:
-            row = self._drawn(allowed, n)
+            row = self.patterns.drawn(n, request.seed, "space/search", request.limits)
             best = self._distinct(row, np.arange(len(row), 0.0, -1.0))
             if len(best) >= request.k or n >= every:
                 return best
             n *= _GROWTH
-
-    def _drawn(self, allowed: AllowedProducts, n: int) -> npt.NDArray[np.int64]:
-        """Return the numbers of random products, within the limits."""
-
-        def wanted(places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-            numbers = allowed.numbers(places)
-            made = numbers >= 0
-            made[made] = inside(self.cut, numbers[made], self.request.limits)
-            return made
-
-        return allowed.numbers(random_numbers(len(allowed), n, self.request.seed, "space/search", wanted))
-
-    def _check_patterns(self, smiles: Sequence[str]) -> None:
-        """Compare what contains the patterns with RDKit: products to list, and random ones of both kinds."""
-        if not self.patterns:
-            return
-        tables = _patterns(self.patterns)
-        rest = [PatternTable(table.classes, ~table.allowed) for table in tables]
-        others = []
-        for each in (tables, rest):
-            products = decoded(self.cut, self._drawn(AllowedProducts(self.families, each), COMPARED).tolist())
-            others.append(Scored(product_texts(self.cut, products)).named(range(len(products))))
-        request, texts = self.request, [*smiles, *others[0], *others[1]]
-        expected = np.arange(len(texts)) < len(texts) - len(others[1])
-        differing = by_rdkit(texts, request.smarts, request.without_smarts) != expected
-        if differing.any():
-            raise InputError(
-                f"RDKit does not find the patterns in {texts[int(np.argmax(differing))]} as in its synthons; "
-                "write them with other queries of atoms, or filter a list of products."
-            )
 
     def _best(self, run: Run) -> tuple[list[Candidates], tuple[str, ...]]:
         """Return the products most similar to each query, which are distinct molecules, best first."""
@@ -441,12 +360,6 @@ class ProductSearchJob(Job[Any]):
                 f"compose; find the reaction by `daskrf check-space {self.request.source} --sample 5000`, "
                 "and leave it out."
             )
-
-
-def _asked_of(request: SearchRequest) -> list[str]:
-    """Return what the patterns ask of products, in words."""
-    wanted = [f"contain {text}" for text in request.smarts]
-    return wanted + [f"do not contain {text}" for text in request.without_smarts]
 
 
 def _queries(smiles: Sequence[str], spec: FingerprintSpec) -> list[Query]:

@@ -110,6 +110,7 @@ class SpaceScreenJob(Job[Any]):
             return self._report(self.earlier.table, about, (*about["notes"], there), run.seconds)
         ranked = ranking.best(run)
         hits = ranked.products.best(request.k)
+        ranking.check(hits.smiles)
         predicted = None
         if request.std != "none" and "std" not in hits.columns:
             predicted = ranking.predicted(run, decoded(ranking.cut, hits.row.tolist()), std=True)

@@ -15,6 +15,7 @@ from daskrf.files.backend import as_path
 from daskrf.jobs.tree import Reduction
 from daskrf.screening import TopK
 from daskrf.screens.space.cutspaces import search_tables
+from daskrf.screens.space.patternfilter import tables_at
 from daskrf.sources.mapreference import MapReference
 from daskrf.spaces.balancedbasis import BalancedBasis
 from daskrf.spaces.families import Family
@@ -146,6 +147,8 @@ class SpaceSearch(Reduction):
         How many products are kept of each draw.
     limits : tuple of Range
     n_draws : int
+    patterns : str
+        File of a `PatternFilter`; empty without patterns.
     """
 
     tables: tuple[str, str, int]
@@ -154,6 +157,7 @@ class SpaceSearch(Reduction):
     k: int
     limits: tuple[Range, ...] = ()
     n_draws: int = 1
+    patterns: str = ""
     name: str = "screen"
 
     def zero(self) -> Ranked:
@@ -163,19 +167,24 @@ class SpaceSearch(Reduction):
         tables = search_tables(*self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
+        patterns = tables_at(self.patterns)[block.family] if self.patterns else None
         best = [Chosen(family, top) for top in total.tops]
         held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
         if self.map is None:
             function = Linear(held["columns"], held["weights"])
-            best_sums(block, family, tables.inner, function, limits, best[0])
+            best_sums(block, family, tables.inner, function, limits, best[0], patterns)
         else:
             feature_map = self.map.feature_map
             assert isinstance(feature_map, FourierFeatures)
             # With several draws, each would need its own basis, which takes seconds to make.
-            basis = _basis(replace(self, k=0, limits=()), block.family) if self.n_draws == 1 else None
+            basis = (
+                _basis(replace(self, k=0, limits=(), patterns=""), block.family)
+                if self.n_draws == 1
+                else None
+            )
             betas = map(amplitudes, held["weights"].reshape(-1, self.n_draws).T)
             searches = [Search(beta, heap, basis) for beta, heap in zip(betas, best, strict=True)]
-            score_piece(block, family, tables.inner, feature_map, limits, searches)
+            score_piece(block, family, tables.inner, feature_map, limits, searches, patterns)
         total.tops = [heap.top() for heap in best]
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:

@@ -1,0 +1,192 @@
+"""Patterns that products of a space must contain, or must not: found in its synthons, checked on products."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.files.backend import absolute, as_path
+from daskrf.jobs.job import Run
+from daskrf.quantities import amount
+from daskrf.screens.space.cutspaces import COMPARED
+from daskrf.screens.space.productscores import Scored, product_texts
+from daskrf.spaces import CutSpace
+from daskrf.spaces.families import Family, decoded
+from daskrf.spaces.limits import Range
+from daskrf.spaces.patterns import (
+    AllowedProducts,
+    PatternTable,
+    by_rdkit,
+    n_allowed,
+    n_looked_at,
+    pattern_tables,
+)
+from daskrf.spaces.sampling import inside, random_numbers, rows_of_numbers
+from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.stores.store import hash_of
+
+Integers = npt.NDArray[np.int64]
+
+
+@functools.lru_cache(maxsize=1)
+def tables_at(path: str) -> list[PatternTable]:
+    """Read the pattern tables of all families that a `PatternFilter` has left, once per process."""
+    arrays = needed_checkpoint(path, as_path(path).name).arrays
+    tables: list[PatternTable] = []
+    while f"{len(tables)}/allowed" in arrays:
+        allowed = arrays[f"{len(tables)}/allowed"]
+        classes = [arrays[f"{len(tables)}/{slot}"] for slot in range(allowed.ndim)]
+        tables.append(PatternTable(classes, allowed.astype(bool)))
+    return tables
+
+
+@dataclass(frozen=True)
+class PatternFilter:
+    """The products of a space that contain all wanted patterns, and none of the unwanted ones.
+
+    Attributes
+    ----------
+    wanted, unwanted : tuple of str
+        SMARTS.
+    cut : CutSpace
+    families : list of Family
+    path : str
+        File of the pattern tables, for tasks.
+    n : int
+        Number of these products; each combination of synthons counts once.
+    """
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...]
+    cut: CutSpace
+    families: list[Family]
+    path: str
+    n: int
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        space_key: str,
+        cut: CutSpace,
+        families: list[Family],
+        wanted: tuple[str, ...],
+        unwanted: tuple[str, ...],
+    ) -> PatternFilter:
+        """Look for the patterns in all synthons; `space_key` is a hash of what determines the families.
+
+        Raises
+        ------
+        InputError
+            If no product is as asked for.
+        """
+        key = hash_of([space_key, wanted, unwanted])
+        path = run.work / f"patterns-{key[:16]}"
+
+        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+            run.progress.start("patterns", n_looked_at(families), "synthons")
+            tables = pattern_tables(cut, families, wanted, unwanted, run.progress.advance)
+            run.progress.finish()
+            arrays: dict[str, npt.NDArray[Any]] = {
+                f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
+            }
+            arrays |= {f"{f}/{s}": of for f, table in enumerate(tables) for s, of in enumerate(table.classes)}
+            return arrays, {}
+
+        made_once(path, path.name, make)
+        n = sum(map(n_allowed, families, tables_at(absolute(path))))
+        products = cls(wanted, unwanted, cut, families, absolute(path), n)
+        if not n:
+            raise InputError(f"None of the {products._words_of_all} of {cut.space.path} {products.words}.")
+        return products
+
+    @property
+    def tables(self) -> list[PatternTable]:
+        """One for each family."""
+        return tables_at(self.path)
+
+    @property
+    def words(self) -> str:
+        """What the products do, such as "contain C=O and do not contain N"."""
+        return words_of_patterns(self.wanted, self.unwanted)
+
+    @property
+    def note(self) -> str:
+        """How many products these are."""
+        return f"{self.n:,} of {self._words_of_all} {self.words}"
+
+    @property
+    def _words_of_all(self) -> str:
+        return amount(sum(family.size for family in self.families), "products")
+
+    def holds(self, numbers: Integers) -> npt.NDArray[np.bool_]:
+        """Return which products are as asked for."""
+        mask = np.zeros(len(numbers), bool)
+        for family, at, rows in rows_of_numbers(self.cut, self.families, numbers):
+            mask[at] = self.tables[family].holds(rows)
+        return mask
+
+    def every(self) -> Integers:
+        """Return the numbers of all products that are as asked for, ascending."""
+        allowed = AllowedProducts(self.families, self.tables)
+        numbers = allowed.numbers(np.arange(len(allowed), dtype=np.int64))
+        return np.sort(numbers[numbers >= 0])
+
+    def drawn(self, n: int, seed: int, name: str, limits: Sequence[Range]) -> Integers:
+        """Return the numbers of at most n random products that are as asked for, within limits."""
+        return self._drawn(self.tables, n, seed, name, limits)
+
+    def _drawn(
+        self, tables: Sequence[PatternTable], n: int, seed: int, name: str, limits: Sequence[Range]
+    ) -> Integers:
+        allowed = AllowedProducts(self.families, tables)
+
+        def wanted(places: Integers) -> npt.NDArray[np.bool_]:
+            numbers = allowed.numbers(places)
+            made = numbers >= 0
+            made[made] = inside(self.cut, numbers[made], limits)
+            return made
+
+        return allowed.numbers(random_numbers(len(allowed), n, seed, name, wanted))
+
+    def check(self, smiles: Sequence[str], limits: Sequence[Range] = (), seed: int = 0) -> None:
+        """Compare with RDKit: products to list, and random ones of both kinds.
+
+        Raises
+        ------
+        InputError
+            If RDKit finds the patterns in other products.
+        """
+        others = []
+        rest = [PatternTable(table.classes, ~table.allowed) for table in self.tables]
+        for tables in (self.tables, rest):
+            numbers = self._drawn(tables, COMPARED, seed, "space/search", limits)
+            products = decoded(self.cut, numbers.tolist())
+            others.append(Scored(product_texts(self.cut, products)).named(range(len(products))))
+        texts = [*smiles, *others[0], *others[1]]
+        expected = np.arange(len(texts)) < len(texts) - len(others[1])
+        differing = by_rdkit(texts, self.wanted, self.unwanted) != expected
+        if differing.any():
+            raise InputError(
+                f"RDKit does not find the patterns in {texts[int(np.argmax(differing))]} as in its synthons; "
+                "write them with other queries of atoms, or filter a list of products."
+            )
+
+
+def words_of_patterns(wanted: Sequence[str], unwanted: Sequence[str]) -> str:
+    """Return what products do that contain some patterns, and do not contain others.
+
+    Examples
+    --------
+    >>> words_of_patterns(["C=O"], ["N"])
+    'contain C=O and do not contain N'
+    """
+    return " and ".join(
+        [*(f"contain {text}" for text in wanted), *(f"do not contain {text}" for text in unwanted)]
+    )
