@@ -557,7 +557,7 @@ def _written_poses(files: Sequence[PurePath], folder: PurePath) -> PurePath:
         write_molecules(pose_tables(files), file)
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
-        name = f"files of poses called like their molecules-{len(files)}-{digest[:12]}.parquet"
+        name = f"files of poses-{len(files)}-{digest[:12]}.parquet"
         return _moved(file, folder / name)
 
 

@@ -347,7 +347,7 @@ class JoinedLabels:
 
         def words(kind: str) -> str:
             n, example = self.unusual[kind]
-            return f"{n:,} {kind}{f' (such as {printable(example, 40)!r})' if example else ''}"
+            return f"{n:,} {kind}{f' (such as {printable(example, 120)!r})' if example else ''}"
 
         left = [words(kind) for kind in self.unusual if kind not in USED]
         rows = f", and so {amount(self.dropped, 'rows')}" if self.dropped and len(self.names) > 1 else ""

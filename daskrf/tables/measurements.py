@@ -167,7 +167,7 @@ class LabelFile:
         """Number of rows left out because they cannot be read, and a line that says so."""
         for kind, (n, example) in self.unusual.items():
             if kind.endswith(_UNREAD):
-                return n, f"values left out: {n:,} {kind} (such as {printable(example, 60)})"
+                return n, f"values left out: {n:,} {kind} (such as {printable(example, 120)})"
         return 0, ""
 
 
@@ -602,7 +602,7 @@ class LabelTable:
 
     def place_in(self, line: int) -> str:
         """Return the name of a row without that of the file."""
-        return f"{reader_of(self.table).row_word} {line}"
+        return reader_of(self.table).place(self.path, self.table, line)
 
     def blocks(
         self,
@@ -1358,7 +1358,8 @@ class Tally:
                 f"{source.place(fault.line)} cannot be read ({fault.reason}); correct or delete it, or leave "
                 f"out such {word}s with --accept-rejects"
             )
-        self._add(f"in {word}s {_UNREAD}", 1, f"{fault.line}: {fault.reason}")
+        place = source.place_in(fault.line).removeprefix(f"{word} ")
+        self._add(f"in {word}s {_UNREAD}", 1, f"{place}: {fault.reason}")
         self.n_read += 1
 
     def count(self, block: _Block, kinds: np.ndarray, side: np.ndarray) -> np.ndarray:
@@ -1404,7 +1405,7 @@ class Tally:
         what = {
             EMPTY: f"holds {text!r}, which is not a finite number; correct it"
             if text
-            else "is empty; fill it in",
+            else reader_of(self._source.table).no_value(self._source.table),
             WORDS: f"holds {text!r}, which is not a number; correct it"
             if (classes := self._source.notations[t].classes) is None
             else f"holds {text!r}, which is not a word of its two classes ({classes.words()}); correct it",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from daskrf.errors import InputError
 from daskrf.files.backend import size_of
 from daskrf.tables.formats import Head, Purpose, TableFormat, View, open_table, reader_of, whole
+from daskrf.tables.formats.parquet import FAULT, FILE, POSES
 from daskrf.tables.formats.sequential import NAME
 from daskrf.tables.values.docking import molecule_of_file
 
@@ -25,14 +26,14 @@ _PURPOSE = Purpose(
     extensions=False,
     accepts=True,
 )
-FILE = "file"
-"""Column of the path of the file of each pose."""
 
 
 def pose_tables(files: Sequence[PurePath]) -> Iterator[pa.Table]:
     """Yield the poses in files, as text; a file without any is one molecule without a score.
 
-    Such a molecule is called like its file, since programs leave an empty file where they failed.
+    Such a molecule is called like its file, since programs leave an empty file where they failed. A pose that
+    cannot be read has the reason in the column `FAULT`, by which readers of the table count it, and that of
+    its file in `FILE`. The schema says how the files were read, under `POSES`.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def pose_tables(files: Sequence[PurePath]) -> Iterator[pa.Table]:
     Raises
     ------
     InputError
-        If the formats or the columns differ, or a file is a plain table, or cannot be read.
+        If the formats differ, or a file is a plain table, or cannot be read at all.
 
     Examples
     --------
@@ -56,12 +57,16 @@ def pose_tables(files: Sequence[PurePath]) -> Iterator[pa.Table]:
     (['A', 'B'], ['-7.100', None])
     """
     heads = {file: open_table(file, _PURPOSE) if size_of(file) else None for file in files}
-    names = _columns({file: head for file, head in heads.items() if head is not None})
+    full = {file: head for file, head in heads.items() if head is not None}
+    names = _columns(full)
+    table = next(iter(full.values())).table
+    schema = pa.schema([(name, pa.string()) for name in dict.fromkeys((*names, FILE, FAULT))])
+    schema = schema.with_metadata({POSES: reader_of(table).words(table)})
     for first in range(0, len(files), _AT_ONCE):
-        columns: dict[str, list[str | None]] = {name: [] for name in (*names, FILE)}
+        columns: dict[str, list[str | None]] = {name: [] for name in schema.names}
         for file in files[first : first + _AT_ONCE]:
             _add(columns, file, heads[file])
-        yield pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+        yield pa.table(columns, schema)
 
 
 def _add(columns: dict[str, list[str | None]], file: PurePath, head: Head | None) -> None:
@@ -70,11 +75,7 @@ def _add(columns: dict[str, list[str | None]], file: PurePath, head: Head | None
     if head is not None:
         view = View(file, head.table, range(len(head.names)), _PURPOSE)
         for rows in reader_of(head.table).read(view, [whole(head.table)]):
-            if rows.faults:
-                fault = rows.faults[0]
-                word = reader_of(head.table).row_word
-                raise InputError(f"{file}, {word} {fault.line} cannot be read: {fault.reason}.")
-            n_rows += len(rows.row)
+            n_rows += len(rows.row) + len(rows.faults)
             n = len(rows.row)
             by_name: dict[str, Sequence[str | None]] = {
                 **dict(zip(head.names, rows.columns, strict=True)),
@@ -82,6 +83,11 @@ def _add(columns: dict[str, list[str | None]], file: PurePath, head: Head | None
             }
             for name, values in columns.items():
                 values += by_name.get(name, [None] * n)
+            for fault in rows.faults:
+                place = reader_of(head.table).place(file, head.table, fault.line)
+                faulty = {FILE: str(file), FAULT: f"{place}: {fault.reason}"}
+                for name, values in columns.items():
+                    values.append(faulty.get(name))
     if not n_rows:
         for name, values in columns.items():
             values.append({NAME: molecule_of_file(file), FILE: str(file)}.get(name))

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import daskrf
@@ -120,7 +121,7 @@ def test_logs_have_a_column_for_each_score(tmp_path: Path) -> None:
 
 def test_totals_stand_in_the_last_ten_characters(tmp_path: Path) -> None:
     path = write(tmp_path / "OUTDOCK", OUTDOCK)
-    with pytest.raises(InputError, match="line 7: 'OUTDOCK Total' is empty"):
+    with pytest.raises(InputError, match="line 7: 'OUTDOCK Total' is missing"):
         read_labels(path)
     labels = read_labels(path, drop_non_numbers=True)
     assert (labels.keys.to_pylist(), labels.y.ravel().tolist()) == (["ZINC000000000001"], [-29.7, -1027.7])
@@ -150,7 +151,8 @@ def test_many_files_are_one_table_and_an_empty_one_a_failure(tmp_path: Path) -> 
     texts = {"a_out.pdbqt": poses([-7.1, -6.5], "CCO"), "b_out.pdbqt": poses([-8.0]), "c_out.pdbqt": ""}
     files = [write(tmp_path / name, text) for name, text in texts.items()]
     table = pa.concat_tables(pose_tables(files))
-    assert table.select(["name", "smiles", "pose", "REMARK VINA RESULT"]).to_pydict() == {
+    columns = ["name", "smiles", "pose", "REMARK VINA RESULT"]
+    assert table.select(columns).to_pydict() == {
         "name": ["a", "a", "b", "c"],
         "smiles": ["CCO", "CCO", None, None],
         "pose": ["1", "2", "1", None],
@@ -166,6 +168,43 @@ def test_many_files_are_one_table_and_an_empty_one_a_failure(tmp_path: Path) -> 
         list(pose_tables([*files, write(tmp_path / "box.txt", "center_x = 3\n")]))
     with pytest.raises(InputError, match="All files of poses are empty"):
         list(pose_tables(files[2:]))
+
+
+def test_what_is_wrong_with_a_pose_is_told_by_its_file(tmp_path: Path) -> None:
+    whole = poses([-7.1, -6.5, -6.2], "CCO")
+    cut = whole[: whole.rindex("ATOM")]
+    broken = {
+        "nan": (
+            whole.replace("   -6.500", "      nan"),
+            r"b_out\.pdbqt, pose 2: .* holds 'nan', which is not",
+        ),
+        "stars": (
+            whole.replace("-6.500", "******"),
+            r"b_out\.pdbqt, pose 2: .* holds '\*\*\*\*\*\*', which is",
+        ),
+        "none": (
+            whole.replace("VINA RESULT", ""),
+            r"b_out\.pdbqt, pose 1: .* is missing; dock .* by a pattern",
+        ),
+        "cut": (cut, r"b_out\.pdbqt cannot be read \(the pose in line 19: the file ends within this model"),
+    }
+    for name, (text, message) in broken.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        write(folder / "a_out.pdbqt", poses([-8.0]))
+        single = write(folder / "b_out.pdbqt", text)
+        table = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.concat_tables(pose_tables(sorted(folder.iterdir()))), table)
+        with pytest.raises(InputError, match=message):
+            read_labels(table)
+        if name != "none":
+            with pytest.raises(InputError, match=r"b_out\.pdbqt, the pose in line 1[09]"):
+                read_labels(single)
+        assert "PDBQT of docked poses" in label_words(table)
+    labels = read_labels(tmp_path / "cut.parquet", accept_rejects=True)
+    assert labels.y.ravel().tolist() == [-8.0, -7.1, -6.5]
+    assert labels.unread[0] == 1
+    assert f"{tmp_path}/cut/b_out.pdbqt: the pose in line 19" in labels.unread[1]
 
 
 def test_the_best_pose_counts_unless_all_are_asked_for(tmp_path: Path) -> None:

@@ -396,6 +396,14 @@ class Reader(ABC):
     def words(self, table: Table) -> str:
         """Return the layout of a table in words, for messages."""
 
+    def place(self, path: PurePath, table: Table, line: int) -> str:
+        """Return where in its file a row stands, for messages, by the line that `Rows` give it."""
+        return f"{self.row_word} {line}"
+
+    def no_value(self, table: Table) -> str:
+        """Return what is wrong with an empty cell, and what to do, as the end of a sentence."""
+        return "is empty; fill it in"
+
     @abstractmethod
     def scan(
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None

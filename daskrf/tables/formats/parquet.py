@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +26,25 @@ from daskrf.tables.formats import (
     Table,
     View,
 )
+from daskrf.tables.formats.sequential import NO_SCORE, POSE
 from daskrf.tables.frames import NOT_ARROW
 from daskrf.tables.spool import Spool, SpoolWriter
 
 _BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
+POSES: str = "daskrf poses"
+"""Key under which the metadata of a table of the poses in many files say in words how these were read."""
+FILE: str = "file"
+"""Column of the path of the file of each pose, in such a table."""
+FAULT: str = "fault"
+"""Column of the reason why a pose cannot be read."""
 
 
 class ParquetReader(Reader):
-    """Columns of text, and of what Arrow can write as text; what it calls text may not be UTF-8."""
+    """Columns of text, and of what Arrow can write as text; what it calls text may not be UTF-8.
+
+    `Table.delimiter` says how poses were read, if the table has the poses of many files.
+    """
 
     name = "parquet"
     precedence = 10
@@ -43,12 +53,28 @@ class ParquetReader(Reader):
         return head.startswith(b"PAR1")
 
     def words(self, table: Table) -> str:
-        return "Parquet"
+        return table.delimiter or "Parquet"
+
+    def place(self, path: PurePath, table: Table, line: int) -> str:
+        """A pose is called after its own file."""
+        if not table.delimiter:
+            return super().place(path, table, line)
+        with _opened(path) as file:
+            columns = [name for name in (FILE, POSE) if name in file.schema_arrow.names]
+            pose = file.read(columns).slice(line - 1, 1).to_pylist()[0]
+        name = pose[FILE].removeprefix(f"{Path.cwd()}{os.sep}")
+        return f"{name}, pose {pose[POSE]}" if pose.get(POSE) else str(name)
+
+    def no_value(self, table: Table) -> str:
+        if not table.delimiter:
+            return super().no_value(table)
+        return f"{NO_SCORE}, name files with scores by a pattern such as 'docked/*_out.pdbqt'"
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """Names and types are those of the schema."""
         with _opened(path) as file:
             schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
+        poses = (schema.metadata or {}).get(POSES.encode(), b"").decode()
         names = tuple(schema.names)
         n_rows = min(n_rows, HEAD_ROWS, max(1, _HEAD_FIELDS // max(1, len(names))))
 
@@ -59,7 +85,7 @@ class ParquetReader(Reader):
             return [[] if batch is None else _sample(batch, name) for name in wanted]
 
         return Head(
-            Table(self.name, "", "", True, 0, names, len(names)),
+            Table(self.name, "", poses, True, 0, names, len(names)),
             n_rows=n_rows,
             width=len(names),
             text=[at for at, field in enumerate(schema) if _is_text(field.type)],
@@ -78,6 +104,7 @@ class ParquetReader(Reader):
         """Only the row groups that a segment touches are read."""
         path, every = view.path, view.table.names or ()
         names = [every[position] for position in view.columns]
+        read = list(dict.fromkeys([*names, *([FAULT] if view.table.delimiter else [])]))
         with _opened(path) as file:
             sizes = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
             ends = np.cumsum(sizes, dtype=np.int64)
@@ -87,11 +114,13 @@ class ParquetReader(Reader):
                 last = int(np.searchsorted(ends, stop, side="left"))
                 at = int(ends[first - 1]) if first else 0
                 groups = list(range(first, min(last + 1, len(sizes))))
-                for batch in file.iter_batches(BATCH_ROWS, groups, columns=list(dict.fromkeys(names))):
+                for batch in file.iter_batches(BATCH_ROWS, groups, columns=read):
                     begin, end = max(start - at, 0), min(stop - at, len(batch))
                     if end > begin:
                         piece = batch.slice(begin, end - begin)
-                        yield _rows(at + begin, [_cells(piece, name, view) for name in names])
+                        rows = _rows(at + begin, [_cells(piece, name, view) for name in names])
+                        reasons = piece.column(FAULT).to_pylist() if view.table.delimiter else []
+                        yield _without(rows, {at + begin + k: why for k, why in enumerate(reasons) if why})
                     at += len(batch)
 
 
@@ -178,3 +207,13 @@ def _rows(first: int, columns: list[list[str | bytes | None]]) -> Rows:
         columns = [[cells[k] for k in good] for cells in columns]
     values: list[list[str | None]] = columns  # type: ignore[assignment]
     return Rows(first + good, first + good + 1, values, faults, lambda k: (values[0][k] or "")[:MAX_TEXT])
+
+
+def _without(rows: Rows, reasons: Mapping[int, str]) -> Rows:
+    """Return rows of which some, by their numbers, cannot be read for a reason."""
+    if not reasons:
+        return rows
+    good = [k for k, row in enumerate(rows.row.tolist()) if row not in reasons]
+    faults = [Fault(row, row + 1, "", why) for row, why in reasons.items()]
+    columns = [[cells[k] for k in good] for cells in rows.columns]
+    return Rows(rows.row[good], rows.line[good], columns, faults, lambda k: (columns[0][k] or "")[:MAX_TEXT])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from daskrf.tables.formats import Table
@@ -14,6 +15,7 @@ _SNIFFED = re.compile(rb"^(?:REMARK (?:VINA )?RESULT:|ROOT[ \t\r]*$)", re.MULTIL
 _NAME = re.compile(r"REMARK\s+(?:Name\s*=|NAME:?)\s*(\S.*)", re.IGNORECASE)
 _MODEL = re.compile(r"MODEL\s+(\d+)")
 _ATOM = ("ATOM", "HETATM")
+_CUT = "the file ends within this model, before ENDMDL; dock the molecule again"
 _SEVERAL = (
     "another molecule without a name: give one file per molecule, named like it, or write REMARK Name = ... "
     "into each"
@@ -46,38 +48,78 @@ class PdbqtReader(Sequential):
 
     def records(self, lines: Iterator[tuple[int, str]], path: PurePath) -> Iterator[Record]:
         of_file, first, n_files = molecule_of_file(path), "", 0
-        for line, text, remarks, number in _models(lines):
-            name = next((match[1].strip() for remark in remarks if (match := _NAME.match(remark))), "")
-            scores = scores_within({"REMARK": "\n".join(each.removeprefix("REMARK") for each in remarks)})
+        for model in _models(lines):
+            if not model.is_whole:
+                yield Record(model.line, model.text, {}, _CUT)
+                continue
+            name = next((match[1].strip() for each in model.remarks if (match := _NAME.match(each))), "")
+            remarks = "\n".join(each.removeprefix("REMARK") for each in model.remarks)
+            scores = scores_within({"REMARK": remarks})
             smiles = scores.pop(SMILES_WITHIN, "")
             fault = ""
+            number = 1 if model.number is None else model.number
             if not name:  # the file is called like one molecule, whose poses are numbered from 1
                 n_files += number <= 1
                 first = first or smiles
                 fault = _SEVERAL if n_files > 1 or smiles != first else ""
             fields = {NAME: name or of_file, SMILES: smiles, POSE: str(number), **scores}
-            yield Record(line, text, {key: value for key, value in fields.items() if value}, fault)
+            yield Record(model.line, model.text, {key: text for key, text in fields.items() if text}, fault)
 
 
-def _models(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, list[str], int]]:
-    """Yield the line, its text, the remarks and the number of each model; 1 if it has none."""
-    begin, number, remarks, atoms = (0, ""), 0, list[str](), False
+@dataclass
+class _Model:
+    """What is read of a model, or of a molecule in a file without models.
+
+    Attributes
+    ----------
+    line : int
+        Its first line; 0 before there is one.
+    text : str
+        The text of that line.
+    number : int or None
+        As the file numbers it.
+    remarks : list of str
+    has_atoms : bool
+    is_whole : bool
+        Whether the file has its end.
+    """
+
+    line: int = 0
+    text: str = ""
+    number: int | None = None
+    remarks: list[str] = field(default_factory=list)
+    has_atoms: bool = False
+    is_whole: bool = True
+
+    def begin(self, line: int, text: str) -> None:
+        """Note the first line."""
+        if not self.line:
+            self.line, self.text = line, text
+
+
+def _models(lines: Iterator[tuple[int, str]]) -> Iterator[_Model]:
+    """Yield each model, also one that is cut; without models, each molecule."""
+    model = _Model()
     for line, text in lines:
-        model = _MODEL.match(text)
-        if model is not None:
-            begin, number, remarks, atoms = (line, text), int(model[1]), [], False
+        start = _MODEL.match(text)
+        if start is not None:
+            if model.number is not None:
+                yield replace(model, is_whole=False)
+            model = _Model(line, text, int(start[1]))
         elif text.startswith("ENDMDL"):
-            if number:
-                yield *begin, remarks, number
-            begin, number, remarks, atoms = (0, ""), 0, [], False
+            if model.number is not None:
+                yield model
+            model = _Model()
         elif text.startswith("REMARK"):
-            if not number and atoms:  # of the next molecule, in files without models
-                yield *begin, remarks, 1
-                begin, remarks, atoms = (0, ""), [], False
-            begin = begin if begin[0] else (line, text)
-            remarks.append(text)
+            if model.number is None and model.has_atoms:  # of the next molecule, in files without models
+                yield model
+                model = _Model()
+            model.begin(line, text)
+            model.remarks.append(text)
         elif text.startswith(_ATOM):
-            begin = begin if begin[0] else (line, text)
-            atoms = True
-    if atoms and not number:
-        yield *begin, remarks, 1
+            model.begin(line, text)
+            model.has_atoms = True
+    if model.number is not None:
+        yield replace(model, is_whole=False)
+    elif model.has_atoms:
+        yield model

@@ -34,6 +34,8 @@ SMILES: str = "smiles"
 """Column of their SMILES, if the format has them."""
 POSE: str = "pose"
 """Column of the numbers of poses."""
+NO_SCORE: str = "is missing; dock the molecule again"
+"""What is wrong with a pose without a score, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class Sequential(Reader):
     streams = True
     holds_poses = True
     row_word = "pose"
+
+    def place(self, path: PurePath, table: Table, line: int) -> str:
+        """A row is called after its first line."""
+        return f"line {line}" if self.row_word == "line" else f"the {self.row_word} in line {line}"
+
+    def no_value(self, table: Table) -> str:
+        return NO_SCORE
 
     @abstractmethod
     def records(self, lines: Iterator[tuple[int, str]], path: PurePath) -> Iterator[Record]:

@@ -91,8 +91,12 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 def _line(text: str, after: str = "") -> re.Pattern[str]:
-    """Return the pattern of a line with a text and a number."""
-    return re.compile(rf"^[ \t#]*(?:\d+\s+)?{text}[ \t]*({_NUMBER}){after}(?![\w.])", re.MULTILINE)
+    """Return the pattern of a line with a text and a number, or with what stands in place of one."""
+    other = r"\S+" if text.endswith((":", "=")) else r"[+-]?(?:nan|inf)\w*|\*+"
+    return re.compile(
+        rf"^[ \t#]*(?:\d+\s+)?{text}[ \t]*(?:(?P<number>{_NUMBER}){after}(?![\w.])|(?P<other>{other}))",
+        re.MULTILINE,
+    )
 
 
 _WITHIN: Final = {  # a property of several lines, and what may stand in one of them
@@ -228,7 +232,8 @@ def scores_within(properties: Mapping[str, str]) -> dict[str, str]:
     for place, kinds in _WITHIN.items():
         if place in properties:
             for kind, pattern in kinds.items():
-                if len(values := set(pattern.findall(properties[place]))) == 1:
+                values = {match["number"] or match["other"] for match in pattern.finditer(properties[place])}
+                if len(values) == 1:
                     scores[f"{place} {kind}"] = values.pop()
     if len(smiles := set(_SMILES.findall(properties.get("REMARK", "")))) == 1:
         scores[SMILES_WITHIN] = smiles.pop()
