@@ -51,11 +51,14 @@ class Control:
         What it is; may be empty.
     plate : int or None
         Number of the plate, from 1; None means all.
+    smiles : str
+        Its structure; may be empty.
     """
 
     well: str
     name: str = ""
     plate: int | None = None
+    smiles: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ class Plates:
     def with_controls(self, table: pa.Table) -> pa.Table:
         """Return the table of a batch on plates with a row for each control, all rows in the order of wells.
 
-        A control has its name, or "control", as its ID, and no SMILES, no rank and no prediction.
+        A control has its name, or "control", as its ID, its SMILES if the table of controls has them, and no
+        rank and no prediction.
 
         Examples
         --------
@@ -154,6 +158,7 @@ class Plates:
             "plate": pa.array([number for number, _ in held], pa.int64()),
             "well": pa.array([control.well for _, control in held], pa.string()),
             "id": pa.array([control.name or "control" for _, control in held], pa.string()),
+            "smiles": pa.array([control.smiles or None for _, control in held], pa.string()),
         }
         fields = [table.schema.field(name) for name in table.column_names]
         controls = pa.table(
@@ -187,7 +192,7 @@ class Plates:
 
 
 def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
-    """Yield the controls in a table with a column well and, if there are such, plate and name."""
+    """Yield the controls in a table with a column well and, if there are such, plate, name and SMILES."""
     file = as_path(path)
     with file_errors("read", file), backend(file).open(file) as opened:
         data = opened.read(_MOST_BYTES + 1)
@@ -202,7 +207,7 @@ def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
     with _table_errors(file):
         names = [name for name in rows.fieldnames or [] if name]
-    columns = {name: column_named(name, names) for name in ("well", "plate", "name", "id")}
+    columns = {name: column_named(name, names) for name in ("well", "plate", "name", "id", "smiles")}
     if columns["well"] is None:
         raise InputError(f"{file} has no column 'well' with wells such as A01; add one.")
     label = (
@@ -225,7 +230,8 @@ def _read(path: str | os.PathLike[str], size: int) -> Iterator[Control]:
         if plates & {plate, None} or (plates and plate is None):
             raise InputError(f"{where}: well {well} has a control already; leave one of them out.")
         plates.add(plate)
-        yield Control(well, (row[label] or "").strip() if label else "", plate)
+        name, smiles = ((row[key] or "").strip() if key else "" for key in (label, columns["smiles"]))
+        yield Control(well, name, plate, smiles)
 
 
 def _lines(rows: csv.DictReader[str], file: PurePath) -> Iterator[dict[str, str]]:

@@ -41,7 +41,9 @@ def test_a_batch_on_plates(tmp_path: Path) -> None:
     given = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1, "direction": "maximize"}
     daskrf.fit(labels, output=tmp_path / "m", feature_map=TanimotoMinMaxFeatures(64), **given)
     controls = tmp_path / "controls.csv"
-    controls.write_text("\ufeffWell;Compound;Plate\na1;DMSO;\nH012;DMSO;\nB3;staurosporine;2\n;;\n")
+    controls.write_text(
+        "\ufeffWell;Compound;Plate;SMILES\na1;DMSO;;CS(C)=O\nH012;DMSO;;CS(C)=O\nB3;staurosporine;2;\n;;;\n"
+    )
     batch = daskrf.suggest(
         tmp_path / "m", smiles[:150], tmp_path / "b.xlsx", n=120, plate=96, controls=controls
     )
@@ -63,7 +65,8 @@ def test_a_batch_on_plates(tmp_path: Path) -> None:
     assert list(by_place)[:3] == [(1, "A01"), (1, "A02"), (1, "A03")]
     for place, name in {(1, "A01"): "DMSO", (2, "H12"): "DMSO", (2, "B03"): "staurosporine"}.items():
         filled = {key: cell for key, cell in zip(names, by_place[place], strict=True) if cell is not None}
-        assert filled == {"plate": place[0], "well": place[1], "id": name}
+        structure = {"smiles": "CS(C)=O"} if name == "DMSO" else {}
+        assert filled == {"plate": place[0], "well": place[1], "id": name} | structure
     again = daskrf.suggest(tmp_path / "m", smiles[:150], n=120)
     assert again.table["id"].to_pylist() == batch.table["id"].to_pylist()
 
