@@ -131,7 +131,9 @@ class SmilesFingerprints(Transformer):
             return block.fingerprints
         row, reason = block.rejects[0]
         some = f"{len(block.rejects):,} of {len(smiles):,} SMILES" if len(block.rejects) > 1 else "A SMILES"
-        first = f"row {row}, {printable(smiles[row], 60)!r}: {reason}"
+        first = (
+            f"row {row}, {printable(smiles[row], 60)!r}: {reason}" if smiles[row] else f"row {row}, missing"
+        )
         if self.rejects == "raise":
             raise InputError(
                 f"{some} cannot be used (the first is {first}); leave them out, or set rejects='empty' to "
@@ -139,6 +141,23 @@ class SmilesFingerprints(Transformer):
             )
         warnings.warn(f"{some} got rows without counts (the first is {first}).", stacklevel=2)
         return _with_empty_rows(block, len(smiles))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the columns: the kind, and the number of the column among those of the kind.
+
+        Raises
+        ------
+        InputError
+            If the columns are not folded, so that there are 2**32 of each kind.
+
+        Examples
+        --------
+        >>> SmilesFingerprints("morgan:1", size=4).get_feature_names_out().tolist()
+        ['morgan:1-0', 'morgan:1-1', 'morgan:1-2', 'morgan:1-3']
+        """
+        if not self.size:
+            raise InputError("The columns are not folded and have no names; set a size, such as size=2048.")
+        return np.array([f"{kind.name}-{k}" for kind in self.spec.kinds for k in range(self.size)], object)
 
     def _fingerprinter(self) -> Fingerprinter:
         if self.rejects not in ("raise", "empty"):
@@ -148,6 +167,8 @@ class SmilesFingerprints(Transformer):
 
 def _smiles_of(X: Any) -> list[str]:
     """Return SMILES, one for each row."""
+    if hasattr(X, "collect") and not hasattr(X, "shape"):
+        raise InputError(f"X is a {type(X).__name__} without rows; give a DataFrame, such as X.collect().")
     if hasattr(X, "columns") or getattr(X, "ndim", 1) == 2:
         shape = X.shape
         if len(shape) != 2 or shape[1] != 1:

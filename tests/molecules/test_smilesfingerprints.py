@@ -62,14 +62,34 @@ def test_smiles_that_are_none_are_refused_or_empty() -> None:
 def test_missing_values_are_rows_without_a_molecule(dtype: Any) -> None:
     texts = pd.Series(["CCO", None, "C"], dtype=dtype)
     for given in (texts, list(texts), [*texts[:1], np.nan, "C"], np.ma.masked_equal(["CCO", "x", "C"], "x")):
+        with pytest.raises(InputError, match=r"A SMILES cannot be used \(the first is row 1, missing\)"):
+            SmilesFingerprints().transform(given)
         with pytest.warns(UserWarning, match="A SMILES got rows without counts"):
             X = SmilesFingerprints(rejects="empty").fit(given).transform(given)
         assert np.flatnonzero(np.diff(X.indptr)).tolist() == [0, 2]
 
 
+def test_folded_columns_have_names() -> None:
+    kinds = ["morgan:1", "torsion"]
+    names = SmilesFingerprints(kinds, size=4).get_feature_names_out()
+    assert names.tolist() == [f"{kind}-{k}" for kind in kinds for k in range(4)]
+    with pytest.raises(InputError, match="have no names; set a size"):
+        SmilesFingerprints().get_feature_names_out()
+
+
+class LazyFrame:
+    """What polars calls a frame without rows: it has columns and `collect`, and no shape."""
+
+    columns = ("smiles",)
+
+    def collect(self) -> pd.DataFrame:
+        return pd.DataFrame({"smiles": SMILES})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (LazyFrame(), r"X is a LazyFrame without rows; give a DataFrame, such as X\.collect\(\)"),
         ("CCO", "must be a sequence of SMILES, not str"),
         (pd.DataFrame({"smiles": SMILES, "y": 1}), "X has 2 columns: give the one with SMILES"),
         (np.zeros((5, 3)), "X has 3 columns"),
