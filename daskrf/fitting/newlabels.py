@@ -31,7 +31,7 @@ from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
 from daskrf.tables.values.classes import ClassWords
-from daskrf.tables.values.docking import hold_poses
+from daskrf.tables.values.docking import hold_poses, known_score
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.names import find_id, position_of
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each
@@ -386,9 +386,13 @@ class LabelReader:
             which = (
                 f"no column {wanted}, the target" if len(scales) == 1 else f"none of {wanted}, the targets"
             )
+            scores = {name: score for name in columns if (score := known_score(name, columns)) is not None}
+            likely = next((f"'{name}' ({score.words()})" for name, score in scores.items()), "one of them")
+            name = next((f"'{printable(name)}'" for name in scores), "")
+            option = f"--target {name} (target={name})" if name else "--target (target=...)"
             raise InputError(
-                f"{path} has {which} of the model {self.model.path}, but {listed(columns)}; if one of them "
-                "is the same quantity, name it with --target (target=...)."
+                f"{path} has {which} of the model {self.model.path}, but {listed(columns)}; if {likely} is "
+                f"the same quantity, name it with {option}."
             )
         return matches
 

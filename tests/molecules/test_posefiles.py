@@ -222,6 +222,13 @@ def test_the_best_pose_counts_unless_all_are_asked_for(tmp_path: Path) -> None:
     )
     assert every.labels.matched == 24
     more = write(tmp_path / "more_out.pdbqt", poses([-6.0, -9.5], "c1ccccc1O"))
+    table = pa.table({"smiles": ["CCO", "CCN", "CCC"], "score": [-5.0, -6.0, -5.5]})
+    daskrf.fit(table, output=tmp_path / "named", direction="minimize", quick=True)
+    with pytest.raises(InputError, match=r"is the same quantity, name it with --target 'REMARK VINA RESULT'"):
+        daskrf.add(tmp_path / "named", more)
+    assert (
+        daskrf.add(tmp_path / "named", more, target="REMARK VINA RESULT", accept_outliers=True).n_added == 1
+    )
     added = daskrf.add(tmp_path / "m", more)
     assert (added.n_added, added.merged, added.repeats_as) == (1, 1, "best")
     assert "best so far -9.5," in str(added)

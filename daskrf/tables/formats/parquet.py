@@ -75,7 +75,7 @@ class ParquetReader(Reader):
         with _opened(path) as file:
             schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
         poses = (schema.metadata or {}).get(POSES.encode(), b"").decode()
-        names = tuple(schema.names)
+        names = tuple(name for name in schema.names if not (poses and name == FAULT))
         n_rows = min(n_rows, HEAD_ROWS, max(1, _HEAD_FIELDS // max(1, len(names))))
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
@@ -88,7 +88,7 @@ class ParquetReader(Reader):
             Table(self.name, "", poses, True, 0, names, len(names)),
             n_rows=n_rows,
             width=len(names),
-            text=[at for at, field in enumerate(schema) if _is_text(field.type)],
+            text=[at for at, name in enumerate(names) if _is_text(schema.field(name).type)],
             columns=columns,
         )
 
