@@ -18,7 +18,7 @@ from typing import Any
 
 from distributed import Client
 
-from daskrf.campaigns.scorer import Scorer
+from daskrf.campaigns.scorer import Ending, Scorer
 from daskrf.campaigns.scores import NO_SCORE, CallScores, read_scores
 from daskrf.errors import InputError, NoLabelsError
 from daskrf.files.disk import file_errors, sync_directory
@@ -173,17 +173,19 @@ def score_batch(
 
 
 def score_call(call: ScoringCall) -> Failure | None:
-    """Call the scorer, and leave the result in the folder of the call unless there is no score."""
+    """Call the scorer, and leave the result in the folder of the call unless there is no score.
+
+    A scorer that somebody else ended, such as the kernel for want of memory, says nothing of the molecules:
+    it is called once more.
+    """
     final = Path(call.folder)
     if (final / RESULT).exists():  # by a worker that was thought to be lost
         return None
-    folder = final.with_name(f"{final.name}{_UNFINISHED}{uuid.uuid4().hex[:8]}")
-    with file_errors("write", folder):
-        folder.mkdir()
-        smiles = folder / MOLECULES
-        smiles.write_text("".join(f"{each.smiles} {each.name}\n" for each in call.molecules))
-    command = call.scorer.command(str(smiles), str(folder / WRITTEN), str(folder))
-    reason = call.scorer.run(command, os.getpid(), folder / OUTPUT, check_stop)
+    folder, ending = _run(call, final)
+    if ending.is_killed:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder, ending = _run(call, final)
+    reason = ending.reason
     read, ended = CallScores(), not reason
     if ended:
         try:
@@ -204,6 +206,17 @@ def score_call(call: ScoringCall) -> Failure | None:
         return Failure(str(folder), reason, ended)
     _commit(folder, final)
     return None
+
+
+def _run(call: ScoringCall, final: Path) -> tuple[Path, Ending]:
+    """Call the scorer in a new folder beside the final one; return the folder, and how the scorer ended."""
+    folder = final.with_name(f"{final.name}{_UNFINISHED}{uuid.uuid4().hex[:8]}")
+    with file_errors("write", folder):
+        folder.mkdir()
+        smiles = folder / MOLECULES
+        smiles.write_text("".join(f"{each.smiles} {each.name}\n" for each in call.molecules))
+    command = call.scorer.command(str(smiles), str(folder / WRITTEN), str(folder))
+    return folder, call.scorer.run(command, os.getpid(), folder / OUTPUT, check_stop)
 
 
 def _commit(folder: Path, final: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,24 @@ _LAST_BYTES = 4096  # of the output of a command, where its last line is looked 
 _SHOWN = 200  # characters of that line
 _POLL = 0.2  # seconds between looks whether the run is to stop
 _PATIENCE = 60.0  # seconds for a supervisor to end its command
+_BY_OTHERS = frozenset([signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a call of a scorer ended.
+
+    Attributes
+    ----------
+    reason : str
+        Why it failed; empty if it did not.
+    is_killed : bool
+        Whether a signal ended it that programs get from others: a user, a batch system, or the kernel for
+        want of memory.
+    """
+
+    reason: str = ""
+    is_killed: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +117,8 @@ class Scorer:
         names = {SMILES: smiles, SCORES: scores, FOLDER: folder}
         return [_PLACEHOLDER.sub(lambda match: names.get(match[0], match[0]), word) for word in self.words]
 
-    def run(self, command: Sequence[str], waiting: int, output: Path, check: Callable[[], None]) -> str:
-        """Run a command line; return why it failed, or an empty string.
+    def run(self, command: Sequence[str], waiting: int, output: Path, check: Callable[[], None]) -> Ending:
+        """Run a command line, and return how it ended.
 
         Parameters
         ----------
@@ -125,12 +144,14 @@ class Scorer:
                 while (code := _ended(process)) is None:
                     check()
                     if self.timeout is not None and time.monotonic() - start > self.timeout:
-                        return f"did not end within {self.timeout:g} seconds"
+                        return Ending(f"did not end within {self.timeout:g} seconds")
             finally:
                 if process.poll() is None:
                     process.terminate()
                     process.wait(_PATIENCE)
-        return "" if code == 0 else f"ended with exit code {code}{_last_line(output)}"
+        if code == 0:
+            return Ending()
+        return Ending(f"ended with exit code {code}{_last_line(output)}", code - 128 in _BY_OTHERS)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:

@@ -114,6 +114,20 @@ def test_calls_that_fail_beside_others_are_final(scored: Callable[..., Scored], 
     assert len((tmp_path / "asked.txt").read_text().split()) == 6
 
 
+def test_a_scorer_that_is_killed_is_called_once_more(scored: Callable[..., Scored], tmp_path: Path) -> None:
+    kill = "import os\nif rows[0][1] == 'm2' and {}: os.kill(os.getpid(), 9)\nwrite(scores)"
+    assert scored(kill.format("open('asked.txt').read().count('m2') == 1")).scores == EXACT
+    assert (tmp_path / "asked.txt").read_text().split().count("m2") == 2
+    assert sorted(path.name for path in (tmp_path / "scoring-1").iterdir()) == [
+        "call-0001",
+        "call-0002",
+        "call-0003",
+    ]
+    (tmp_path / "scoring-1").rename(tmp_path / "earlier")
+    result = scored(kill.format("True"))
+    assert result.failures == dict.fromkeys(["m2", "m3"], "ended with exit code 137 without a word")
+
+
 def test_a_scorer_that_always_fails_is_not_called_on_and_on(
     scored: Callable[..., Scored], tmp_path: Path
 ) -> None:
