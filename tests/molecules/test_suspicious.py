@@ -195,6 +195,17 @@ def read(folder: Path, name: str, values: list[object], **options: object) -> La
 SCORES: list[object] = [-4 - k / 10 for k in range(60)]
 
 
+def test_rounded_scores_of_a_selection_are_not_suspected() -> None:
+    """As of the best molecules of a library: few values, each of many molecules, more of the worse ones."""
+    shares = (98, 112, 142, 179, 223, 233, 342, 420, 251)
+    for n_values in (8, 9):
+        for sign in (1.0, -1.0):
+            scores = sign * np.repeat(np.arange(-9.9, -9.0, 0.1)[:n_values].round(1), shares[:n_values])
+            assert suspicions(scores) == []
+            (other,) = suspicions(np.r_[scores, 999.0])
+            assert other.members.tolist() == [len(scores)]
+
+
 def test_each_group_is_one_line_with_its_option(tmp_path: Path) -> None:
     labels = read(tmp_path, "score", [*SCORES, 0, 0, 0])
     (note,) = labels.notes

@@ -147,6 +147,8 @@ def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -
     base = values[n // _SHARE]
     insides, gaps = values[first:-1] - base, np.diff(values[first:])
     for i in (first + np.flatnonzero((insides > 0) & (gaps >= least * insides))).tolist():
+        if not _has_values(values[: i + 1], _VALUES - 1):
+            continue  # rounded labels: the others are too few values to judge by
         inside, gap = values[i] - base, values[i + 1] - values[i]
         ratio = gap / inside
         labels = -values[: i + 1] if turned else values[: i + 1]
@@ -161,6 +163,16 @@ def _apart(values: Floats, *, wide: bool, certain: bool, turned: bool = False) -
         if ratio >= ((_SURE_OF_SIGN if other_sign else _SURE) if certain else least):
             return int(np.count_nonzero(every > values[i]))
     return 0
+
+
+def _has_values(values: Floats, n: int) -> bool:
+    """Return whether ascending values have at least n different ones."""
+    first = 0
+    for _ in range(n):
+        if first == len(values):
+            return False
+        first = int(np.searchsorted(values, values[first], side="right"))
+    return True
 
 
 def _thinned(values: Floats) -> Floats:
