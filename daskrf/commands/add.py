@@ -708,11 +708,6 @@ class _Add(Job[AddReport]):
             y = np.where(new_side != 0, bound, y)
         values = np.concatenate([process.y_train_, y])
         choice, unfitted, columns = process.kernel_choice_, _unfitted(process), None
-        if side is not None and unfitted.solver_for(len(values), limits=True) == "cg":
-            raise InputError(
-                f"{len(values):,} labels take conjugate gradients, which take measured values alone, and "
-                "some are limits; fit all labels again, without limits (--censored drop)."
-            )
         if choice is not None and _is_outgrown(choice, len(values)):
             columns = FingerprintSpec.from_state(self.old.metadata["fingerprint"]).columns
             chosen = {name: None for name, v in choice.variances.items() if getattr(unfitted, name) == v}

@@ -278,9 +278,10 @@ def kernel_choice(
     return KernelChoice.from_state(made_once(folder / "kernel", key, make).metadata["choice"])
 
 
-def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
+def why_not_exact(gp: ExactGP, making: Making, n_labels: int, *, limits: bool = False) -> str:
     """Return why there are too many labels for an exact process here, or an empty string."""
-    total, limit = need_of_solution(gp, making, n_labels).total + LIBRARIES, worker_memory(None)
+    need, limit = need_of_solution(gp, making, n_labels, limits=limits), worker_memory(None)
+    total = need.total + LIBRARIES
     if total > limit:
         return f"an exact one would take {format_bytes(total)}, and this machine has {format_bytes(limit)}"
     minutes = gp.seconds_to_fit(n_labels, processors()) / 60
@@ -356,7 +357,7 @@ def solve_exact(
         later = solving + sum(each.choice for each in fits[i + 1 :])
         within = replace(run, progress=Within(run.progress, later))
         gp: ExactGP = clone(requested)
-        gp.set_params(cache_bytes=_cache(gp, target.X))
+        gp.set_params(cache_bytes=_cache(gp, target.X, limits=target.side is not None))
         choice, start = None, target.start
         if columns is not None:
             if start is None:
@@ -369,7 +370,7 @@ def solve_exact(
         fitted.append(gp)
         choices.append(choice)
         begins = start is not None and gp.begins_from(start)
-        alone = begins or _solver(gp, target) != "cg"
+        alone = begins or target.side is not None or _solver(gp, target) != "cg"
         groups.setdefault(i if alone else (id(target.X), hash_of(gp.kernel.state())), []).append(i)
     for group in groups.values():
         at_once = _at_once(fitted[group[0]], targets[group[0]].X)
@@ -408,7 +409,7 @@ def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations])
     matrix = StoredProducts(
         gp.kernel,
         one.X,
-        keep_bytes=_cache(gp, one.X, len(targets)),
+        keep_bytes=_cache(gp, one.X, len(targets), limits=one.side is not None),
         run=run,
         folder=one.folder,
         on_workers=_on_workers(run.client, len(one.y)),
@@ -417,7 +418,7 @@ def _solve(run: Run, processes: Sequence[ExactGP], targets: Sequence[Equations])
     if others:
         fit_together(processes, one.X, [target.y for target in targets], matrix)
     else:
-        gp.fit(one.X, one.y, start=start, matrix=matrix)
+        gp.fit(one.X, one.y, side=one.side, start=start, matrix=matrix)
 
 
 def _on_workers(client: Client | None, n_rows: int) -> bool:
@@ -425,9 +426,9 @@ def _on_workers(client: Client | None, n_rows: int) -> bool:
     return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
 
 
-def _cache(gp: ExactGP, X: Any, n_targets: int = 1) -> int:
+def _cache(gp: ExactGP, X: Any, n_targets: int = 1, *, limits: bool = False) -> int:
     """Return the bytes for kernel-matrix tiles: the memory left beside everything else, or all tiles."""
-    size = n_targets * gp.memory(X.shape[0], X.nnz) + 10 * X.nnz
+    size = n_targets * gp.memory(X.shape[0], X.nnz, limits=limits) + 10 * X.nnz
     return max(0, min(_room() - size, KernelMatrix.bytes_of(X.shape[0])))
 
 
@@ -485,9 +486,9 @@ def need_of_exact(
         share = min(1.0, _TASK_VALUES**0.5 / n_labels)  # the columns of a block
         block = KernelMatrix.memory(int(share * nonzeros), 1)
         more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + block
-        more["vectors"] = 8 * n_labels * (2 + gp.n_draws)
+        more["vectors"] = 8 * n_labels * gp.vectors_of(limits=limits)
     iterates = gp.solver_for(n_labels, limits=limits) == "cg"
-    size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if iterates else 0
+    size = 4 * n_labels * gp.vectors_of(limits=limits) * _PRODUCTS if iterates else 0
     return Need(
         worker=need_of_gathering(making, n_labels, more),
         finish=need_of_solution(gp, making, n_labels, limits=limits),

@@ -293,21 +293,14 @@ class Training:
         """Refuse limits among the labels for a process that cannot use them."""
         if self.joined.side is None:
             return
-        n, n_labels = int((self.joined.side != 0).any(axis=1).sum()), len(self.joined.row)
-        if self.exact is None:
-            process = PROCESSES[self.features.feature_map.process]
-            if process.takes_limits:
-                return
-            which = f"the process of the map {type(self.features.feature_map).facts.name}"
-        elif self.exact.solver_for(n_labels, limits=True) == "cg":
-            which = f"an exact process with conjugate gradients, which {n_labels:,} labels take,"
-        else:
+        n = int((self.joined.side != 0).any(axis=1).sum())
+        if self.exact is not None or PROCESSES[self.features.feature_map.process].takes_limits:
             return
         raise InputError(
-            f"{self.labels} has {amount(n, 'labels')} that are limits, and {which} takes measured values "
-            "alone; take random features of the kernel (--process features), leave limits out with "
-            "--censored drop, take their numbers as measured with --censored value, or take --process exact "
-            "with --solver cholesky, which holds 8 n^2 bytes for n labels"
+            f"{self.labels} has {amount(n, 'labels')} that are limits, and the process of the map "
+            f"{type(self.features.feature_map).facts.name} takes measured values alone; take random features "
+            "of the kernel (--process features) or --process exact, leave limits out with --censored drop, "
+            "or take their numbers as measured with --censored value"
         )
 
     def gathering(self) -> Tree:
@@ -359,10 +352,8 @@ class Training:
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
         """Use an exact process unless it costs too much for these labels; tell the user which, and why."""
         n_labels = len(self.joined.row)
-        reason = why_not_exact(exact, making_of(self.features), n_labels)
-        if self.joined.side is not None and exact.solver == "auto":
-            iterates = exact.solver_for(n_labels, limits=True) == "cg"
-            reason = reason or ("some of which are limits, conjugate gradients take none" if iterates else "")
+        limits = self.joined.side is not None
+        reason = why_not_exact(exact, making_of(self.features), n_labels, limits=limits)
         if not reason:
             compared = " Kernels are compared first; --quick takes the Tanimoto kernel at once."
             run.progress.note(

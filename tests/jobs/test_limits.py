@@ -10,7 +10,6 @@ import pytest
 import daskrf
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
-from daskrf.fitting import training
 from daskrf.gp import RandomFeatureGP
 from daskrf.gp.processes import exact
 from daskrf.gp.processes.exact import ExactGP
@@ -248,29 +247,33 @@ def test_targets_with_limits_have_sums_of_their_own(tmp_path):
     assert np.allclose(predictions(tmp_path / "m")[:, :, 0], predictions(tmp_path / "one"), atol=1e-6)
 
 
-def test_random_features_take_the_place_of_conjugate_gradients(tmp_path, monkeypatch):
+def test_conjugate_gradients_take_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(exact, "_LARGEST_WITH_LIMITS", 50)
-    monkeypatch.setattr(training, "_FEATURES", 256)
+    first, rest, n = slice(20, None), slice(0, 20), sum(value < 6.5 for value in VALUES)
     path = table(tmp_path / "y.csv", cells())
     report = daskrf.fit(path, output=tmp_path / "m", quick=True)
-    assert (report.process, report.n_components) == ("features", 256)
-    assert read_model(tmp_path / "m").gp.n_limits_ == sum(value < 6.5 for value in VALUES)
-    dropped = daskrf.fit(path, output=tmp_path / "d", quick=True, censored="drop")
-    assert dropped.process == "exact"
+    assert (report.process, read_model(tmp_path / "m").gp.solver_) == ("exact", "cg")
+    assert f"conjugate gradients for 60 rows, {n} of them limits" in str(report)
+    daskrf.fit(path, output=tmp_path / "exact", quick=True, solver="cholesky")
+    (mean, std), (want, exact_std) = predictions(tmp_path / "m"), predictions(tmp_path / "exact")
+    assert np.abs(mean - want).max() < 0.1 * exact_std.max()
+    assert np.allclose(std, exact_std, rtol=0.5)  # from 32 samples
+    assert daskrf.fit(path, output=tmp_path / "m", quick=True).was_there
+    measured = table(tmp_path / "a.csv", [f"{v:.3f}" for v in VALUES[first]], CHAINS[first])
+    daskrf.fit(measured, output=tmp_path / "n", quick=True)
+    report = daskrf.add(tmp_path / "n", table(tmp_path / "b.csv", cells()[rest], CHAINS[rest]))
+    assert (report.n_added, report.n_labels) == (20, 60)
+    assert read_model(tmp_path / "n").gp.solver_ == "cg"
+    (target,) = daskrf.evaluate(path, quick=True, folds=2, solver="cg").targets
+    assert (target.n_predicted, target.n_limits) == (60 - n, n)
 
 
-@pytest.mark.parametrize(
-    ("options", "which"),
-    [
-        ({"feature_map": LandmarkFeatures(16)}, "the process of the map landmarks"),
-        ({"solver": "cg", "quick": True}, "conjugate gradients"),
-    ],
-)
-def test_other_processes_refuse_limits_in_a_sentence(tmp_path, options, which):
-    path = table(tmp_path / "y.csv", cells())
-    with pytest.raises(InputError, match=rf"labels that are limits, and .*{which}.*--censored drop"):
-        daskrf.fit(path, output=tmp_path / "m", **options)
-    dropped = daskrf.fit(path, output=tmp_path / "m", censored="drop", **options)
+def test_other_processes_refuse_limits_in_a_sentence(tmp_path):
+    path, landmarks = table(tmp_path / "y.csv", cells()), LandmarkFeatures(16)
+    which = "the process of the map landmarks"
+    with pytest.raises(InputError, match=rf"labels that are limits, and {which}.*--censored drop"):
+        daskrf.fit(path, output=tmp_path / "m", feature_map=landmarks)
+    dropped = daskrf.fit(path, output=tmp_path / "m", censored="drop", feature_map=landmarks)
     assert dropped.labels.matched < len(CHAINS)
 
 

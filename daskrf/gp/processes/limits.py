@@ -33,7 +33,7 @@ _GRID_STEP = 2.0  # in log lambda
 _FINE = (1.0, 0.4)  # steps of the search about the best point
 _COARSE = 1e-3  # tolerance of sweeps during the search
 _FINEST = 1e-6
-_MOST_CHANGE = 0.5  # of the last sweep, in standard deviations: more, and sites have not settled
+MOST_CHANGE = 0.5  # of the last sweep, in standard deviations: more, and sites have not settled
 
 
 def check_sides(side: npt.ArrayLike, n_rows: int, *, some: bool = False) -> Sides:
@@ -57,6 +57,22 @@ def check_sides(side: npt.ArrayLike, n_rows: int, *, some: bool = False) -> Side
             "all labels are limits, which do not fix a scale: give some labels that were measured."
         )
     return sides.astype(np.int8)
+
+
+def no_agreement(labels: Censored, mean: float, spread: float, shift: float = 0.0) -> InputError:
+    """Return the error for limits whose sites do not settle; it names the one farthest beyond the others.
+
+    `mean` and `spread` are those of the measured labels, and `shift` is what all of these are relative to.
+    """
+    limit, side = labels.limit, labels.side
+    beyond = side * (limit - mean) / spread
+    k = int(np.argmax(beyond))
+    return InputError(
+        "no process was found that agrees with all limits. "
+        f"{'>' if side[k] > 0 else '<'} {limit[k] + shift:.6g} lies farthest beyond the "
+        f"measured ones, {beyond[k]:,.0f} of their standard deviations from their mean: correct it, "
+        "learn logarithms (--transform), or leave limits out (--censored drop)."
+    )
 
 
 @dataclass(frozen=True)
@@ -292,17 +308,9 @@ class Search:
         deviation = math.sqrt(point.signal_variance * (self.size + math.exp(point.log_ratio)))
         moved = np.abs(result.mean - point.mean).max(initial=0.0)
         usual = moved <= 2.0 * farthest + 100.0 * (deviation + self.spread)  # false for NaN
-        if math.isfinite(point.log_evidence) and result.change < _MOST_CHANGE and usual:
+        if math.isfinite(point.log_evidence) and result.change < MOST_CHANGE and usual:
             return point
-        limit, side = labels.limit, labels.side
-        beyond = side * (limit - self.limited.mean) / self.spread
-        k = int(np.argmax(beyond))
-        raise InputError(
-            "no process was found that agrees with all limits. "
-            f"{'>' if side[k] > 0 else '<'} {limit[k] + self.limited.shift:.6g} lies farthest beyond the "
-            f"measured ones, {beyond[k]:,.0f} of their standard deviations from their mean: correct it, "
-            "learn logarithms (--transform), or leave limits out (--censored drop)."
-        )
+        raise no_agreement(labels, self.limited.mean, self.spread, self.limited.shift)
 
     def loss(self, log_ratio: float, doubt: float | None = None) -> float:
         """Return what is minimized, at a lambda that was evaluated."""

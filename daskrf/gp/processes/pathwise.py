@@ -25,11 +25,13 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.arrays import row_slice
 from daskrf.errors import InputError
+from daskrf.gp.processes.iteratedlimits import IteratedSites, scaled, scales_for, sites_by_iteration
+from daskrf.gp.processes.limits import Sides
 from daskrf.gp.processes.posterior import standard_normal
 from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws
 from daskrf.gp.solve.conjugategradients import BlockSystem, Solution
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
-from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner, ScaledLandmarks
 from daskrf.gp.solve.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
@@ -127,6 +129,8 @@ class PathwisePosterior:
         Rows that the preconditioner is built from.
     landmark_weights : float32 array, shape (L, 1)
         k(x, landmarks) times these approximates the mean, in units of `scale`.
+    sites : IteratedSites, optional
+        What stands for labels that are limits.
     """
 
     matrix: KernelMatrix
@@ -142,6 +146,7 @@ class PathwisePosterior:
     landmarks: npt.NDArray[np.int64]
     landmark_weights: Single
     random_state: int
+    sites: IteratedSites | None = None
 
     def mean(self, X: Any) -> Double:
         """Return the posterior mean at each row, float64 of shape (m,)."""
@@ -187,13 +192,12 @@ class PathwisePosterior:
         kernel, X_train = self.matrix.kernel, self.matrix.X
         cross = kernel(X_train, X)
         preconditioner = LandmarkPreconditioner(kernel, X_train, len(self.landmarks), self.random_state)
-        preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
-        system = BlockSystem(
-            self.matrix.product, preconditioner, cross.astype(np.float32), preconditioner.ratio
-        )
+        equations = _Equations(self.matrix, preconditioner, scales_of(self.hyperparameters, self.sites))
+        ratio = self.hyperparameters.noise_variance / self.hyperparameters.signal_variance
+        system = equations.system(cross.astype(np.float32), ratio)
         solution = system.solve(tolerance, max_iterations)
         _check_residuals(solution, tolerance, max_iterations)
-        covariance = kernel(X) - cross.T @ solution.x
+        covariance = kernel(X) - cross.T @ equations.unscaled(solution.x)
         covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
         return self.mean(X), covariance
 
@@ -228,14 +232,26 @@ class PathwisePosterior:
 
     @functools.cached_property
     def correlation_scales(self) -> Single:
-        """1 / sqrt(k(x_i, x_i) + lambda), float32 of shape (n,)."""
-        return correlation_scales(self.matrix, self.hyperparameters)
+        """1 / sqrt(k(x_i, x_i) + lambda_i), float32 of shape (n,)."""
+        ratios = ratios_of(self.hyperparameters, self.sites)
+        return correlation_scales(self.matrix.kernel.diag(self.matrix.X), ratios)
 
 
-def correlation_scales(matrix: KernelMatrix, parameters: ProcessParameters) -> Single:
-    """Return 1 / sqrt(k(x_i, x_i) + lambda) of the rows of a matrix, float32 of shape (n,)."""
-    ratio = parameters.noise_variance / parameters.signal_variance
-    return (1 / np.sqrt(matrix.kernel.diag(matrix.X) + ratio)).astype(np.float32)
+def scales_of(parameters: ProcessParameters, sites: IteratedSites | None) -> Double | None:
+    """Return the scales of rows if some labels are limits; see `daskrf.gp.processes.iteratedlimits`."""
+    return None if sites is None else scales_for(parameters.noise_variance, sites.excess)
+
+
+def ratios_of(parameters: ProcessParameters, sites: IteratedSites | None) -> Double | float:
+    """Return lambda, or lambda_i of each row if there are limits, whose labels have more noise."""
+    excess = 0.0 if sites is None else sites.excess
+    ratios: Double | float = (parameters.noise_variance + excess) / parameters.signal_variance
+    return ratios
+
+
+def correlation_scales(diagonal: Double, ratios: Double | float) -> Single:
+    """Return 1 / sqrt(k(x_i, x_i) + lambda_i), float32 of shape (n,)."""
+    return (1 / np.sqrt(diagonal + ratios)).astype(np.float32)
 
 
 def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
@@ -259,6 +275,7 @@ def fit_pathwise(
     random_state: int,
     matrix: KernelMatrix | None = None,
     previous: PathwisePosterior | None = None,
+    side: Sides | None = None,
 ) -> PathwisePosterior:
     """Fit to the rows X and the labels y.
 
@@ -282,16 +299,37 @@ def fit_pathwise(
         k(X, X), if its products are computed elsewhere.
     previous : PathwisePosterior, optional
         A posterior whose rows come first in X: its solution is the initial guess.
+    side : int8 array, shape (n,), optional
+        0 for a label, 1 for a lower limit and -1 for an upper one. With limits the variances of `start` are
+        kept.
 
     Raises
     ------
     InputError
-        If the residuals do not fall to the tolerance, or the kernel has no random features.
+        If the residuals do not fall to the tolerance, the kernel has no random features, or the sites of
+        limits do not settle.
     """
     prior = prior_of_fit(kernel, X, n_draws, n_features, random_state)
     matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
-    system = _System(matrix, preconditioner, y, prior(X), fixed, max_iterations, random_state)
+    sites = None
+    if side is not None:
+        fixed = fixed[0], start.signal_variance, start.noise_variance
+        sites = sites_by_iteration(
+            matrix,
+            preconditioner,
+            y,
+            side,
+            mean=fixed[0],
+            signal_variance=start.signal_variance,
+            noise_variance=start.noise_variance,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            random_state=random_state,
+        )
+        y = sites.labels
+    equations = _Equations(matrix, preconditioner, scales_of(start, sites))
+    system = _System(equations, y, prior(X), fixed, max_iterations, random_state)
     if previous is not None:
         system.begin_from(previous)
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
@@ -307,23 +345,26 @@ def fit_pathwise(
     system.solve(log_ratio, tolerance, check=False)
     system.refine(tolerance)
     parameters = system.hyperparameters()
-    variances = _variances(matrix, parameters, system.solution.x[:, 2:])
+    solved, ratio = system.x, math.exp(log_ratio)
+    variances = _variances(matrix, ratios_of(parameters, sites), solved[:, 2:])
     matrix.forget()
-    alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
+    landmark_weights = equations.landmark_weights((y - parameters.mean) / system.scale, ratio)
+    alpha = np.column_stack([system.alpha() / system.scale, solved[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
         matrix=matrix,
         prior=prior,
         hyperparameters=parameters,
         alpha=alpha,
-        ones=system.solution.x[:, 1].astype(np.float32),
+        ones=solved[:, 1].astype(np.float32),
         variances=variances,
         scale=system.scale,
         at_bound=at_bound,
         residual=float(system.solution.residuals.max()),
-        n_iterations=system.n_iterations,
+        n_iterations=system.n_iterations + (0 if sites is None else sites.n_products),
         landmarks=preconditioner.landmarks,
-        landmark_weights=preconditioner.weights((y - parameters.mean) / system.scale)[:, None],
+        landmark_weights=landmark_weights[:, None],
         random_state=random_state,
+        sites=sites,
     )
 
 
@@ -336,15 +377,14 @@ def _search_some(
     random_state: int,
 ) -> None:
     """Search with some of the rows, and start the search with all rows where that one ends."""
-    whole, n = system.matrix, len(system.y)
+    whole, n = system.equations.matrix, len(system.y)
     order = np.argsort(seeds.words(random_state, "gp/search", n), kind="stable")
     chosen = np.sort(order[: min(n // _SOME, _MOST_OF_SOME)])
     X = whole.X[chosen]
     matrix = KernelMatrix(whole.kernel, X, keep_bytes=min(keep_bytes, KernelMatrix.bytes_of(len(chosen))))
     preconditioner = LandmarkPreconditioner(whole.kernel, X, _LANDMARKS_OF_SOME, random_state)
     some = _System(
-        matrix,
-        preconditioner,
+        _Equations(matrix, preconditioner),
         system.y[chosen] + system.shift,
         prior(X),
         system.fixed,
@@ -355,10 +395,10 @@ def _search_some(
     search.begin_again()
 
 
-def _variances(matrix: KernelMatrix, parameters: ProcessParameters, beta: Double) -> VarianceModel:
+def _variances(matrix: KernelMatrix, ratios: Double | float, beta: Double) -> VarianceModel:
     """Fit the variance model to the solutions for the samples."""
     diagonal = matrix.kernel.diag(matrix.X)
-    largest, total = matrix.own_squares(correlation_scales(matrix, parameters))
+    largest, total = matrix.own_squares(correlation_scales(diagonal, ratios))
     squares = np.einsum("ij,ij->i", beta, beta) / beta.shape[1]
     some = diagonal > 0
     return fit_variances(
@@ -366,7 +406,7 @@ def _variances(matrix: KernelMatrix, parameters: ProcessParameters, beta: Double
         total[some] / diagonal[some],
         diagonal[some],
         squares[some],
-        parameters.noise_variance / parameters.signal_variance,
+        ratios[some] if isinstance(ratios, np.ndarray) else ratios,
         beta.shape[1],
     )
 
@@ -390,20 +430,69 @@ def _check_residuals(solution: Solution, accepted: float, max_iterations: int) -
         )
 
 
+class _Equations:
+    """(K + lambda I) x = b, or, where labels that stand for limits have more noise, a scaled form.
+
+    With the scales U of rows (`daskrf.gp.processes.iteratedlimits`) that form is
+    (U K U + lambda I) z = U b, and x = U z.
+    """
+
+    def __init__(
+        self, matrix: KernelMatrix, landmarks: LandmarkPreconditioner, scales: Double | None = None
+    ) -> None:
+        self.matrix, self.landmarks, self.scales = matrix, landmarks, scales
+
+    def system(self, right: Single, ratio: float, start: Single | None = None) -> BlockSystem:
+        """Return the equations for right-hand sides b, shape (n, m)."""
+        if self.scales is None:
+            self.landmarks.set_ratio(ratio)
+            return BlockSystem(self.matrix.product, self.landmarks, right, ratio, start=start)
+        right = self.scales[:, None].astype(np.float32) * right
+        inverse = self._scaled_landmarks(self.scales, ratio)
+        return BlockSystem(scaled(self.matrix, self.scales), inverse, right, ratio, start=start)
+
+    def move(self, system: BlockSystem, right: Single, ratio: float) -> BlockSystem:
+        """Return the equations for other right-hand sides and another lambda, with what they have in common.
+
+        They have nothing in common if they are scaled.
+        """
+        if self.scales is not None:
+            return self.system(right, ratio)
+        self.landmarks.set_ratio(ratio)
+        system.move(right, ratio)
+        return system
+
+    def unscaled(self, solution: Double) -> Double:
+        """Return x for a solution of the system."""
+        return solution if self.scales is None else self.scales[:, None] * solution
+
+    def ratios(self, ratio: float) -> Double | float:
+        """Return the noise of each row relative to the signal variance, if lambda is `ratio`."""
+        return ratio if self.scales is None else ratio / self.scales**2
+
+    def landmark_weights(self, y: Double, ratio: float) -> Single:
+        """Return weights of kernel values with the landmarks, shape (L,), that approximate the mean for y."""
+        if self.scales is None:
+            return self.landmarks.weights(y)
+        return self._scaled_landmarks(self.scales, ratio).weights(y)
+
+    def _scaled_landmarks(self, scales: Double, ratio: float) -> ScaledLandmarks:
+        return ScaledLandmarks(self.landmarks, self.matrix.kernel.diag(self.matrix.X), scales, ratio)
+
+
 class _System:
     """(K + lambda I) x = b for labels, ones and noisy prior samples; keeps the last solution."""
 
     def __init__(
         self,
-        matrix: KernelMatrix,
-        preconditioner: LandmarkPreconditioner,
+        equations: _Equations,
         y: Double,
         draws: Single,
         fixed: tuple[float | None, float | None, float | None],
         max_iterations: int,
         random_state: int,
     ) -> None:
-        self.matrix, self.preconditioner, self.fixed = matrix, preconditioner, fixed
+        self.equations, self.fixed = equations, fixed
         self.draws, self.max_iterations = draws, max_iterations
         self.shift = float(y.mean())
         self.y = y - self.shift
@@ -411,7 +500,7 @@ class _System:
         self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
         self.ratio, self.n_iterations = 0.0, 0
         self.start: Single | None = None
-        self.equations: BlockSystem | None = None
+        self.system: BlockSystem | None = None
         self.solution: Solution
 
     def begin_from(self, other: PathwisePosterior) -> None:
@@ -424,15 +513,14 @@ class _System:
     def solve(self, log_ratio: float, tolerance: float, *, check: bool = True) -> None:
         """Solve for a given lambda, starting from the last solution."""
         ratio = math.exp(log_ratio)
-        if self.equations is None or ratio != self.ratio:
+        if self.system is None or ratio != self.ratio:
             self.ratio = ratio
-            self.preconditioner.set_ratio(ratio)
-            right = np.column_stack([self._labels(), self.draws + np.float32(math.sqrt(ratio)) * self.noise])
-            if self.equations is None:
-                product = self.matrix.product
-                self.equations = BlockSystem(product, self.preconditioner, right, ratio, start=self.start)
+            noise = self._noise_scales(ratio) * self.noise
+            right = np.column_stack([self._labels(), self.draws + noise])
+            if self.system is None:
+                self.system = self.equations.system(right, ratio, self.start)
             else:
-                self.equations.move(right, ratio)
+                self.system = self.equations.move(self.system, right, ratio)
         self._solve(tolerance, tolerance, check=check)
 
     def refine(self, tolerance: float) -> None:
@@ -443,27 +531,39 @@ class _System:
         size = 2 + self.draws.shape[1]
         self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
 
+    def _noise_scales(self, ratio: float) -> Any:
+        """Return the root of the noise of all rows, or of each, relative to the signal variance."""
+        ratios = self.equations.ratios(ratio)
+        if isinstance(ratios, float):
+            return np.float32(math.sqrt(ratios))
+        return np.sqrt(ratios)[:, None].astype(np.float32)
+
     def _labels(self) -> Single:
         return np.column_stack([self.y / self.scale, np.ones(len(self.y))]).astype(np.float32)
 
     def _solve(self, tolerance: float | Double, accepted: float, *, check: bool = True) -> None:
-        assert self.equations is not None
+        assert self.system is not None
         left = self.max_iterations - self.n_iterations
-        self.solution = self.equations.solve(tolerance, left, check=check)
+        self.solution = self.system.solve(tolerance, left, check=check)
         self.n_iterations += self.solution.n_iterations
         _check_residuals(self.solution, accepted, left)
+
+    @property
+    def x(self) -> Double:
+        """C^-1 times the labels, ones, and noisy prior samples."""
+        return self.equations.unscaled(self.solution.x)
 
     @property
     def mean(self) -> float:
         """The fixed mean, or the optimal one for the current lambda."""
         if self.fixed[0] is not None:
             return self.fixed[0]
-        labels, ones = self.solution.x[:, :2].T
+        labels, ones = self.x[:, :2].T
         return self.shift + self.scale * float(labels.sum() / ones.sum())
 
     def alpha(self) -> Double:
         """Return C^-1 (y - mean)."""
-        labels, ones = self.solution.x[:, :2].T
+        labels, ones = self.x[:, :2].T
         labels = labels * self.scale
         return labels - (self.mean - self.shift) * ones
 
@@ -485,7 +585,7 @@ class _System:
         """
         alpha, n = self.alpha(), len(self.y)
         residual = self.y - (self.mean - self.shift)
-        beta = self.solution.x[:, 2:]
+        beta = self.x[:, 2:]
         trace = float(np.einsum("ij,ij->", beta, beta)) / beta.shape[1]
         _, signal, noise = self.fixed
         tiny = float(np.finfo(np.float64).tiny)

@@ -76,7 +76,12 @@ class VarianceModel:
 
 
 def fit_variances(
-    largest: Double, total: Double, diagonal: Double, squares: Double, ratio: float, n_draws: int
+    largest: Double,
+    total: Double,
+    diagonal: Double,
+    squares: Double,
+    ratio: float | Double,
+    n_draws: int,
 ) -> VarianceModel:
     """Fit the variance model to the leave-one-out variances of the labelled rows.
 
@@ -88,14 +93,14 @@ def fit_variances(
         k(x, x) of the rows.
     squares : float64 array, shape (n,)
         The mean of beta_is^2 over samples: [C^-1]_ii, with the sampling error of S samples.
-    ratio : float
-        lambda.
+    ratio : float or float64 array, shape (n,)
+        lambda; of each row if their noise differs.
     n_draws : int
         S.
     """
     chosen = slice(None, None, 1 + (len(largest) - 1) // _ROWS)
+    ratios = (ratio / diagonal)[chosen]
     largest, total, diagonal, squares = (a[chosen] for a in (largest, total, diagonal, squares))
-    ratios = ratio / diagonal
     # The expected logarithm of a mean of S squares is less than the logarithm of its expectation.
     lost = float(digamma(n_draws / 2)) - math.log(n_draws / 2)
     observed = lost - np.log(np.maximum(squares * diagonal, _TINY))
