@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daskrf.sources.wholefile import molecules_in
 from daskrf.workers.progress import Progress
@@ -127,6 +128,18 @@ class History:
     def n_asked(self) -> int:
         """Number of molecules in all batches."""
         return sum(each.n_asked for each in self.rounds)
+
+    @property
+    def table(self) -> pa.Table:
+        """The molecules with scores, the best first: smiles, id, the target and round."""
+        order = np.argsort(-self.scores if self.maximize else self.scores, kind="stable")
+        columns = {
+            "smiles": [text for each in self.rounds for text in each.smiles],
+            "id": [name for each in self.rounds for name in each.ids],
+            self.target: self.scores.tolist(),
+            "round": [each.number for each in self.rounds for _ in each.smiles],
+        }
+        return pa.table(columns).take(pa.array(order))
 
     @property
     def rounds_without_improvement(self) -> int:

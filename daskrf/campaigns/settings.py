@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,9 @@ from daskrf.parameters import Option, Parameter
 from daskrf.quantities import either, listed
 
 _MOST_BYTES = 1 << 20
+_OPTION = re.compile(
+    r"(?<![\w-])-(?:-([a-z][a-z-]*)|([a-zA-Z]))(?![\w-])(?: ('[^']*'|[-+]?\d[\w.:]*|[A-Z]\w*))?"
+)
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
@@ -212,3 +216,34 @@ def section_of(
         if not without(each.name) and (each.choices or any(map(_kind_words, each.kinds)))
     }
     return Section(command, fields, {name: option for name, option in options.items() if name in fields})
+
+
+def with_fields(message: str, section: Section, where: str) -> str:
+    """Return a message that names options of a command with the fields that stand for them in a file.
+
+    Examples
+    --------
+    >>> budget = Parameter("budget", (float,), (), False, None, "")
+    >>> section = Section("suggest", {"budget": budget}, {})
+    >>> with_fields("A budget of 5 buys nothing; raise --budget.", section, "[suggest] of campaign.toml")
+    'A budget of 5 buys nothing; raise budget in [suggest] of campaign.toml.'
+    >>> with_fields("Give --budget 5, or --std.", section, "[suggest] of campaign.toml")
+    'Give budget = 5, or --std, in [suggest] of campaign.toml.'
+    """
+    names = []
+
+    def field(match: re.Match[str]) -> str:
+        name = (match[1] or match[2]).replace("-", "_")
+        if name not in section.parameters:
+            return match[0]
+        names.append(name)
+        value = match[3]
+        if value is None:
+            return name
+        return f"{name} = {repr(value) if value[0].isalpha() else value}"
+
+    text = _OPTION.sub(field, message)
+    if not names:
+        return message
+    text = text.removesuffix(".")
+    return f"{text}{'' if text.endswith(names[-1]) else ','} in {where}."

@@ -19,10 +19,12 @@ import pandas as pd
 import pytest
 
 import daskrf
+from daskrf.campaigns import campaignjob
 from daskrf.cli.app import run
-from daskrf.commands import campaign as module
+from daskrf.commands import campaign as command
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
+from daskrf.report import campaignreport
 
 SCORER = """
 import os, pathlib, time
@@ -94,16 +96,16 @@ class Killed(BaseException):
     """The campaign was killed."""
 
 
-STEPS = (
-    "suggest",
-    "score_batch",
-    "fit",
-    "add",
-    "found",
-    "plot_campaign",
-    "write_campaign_page",
-    "write_hits",
-)
+STEPS = {
+    "suggest": command,
+    "score_batch": campaignjob,
+    "fit": command,
+    "add": command,
+    "found": command,
+    "plot_campaign": campaignreport,
+    "write_campaign_page": campaignreport,
+    "write_hits": campaignjob,
+}
 
 
 @contextmanager
@@ -126,7 +128,7 @@ def killing(seen: set[tuple[str, str, int]], folder: Path) -> Iterator[None]:
         return step
 
     with ExitStack() as stack:
-        for name in STEPS:
+        for name, module in STEPS.items():
             stack.enter_context(patch.object(module, name, wrapped(name, getattr(module, name))))
         yield
 
@@ -215,6 +217,21 @@ def test_paths_are_those_of_where_the_command_runs(tmp_path: Path, monkeypatch: 
     report = daskrf.campaign(settings.relative_to(tmp_path), output="docked")
     assert (tmp_path / "docked" / "scores-1.csv").exists()
     assert len(asked(tmp_path / "settings")) == report.history.n_asked == 10
+
+
+def test_errors_of_commands_name_the_fields_of_the_file(whole: Path, tmp_path: Path) -> None:
+    settings = begin(tmp_path / "a", SETTINGS.replace("n = 6", "n = 6\nbudget = 1.5\nprice = 'Price'"))
+    (settings.parent / "lib.csv").write_text(
+        "smiles,id,Price\n" + "".join(f"{text},m{i},{i + 2}\n" for i, text in enumerate(SMILES))
+    )
+    with pytest.raises(
+        InputError, match=r"the cheapest in the library costs 2; raise budget in \[suggest\] of .*c\.toml"
+    ):
+        daskrf.campaign(settings, library=settings.parent / "lib.csv")
+    (settings.parent / "c.toml").write_text(
+        SETTINGS.replace("n = 6", "n = 6\nbudget = 1500.0\nprice = 'Price'")
+    )
+    assert daskrf.campaign(settings, library=settings.parent / "lib.csv").stopped == "3 rounds done"
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
