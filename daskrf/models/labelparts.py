@@ -53,6 +53,7 @@ from daskrf.tables.keytable import TEXT, HashTable, hashes_of
 from daskrf.tables.measurements import (
     CutRowError,
     Doubts,
+    FarLimit,
     LabelFile,
     LabelTable,
     MarkedKeys,
@@ -542,7 +543,7 @@ def join_in_parts(
     for each in facts:
         tally.merge(each["tally"])
         starts.append(tally.n_labels)
-    file = table.described(tally, table.notes(_all_doubts(run, labels, carried, starts)))
+    file = table.described(tally, table.notes(_all_doubts(run, labels, carried, tally, starts)))
     spec = {"labels": surveyed.identity, "ways": division.n_ways, "groups": division.groups}
     keys = Parts.create(folder / "keys", {**spec, "step": "keys"}, len(division.groups))
     reading = ReadLibrary(keys, library, file.key, division.groups, division.n_ways)
@@ -597,14 +598,14 @@ def _make(run: Run, maker: Any, rows: list[int]) -> None:
     Partitions(maker, maker.parts.store, rows).make(share, run.client, run.progress)
 
 
-def _all_doubts(run: Run, labels: Parts, table: LabelTable, starts: list[int]) -> list[Doubts]:
+def _all_doubts(run: Run, labels: Parts, table: LabelTable, tally: Tally, starts: list[int]) -> list[Doubts]:
     """Return which labels of each target are probably wrong."""
     doubts: dict[int, Doubts] = {}
     n = starts[-1]
     name = hash_of([labels.path, labels.spec_hash])[:16]
     tasks = [
-        Task(f"daskrf-doubts-{name}-{t}", (labels, len(starts) - 1, table, t), n)
-        for t in range(len(table.targets))
+        Task(f"daskrf-doubts-{name}-{t}", (labels, len(starts) - 1, table, target.farthest, t), n)
+        for t, target in enumerate(tally.targets)
     ]
     run.progress.start("judge labels", n * len(tasks), "labels")
     submit(
@@ -618,14 +619,16 @@ def _all_doubts(run: Run, labels: Parts, table: LabelTable, starts: list[int]) -
     return [doubts[t] for t in range(len(tasks))]
 
 
-def _doubts_of(labels: Parts, n_segments: int, table: LabelTable, t: int) -> Doubts:
+def _doubts_of(
+    labels: Parts, n_segments: int, table: LabelTable, limits: tuple[FarLimit, ...], t: int
+) -> Doubts:
     """Return which labels of one target are probably wrong, judged by all of them."""
     values = SeenValues(table, t, alone=True)
     for seen in _seen(labels, n_segments, t):
         values.append(seen)
         del seen
     pa.default_memory_pool().release_unused()
-    return table.doubts(t, values.finish(), np.zeros(0))
+    return table.doubts(t, values.finish(), np.zeros(0), limits=limits)
 
 
 def _seen(labels: Parts, n_segments: int, t: int) -> Iterator[Seen]:

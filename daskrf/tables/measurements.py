@@ -70,7 +70,7 @@ from daskrf.tables.values.notation import (
     sign_of,
 )
 from daskrf.tables.values.repeats import check_repeats, notes_on_suffixes
-from daskrf.tables.values.suspicious import suspicions
+from daskrf.tables.values.suspicious import Suspicion, suspicions
 from daskrf.tables.values.values import (
     APPROXIMATE,
     AS_VALUES,
@@ -365,7 +365,13 @@ def read_labels(
         columns.append(block)
     y = columns.y.finish()
     doubts = [
-        source.doubts(t, values.finish(), _finite(y[:, t]), None if existing is None else existing[:, t])
+        source.doubts(
+            t,
+            values.finish(),
+            _finite(y[:, t]),
+            None if existing is None else existing[:, t],
+            limits=tally.targets[t].farthest,
+        )
         for t, values in enumerate(columns.values)
     ]
     file = source.described(tally, source.notes(doubts), has_scale=existing is not None)
@@ -628,14 +634,20 @@ class LabelTable:
                 yield _labels_of(self, block, tally)
 
     def doubts(
-        self, t: int, values: SeenValues, y: npt.NDArray[np.float64], existing: np.ndarray | None = None
+        self,
+        t: int,
+        values: SeenValues,
+        y: npt.NDArray[np.float64],
+        existing: np.ndarray | None = None,
+        *,
+        limits: Sequence[FarLimit] = (),
     ) -> Doubts:
         """Return which labels of target `t` are probably wrong, judged by all of them.
 
         `y` has its finite labels, in the order of the file, unless `values` have them; `existing` has those
-        that the model has already.
+        that the model has already. `limits` are the farthest ones on either side.
         """
-        return _doubts(self, t, values, y, existing)
+        return _doubts(self, t, values, y, existing, limits)
 
     def notes(self, doubts: Sequence[Doubts]) -> tuple[str, ...]:
         """Return a line on each group of labels that are probably wrong, and on IDs like those of poses.
@@ -1068,13 +1080,13 @@ def _labels_of(source: LabelTable, block: _Block, tally: Tally) -> LabelBlock:
     _check_flags(source, block)
     shape, lines = (len(block.lines), len(block.columns)), np.asarray(block.lines, np.int64)
     y, kinds, side = np.empty(shape), np.empty(shape, np.uint8), np.zeros(shape, np.int8)
-    seen = []
+    seen, read = [], np.empty(shape)
     for t, (texts, scale) in enumerate(zip(block.columns, source.scales, strict=True)):
         texts = _with_relations(source, block, texts)
         values, kinds[:, t], beside = source.notations[t].read(texts)
         units = _units(scale, source.usual[t], len(texts), block.more.get("units"), beside)
         y[:, t], lost = scale.apply(values, units)
-        values = scale.in_its_unit(values, units)
+        values = read[:, t] = scale.in_its_unit(values, units)
         kinds[lost != NUMBER, t] = lost[lost != NUMBER]
         huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
         kinds[source.limits[t].drops(huge, values), t] = DROPPED
@@ -1100,6 +1112,7 @@ def _labels_of(source: LabelTable, block: _Block, tally: Tally) -> LabelBlock:
         times[np.cumsum(counts) - counts] = counts
     tally.n_read, tally.n_rows = tally.n_read + len(block.lines), tally.n_rows + n_rows
     tally.see(y, side)
+    tally.see_limits(y, side, read[some][index], lines[some][index])
     return LabelBlock(keys, y, side, lines[some][index], times if source.gives_times else None, seen)
 
 
@@ -1175,7 +1188,12 @@ class Doubts:
 
 
 def _doubts(
-    source: LabelTable, t: int, seen: SeenValues, y: np.ndarray, existing: np.ndarray | None
+    source: LabelTable,
+    t: int,
+    seen: SeenValues,
+    y: np.ndarray,
+    existing: np.ndarray | None,
+    limits: Sequence[FarLimit],
 ) -> Doubts:
     """Return `LabelTable.doubts`."""
     scale, doubts = source.scales[t], Doubts([], [])
@@ -1185,7 +1203,11 @@ def _doubts(
     values = y if seen.values is None else seen.values
     others = np.empty(0) if existing is None else existing[np.isfinite(existing)]
     wide = not scale.transform and is_concentration(scale.column, scale.unit)
-    groups = suspicions(np.concatenate([y, others]) if len(others) else y, wide=wide)
+    every = np.concatenate([y, others]) if len(others) else y
+    groups = suspicions(every, wide=wide)
+    for limit in limits:
+        if (doubt := _words_on_limit(source, t, limit, every, groups)) is not None:
+            doubts.doubtful.append(doubt)
     if not groups:
         return doubts
     clean = np.ones(len(y), bool)
@@ -1207,6 +1229,37 @@ def _doubts(
     return doubts
 
 
+def _words_on_limit(
+    source: LabelTable, t: int, limit: FarLimit, y: np.ndarray, groups: Sequence[Suspicion]
+) -> tuple[str, str] | None:
+    """Return what is suspicious about a limit, and the option to leave it out; None if nothing is.
+
+    It is judged as a measured value would be, by those that are not suspicious themselves.
+    """
+    clean = np.ones(len(y), bool)
+    for each in groups:
+        clean[each.members] = each.kind in ("spike", "limit")
+    usual = y[clean]
+    if not len(usual) or (limit.y <= usual.max() if limit.side > 0 else limit.y >= usual.min()):
+        return None
+    scale = source.scales[t]
+    wide = not scale.transform and is_concentration(scale.column, scale.unit)
+    judged = suspicions(np.append(usual, limit.y), wide=wide)
+    if not any(each.kind in ("far", "beyond") and len(usual) in each.members for each in judged):
+        return None
+    name = printable(source.names[source.targets[t]], 60)
+    sign = ">" if (limit.side > 0) != scale.is_p else "<"
+    unit = f" {scale.unit}" if scale.unit else ""
+    turned = ">" if limit.side > 0 else "<"
+    on_scale = f", {turned} {limit.y:.6g} as {scale.name}," if scale.transform else ""
+    option = _leaving_out(np.array([limit.value]), usual, f"{name}=" if len(source.targets) > 1 else "")
+    where = source.place_in(limit.line)
+    return (
+        f"the limit {sign} {repr(limit.value).removesuffix('.0')}{unit} of '{name}' ({where}){on_scale} lies "
+        f"far beyond all measured values ({usual.min():.6g} to {usual.max():.6g}) and draws predictions there"
+    ), option
+
+
 def _notes_on_values(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str, ...]:
     """Return a line on each group of labels that are probably wrong; refuse impossible ones."""
     wrong = [each for target in doubts for each in target.wrong]
@@ -1217,7 +1270,10 @@ def _notes_on_values(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str,
             f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
             "--accept-outliers (accept_outliers=True)"
         )
-    return tuple(f"{text}; {option} leaves them out" for text, option in [*wrong, *doubtful])
+    return tuple(
+        f"{text}; {option} leaves {'it' if text.startswith('the limit ') else 'them'} out"
+        for text, option in [*wrong, *doubtful]
+    )
 
 
 def _finite(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -1252,6 +1308,29 @@ def _leaving_out(values: np.ndarray, clean: np.ndarray, prefix: str) -> str:
     return " ".join(f"--drop-value {prefix}{float(v)!r}".removesuffix(".0") for v in distinct)
 
 
+@dataclass(frozen=True)
+class FarLimit:
+    """The limit of a target that lies farthest on its side.
+
+    Attributes
+    ----------
+    side : int
+        1 for a lower limit, -1 for an upper one.
+    y, value : float
+        On the scale of the target, and as read.
+    line : int
+    """
+
+    side: int
+    y: float
+    value: float
+    line: int
+
+    def farther(self, other: FarLimit | None) -> FarLimit:
+        """Return this limit, or one that lies farther; of equal ones, `other`, which came first."""
+        return self if other is None or self.side * self.y > self.side * other.y else other
+
+
 @dataclass
 class TargetTally:
     """What is counted of the labels of one target.
@@ -1263,6 +1342,8 @@ class TargetTally:
     n_limits : int
     first_limit : str
         In words.
+    lowest, highest : FarLimit or None
+        The upper limit that lies lowest, and the lower limit that lies highest.
     """
 
     zeros: bool = False
@@ -1270,6 +1351,25 @@ class TargetTally:
     others: bool = False
     n_limits: int = 0
     first_limit: str = ""
+    lowest: FarLimit | None = None
+    highest: FarLimit | None = None
+
+    @property
+    def farthest(self) -> tuple[FarLimit, ...]:
+        """The limits that lie farthest on either side."""
+        return tuple(limit for limit in (self.lowest, self.highest) if limit is not None)
+
+    def state(self) -> dict[str, Any]:
+        """Return the counts as a dict for JSON; without limits there is nothing of them."""
+        far = {name: getattr(self, name) for name in ("lowest", "highest")}
+        counts = {name: value for name, value in vars(self).items() if name not in far}
+        return counts | {name: vars(limit) for name, limit in far.items() if limit is not None}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> TargetTally:
+        """Undo `state`."""
+        far = {name: FarLimit(**state[name]) for name in ("lowest", "highest") if name in state}
+        return cls(**{**state, **far})
 
     @property
     def is_measured(self) -> bool:
@@ -1305,6 +1405,15 @@ class TargetTally:
         self.zeros, self.ones = self.zeros or other.zeros, self.ones or other.ones
         self.others, self.n_limits = self.others or other.others, self.n_limits + other.n_limits
         self.first_limit = self.first_limit or other.first_limit
+        for limit in other.farthest:
+            self.see_limit(limit)
+
+    def see_limit(self, limit: FarLimit) -> None:
+        """Keep a limit that lies farther than those before."""
+        if limit.side > 0:
+            self.highest = limit.farther(self.highest)
+        else:
+            self.lowest = limit.farther(self.lowest)
 
 
 class Tally:
@@ -1328,14 +1437,14 @@ class Tally:
     def state(self) -> dict[str, Any]:
         """Return the counts as a dict for JSON."""
         counts = {name: getattr(self, name) for name in ("n_read", "n_rows", "n_labels", "counts")}
-        return {**counts, "targets": [vars(target) for target in self.targets]}
+        return {**counts, "targets": [target.state() for target in self.targets]}
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Add the `state` of the rows that follow."""
         self.n_read, self.n_rows = self.n_read + state["n_read"], self.n_rows + state["n_rows"]
         self.n_labels += state["n_labels"]
         for target, more in zip(self.targets, state["targets"], strict=True):
-            target.add(TargetTally(**more))
+            target.add(TargetTally.from_state(more))
         for kind, (n, example) in state["counts"].items():
             self._add(kind, n, example)
 
@@ -1344,6 +1453,21 @@ class Tally:
         self.n_labels += len(y)
         for t, target in enumerate(self.targets):
             target.see(y[:, t], side[:, t])
+
+    def see_limits(
+        self,
+        y: npt.NDArray[np.float64],
+        side: npt.NDArray[np.int8],
+        values: npt.NDArray[np.float64],
+        lines: npt.NDArray[np.int64],
+    ) -> None:
+        """Keep the farthest limits among labels of these lines; `values` are as read."""
+        for t, target in enumerate(self.targets):
+            for sign in (1, -1):
+                places = np.flatnonzero(side[:, t] == sign)
+                if len(places):
+                    at = int(places[np.argmax(sign * y[places, t])])
+                    target.see_limit(FarLimit(sign, float(y[at, t]), float(values[at, t]), int(lines[at])))
 
     def _add(self, kind: str, n: int, example: str) -> None:
         earlier, first = self.counts.get(kind, (0, example))

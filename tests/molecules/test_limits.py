@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import Labels, read_labels
+from daskrf.tables.measurements import FarLimit, Labels, TargetTally, read_labels
 from daskrf.tables.values.limits import one_limit_of_each
 from daskrf.tables.values.notation import side_of
 from daskrf.tables.values.values import APPROXIMATE, LEFT_OUT, LOWER_LIMITS, UPPER_LIMITS
@@ -100,3 +101,45 @@ def test_of_several_limits_the_closest_counts():
     values, sides = one_limit_of_each(groups, bound, side, np.array([[False], [False], [True]]))
     assert values.ravel()[:2].tolist() == [7.0, 3.0]
     assert sides.ravel().tolist() == [1, -1, 0]
+
+
+def far(*cells: str, name: str = "pKi") -> str:
+    values = [f"{5 + 0.1 * k:.1f}" if name == "pKi" else f"{10 ** (0.1 * k):.3g}" for k in range(40)]
+    return f"id,{name}\n" + "".join(f"m{k},{cell}\n" for k, cell in enumerate([*values, *cells]))
+
+
+def test_a_limit_far_beyond_all_measured_values_is_said_with_its_row_and_the_way_to_leave_it_out(tmp_path):
+    (low, high) = read(tmp_path, far(">10", ">1e6", "<-200000", ">1e6")).notes
+    assert low.startswith(
+        "the limit < -200000 of 'pKi' (line 44) lies far beyond all measured values (5 to 8.9)"
+    )
+    assert low.endswith("; --drop-value -200000 leaves it out")
+    assert high.startswith(
+        "the limit > 1000000 of 'pKi' (line 43) lies far beyond"
+    )  # the first of equal ones
+    left = read(tmp_path, far(">10", ">1e6", "<-200000", ">1e6"), drop_value=[1e6, -200000])
+    assert (left.notes, limits(left)) == ((), [(10.0, 1)])
+
+
+def test_limits_that_say_little_or_are_usual_are_not_suspicious(tmp_path):
+    assert read(tmp_path, far(">9.5", "<1e6", ">-1e6", "<4.5")).notes == ()
+    assert read(tmp_path, far(">30000", "<1e9", name="IC50 (nM)")).notes == ()
+    assert read(tmp_path, "id,pKi\nA,5\nB,6\nC,>1e6\n").notes == ()  # too few to judge by
+
+
+def test_a_far_limit_is_named_as_read_and_on_its_scale(tmp_path):
+    text = far(">1e14", name="IC50 (nM)")
+    (note,) = read(tmp_path, text, transform="pIC50").notes
+    assert "the limit > 100000000000000 nM of 'IC50 (nM)' (line 42), < -5 as pIC50, lies far beyond" in note
+    assert read(tmp_path, text, transform="pIC50", drop_value=1e14).notes == ()
+
+
+def test_tallies_of_segments_keep_the_farthest_limits():
+    first, second = TargetTally(), TargetTally()
+    for each in (FarLimit(1, 5.0, 5.0, 2), FarLimit(1, 9.0, 9.0, 3)):
+        first.see_limit(each)
+    for each in (FarLimit(1, 9.0, 9.0, 7), FarLimit(-1, 1.0, 1.0, 8)):
+        second.see_limit(each)
+    first.add(TargetTally.from_state(json.loads(json.dumps(second.state()))))
+    assert first.farthest == (FarLimit(-1, 1.0, 1.0, 8), FarLimit(1, 9.0, 9.0, 3))
+    assert "lowest" not in TargetTally().state()
