@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 from daskrf.quantities import amount
+from daskrf.spaces.closures import shared_cuts, unsupported
 from daskrf.spaces.reactions import Half
 
 
@@ -26,7 +27,9 @@ class Coupling:
     >>> Coupling("amide", ((1,), (1,))).refusal
     ''
     >>> Coupling("ring", ((1, 2), (1, 2))).refusal
-    'it closes a ring between slots, which changes the atoms of both'
+    ''
+    >>> Coupling("cage", ((1, 2, 3), (1, 2, 3))).refusal
+    'two slots are joined by 3 bonds; one, or two of one pair of slots, are supported'
     """
 
     name: str
@@ -52,13 +55,14 @@ class Coupling:
         shared = [len(set(a) & set(b)) for a, b in pairs]
         if any(len(set(slot)) < len(slot) for slot in self.points):
             return "a slot is joined to itself"
-        if max(shared) > 1 or sum(shared) >= len(self.points):
-            return "it closes a ring between slots, which changes the atoms of both"
-        if sum(shared) < len(self.points) - 1:
-            return "its slots are not all joined"
-        return ""
+        return unsupported(shared, len(self.points))
 
     @cached_property
     def halves(self) -> list[Half]:
         """Halves that leave the synthons of each slot unchanged; empty if the reaction is refused."""
-        return [] if self.refusal else [Half("", False, slot) for slot in self.points]
+        ring = shared_cuts(self.points)
+        return (
+            []
+            if self.refusal
+            else [Half("", False, slot, ring=ring if set(ring) <= set(slot) else ()) for slot in self.points]
+        )

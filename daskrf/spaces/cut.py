@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from daskrf.blas import processors
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
+from daskrf.spaces.closures import Closure, clashes
 from daskrf.spaces.limits import SUMS
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
@@ -225,14 +228,20 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
     made = {
         half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _blocks_to_cut(space).items()
     }
-    entries = [
-        [_entries(made[half], space.slots[r, slot]) for slot, half in enumerate(reaction.halves)]
-        for r, reaction in enumerate(space.reactions)
-    ]
+    entries = []
+    for r, reaction in enumerate(space.reactions):
+        outcomes = [made[half] for half in reaction.halves]
+        if any(half.ring for half in reaction.halves):
+            rings = [slot for slot, half in enumerate(reaction.halves) if half.ring]
+            blocks = [space.slots[r, slot].tolist() for slot in rings]
+            fitting = _fitting([outcomes[slot] for slot in rings], blocks, table.closures)
+            for slot, of_slot in zip(rings, fitting, strict=True):
+                outcomes[slot] = of_slot
+        entries.append([_entries(of_slot, space.slots[r, slot]) for slot, of_slot in enumerate(outcomes)])
     return CutSpace(
         space=space,
         spec=spec,
-        smiles=list(table.number),
+        smiles=[smiles for smiles, _ in table.number],
         own=_counts_matrix(table.inner, spec),
         edge=np.array(table.edge, np.int64),
         reaches=list(table.reaches),
@@ -256,13 +265,36 @@ def _blocks_to_cut(space: Space) -> dict[Half, list[int]]:
     return {half: sorted(blocks) for half, blocks in blocks_of.items()}
 
 
+def _fitting(
+    made: Sequence[Mapping[int, list[int] | str]],
+    blocks: Sequence[list[int]],
+    closures: Sequence[Closure | None],
+) -> list[dict[int, list[int] | str]]:
+    """Return the synthons of two slots that are joined by two bonds, without blocks that do not fit."""
+    kinds = [
+        {
+            block: {closure.kind for synthon in result if (closure := closures[synthon])}
+            for block in members
+            if not isinstance(result := of[block], str)
+        }
+        for of, members in zip(made, blocks, strict=True)
+    ]
+    dropped = clashes([Counter(chain.from_iterable(of.values())) for of in kinds])
+    outcomes = []
+    for of, kinds_of, reasons in zip(made, kinds, dropped, strict=True):
+        out = {block: reasons[min(bad)] for block, has in kinds_of.items() if (bad := has & reasons.keys())}
+        outcomes.append({**of, **out})
+    return outcomes
+
+
 class _Table:
     """Collects distinct synthons."""
 
     def __init__(self, spec: FingerprintSpec) -> None:
-        self.spec, self.number = spec, dict[str, int]()
+        self.spec, self.number = spec, dict[tuple[str, tuple[int, ...]], int]()
         self.inner, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
         self.reaches, self.reach = dict[Reach, int](), list[int]()
+        self.closures = list[Closure | None]()
 
     def cut(
         self, half: Half, blocks: list[int], smiles: Sequence[str], tell: Callable[[int], None]
@@ -272,17 +304,20 @@ class _Table:
         maker = "Cutter" if half.smarts else "Opener"
         results = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
         return {
-            block: result if isinstance(result, str) else [self._take(synthon) for synthon in result]
+            block: result
+            if isinstance(result, str)
+            else [self._take(synthon, half.ring) for synthon in result]
             for block, result in zip(blocks, results, strict=True)
         }
 
-    def _take(self, synthon: Synthon) -> int:
-        number = self.number.setdefault(synthon.smiles, len(self.inner))
+    def _take(self, synthon: Synthon, ring: tuple[int, ...]) -> int:
+        number = self.number.setdefault((synthon.smiles, ring), len(self.inner))
         if number == len(self.inner):
             self.inner.append(synthon.inner)
             self.edge.append(synthon.edge)
             self.reach.append(self.reaches.setdefault(synthon.reach, len(self.reaches)))
             self.sums.append(synthon.sums)
+            self.closures.append(synthon.closure)
         return number
 
 

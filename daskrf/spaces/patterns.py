@@ -3,7 +3,8 @@
 Slots are joined by single bonds that are in no ring. So a pattern lies in one synthon; or some of its bonds,
 which are in no ring of it, are the new bonds, and each piece between them lies in one synthon, at its cuts. A
 product contains the pattern if its synthons contain the pieces of one such way. Synthons that contain the
-same pieces are one class, and classes are few.
+same pieces are one class, and classes are few. Slots that are joined by two bonds may have a ring in common:
+reactions of this kind are not searched.
 """
 
 from __future__ import annotations
@@ -238,13 +239,20 @@ def pattern_tables(
         SMARTS.
     tell : callable, optional
         Called with the number of synthons just looked at; `n_looked_at` in all.
+
+    Returns
+    -------
+    list of PatternTable
+        No products are allowed of families that are not searched.
     """
     patterns = [read_pattern(smarts) for smarts in (*wanted, *unwanted)]
     tables = []
     for family in families:
-        cuts = [
-            cut.space.reactions[family.reactions[0]].halves[slot].cuts for slot in range(len(family.sides))
-        ]
+        if not is_searched(cut, family):
+            none = [np.zeros(len(side), np.int32) for side in family.sides]
+            tables.append(PatternTable(none, np.zeros((1,) * len(none), bool)))
+            continue
+        cuts = [half.cuts for half in cut.space.reactions[family.reactions[0]].halves]
         of_pattern = [ways(pattern, cuts) for pattern in patterns]
         classes, contained = [], []
         for slot, side in enumerate(family.sides):
@@ -270,6 +278,11 @@ def pattern_tables(
     return tables
 
 
+def is_searched(cut: CutSpace, family: Family) -> bool:
+    """Tell whether patterns are looked for in a family: no two of its slots are joined by two bonds."""
+    return not any(half.ring for half in cut.space.reactions[family.reactions[0]].halves)
+
+
 def by_rdkit(texts: Sequence[str], wanted: Sequence[str], unwanted: Sequence[str]) -> Bools:
     """Return which molecules contain all wanted patterns and none of the unwanted ones, one by one.
 
@@ -289,9 +302,9 @@ def by_rdkit(texts: Sequence[str], wanted: Sequence[str], unwanted: Sequence[str
     )
 
 
-def n_looked_at(families: Sequence[Family]) -> int:
+def n_looked_at(cut: CutSpace, families: Sequence[Family]) -> int:
     """Return the number of synthons that `pattern_tables` looks at."""
-    return sum(len(side) for family in families for side in family.sides)
+    return sum(len(side) for family in families if is_searched(cut, family) for side in family.sides)
 
 
 def _together(way: Way, contained: Sequence[Mapping[str, Bools]], shape: tuple[int, ...]) -> Bools:

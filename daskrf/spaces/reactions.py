@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from rdkit.Chem import rdChemReactions
 
 from daskrf.errors import InputError
 from daskrf.quantities import amount
+from daskrf.spaces.closures import shared_cuts, unsupported
 
 _PLACE = "place"  # the position in the product's template of an atom of a half, or of the atom a dummy is for
 
@@ -35,12 +36,15 @@ class Half:
     donated : tuple of (int, int), default ()
         Atoms that the block donates to a ring that belongs to another slot: the number of each in `smarts`,
         and the number of the new bond that joins it to the rest of the block, or 0.
+    ring : tuple of int, default ()
+        Two new bonds that join it to the same slot, and may close a ring.
     """
 
     smarts: str
     hydrogens: bool
     cuts: tuple[int, ...]
     donated: tuple[tuple[int, int], ...] = ()
+    ring: tuple[int, ...] = ()
 
 
 class _Cut(NamedTuple):
@@ -132,11 +136,11 @@ class Reaction:
                 owners[atom] for atom in donated if atom in self._bearing
             }:
                 return f"slot {slot} gives atoms to a ring; number the atom it keeps that these are bound to"
+        if self._bound_twice:
+            return f"slot {self._bound_twice[0]} gives a ring an atom that is bound to two atoms it keeps"
         links = Counter(tuple(sorted(slot for _, slot in cut.ends)) for cut in self._cuts)
-        if any(count > 1 for count in links.values()) or len(links) >= len(self.slots):
-            return "it closes a ring between slots, which changes the atoms of both"
-        if len(links) < len(self.slots) - 1:
-            return "its slots are not all joined"
+        if reason := unsupported(list(links.values()), len(self.slots)):
+            return reason
         if not all(cut.single for cut in self._cuts):
             return "it joins slots by a bond that is not single"
         if self._sets_stereo:
@@ -148,7 +152,9 @@ class Reaction:
         """What the reaction does to the block of each slot; empty if it is refused."""
         if self.refusal:
             return []
-        return [self._half(slot) for slot in range(len(self.slots))]
+        halves = [self._half(slot) for slot in range(len(self.slots))]
+        ring = shared_cuts([half.cuts for half in halves])
+        return [replace(half, ring=ring) if set(ring) <= set(half.cuts) else half for half in halves]
 
     @cached_property
     def _product(self) -> Chem.Mol:
@@ -227,13 +233,23 @@ class Reaction:
     @cached_property
     def _bearing(self) -> dict[int, int]:
         """Donated atoms that are bound to the rest of their block, and the numbers of the cuts between."""
+        return dict(self._borne)
+
+    @property
+    def _bound_twice(self) -> list[int]:
+        """The slots of donated atoms that are bound to two atoms of the rest of their block."""
+        times = Counter(atom for atom, _ in self._borne)
+        return [self._homes[atom] for atom, count in times.items() if count > 1]
+
+    @property
+    def _borne(self) -> list[tuple[int, int]]:
         ends = [(cut.ends, number) for number, cut in enumerate(self._cuts, 1)]
         ends += [(pair[::-1], number) for pair, number in ends]
-        return {
-            atom: number
+        return [
+            (atom, number)
             for ((atom, _), (_, slot)), number in ends
             if atom is not None and self._homes[atom] == slot
-        }
+        ]
 
     @property
     def _sets_stereo(self) -> bool:

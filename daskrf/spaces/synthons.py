@@ -10,6 +10,11 @@ invariant of the atom behind the cut, and for r = 2, also the bonds and invarian
 drops an environment with the same bonds as another one. Environments around atoms of two synthons can have
 the same bonds only for r = 2, when every bond lies next to the cut (and for r = 1, when the product has two
 atoms); whether this can happen is part of the reach, too.
+
+Where two slots are joined by two bonds, these may be in a ring of both synthons (`daskrf.spaces.closures`).
+Then environments that see an atom which only this ring makes a ring atom depend on the partner as well: they
+count as if the atom lay behind a cut. In rings of up to six atoms, environments around atoms of both synthons
+can have the same bonds, so that the reach of a short path is all of its surroundings.
 """
 
 from __future__ import annotations
@@ -25,10 +30,13 @@ from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
-from daskrf.spaces.limits import sums_of
+from daskrf.spaces.closures import Closure, closed, closure_of, shared_cuts
+from daskrf.spaces.limits import SUMS, sums_of
 from daskrf.spaces.reactions import Half, Reaction
 
 LARGEST_RADIUS = 2
+_SHORT = 3  # atoms of a path whose ring may be so small that its reach is all of its surroundings
+_LINKER = 2  # atoms that stand for a partner which closes a ring
 _URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
 
 
@@ -42,7 +50,8 @@ class Reach(NamedTuple):
     seen : tuple of int
         Hash of what is seen over each cut: equal hashes give equal counts.
     shared : bool
-        Whether several cuts are at one atom: then an environment of one partner may reach to another partner.
+        Whether several cuts are at one atom, so that an environment of one partner may reach to another one;
+        or whether a ring that one partner closes is seen by another one.
     """
 
     cuts: tuple[int, ...]
@@ -66,6 +75,8 @@ class Synthon(NamedTuple):
         What determines, in this synthon, the environments around atoms of its partners.
     sums : tuple of float
         See `daskrf.spaces.limits`; the sums of a product are those of its synthons, added up.
+    closure : Closure, optional
+        What it is between two cuts to the same slot.
     """
 
     smiles: str
@@ -73,6 +84,7 @@ class Synthon(NamedTuple):
     edge: int
     reach: Reach
     sums: tuple[float, ...]
+    closure: Closure | None = None
 
 
 def check_spec(spec: FingerprintSpec) -> None:
@@ -132,9 +144,7 @@ class Cutter:
                 synthons.setdefault(smiles, Chem.MolFromSmiles(smiles))
         if not synthons:
             return "it does not match its slot"
-        return [
-            _described(smiles, molecule, self._environments) for smiles, molecule in sorted(synthons.items())
-        ]
+        return _described(sorted(synthons.items()), self._environments, self._half.ring)
 
 
 class Opener:
@@ -150,7 +160,7 @@ class Opener:
 
     def __init__(self, half: Half, spec: FingerprintSpec) -> None:
         self._silence = rdBase.BlockLogs()
-        self._points, self._environments = half.cuts, _Environments(spec)
+        self._half, self._environments = half, _Environments(spec)
 
     def __call__(self, text: str) -> list[Synthon] | str:
         """Return the synthon."""
@@ -173,15 +183,49 @@ class Opener:
                 atom.SetNoImplicit(False)
             elif atom.GetAtomicNum() == 0:
                 return "it has a dummy atom without a number"
-        if tuple(sorted(points)) != self._points:
-            expected = ", ".join(map(str, self._points))
+        if tuple(sorted(points)) != self._half.cuts:
+            expected = ", ".join(map(str, self._half.cuts))
             return f"its attachment points are not those of most of its slot ({expected})"
         smiles = canonical(molecule)
-        return [_described(smiles, Chem.MolFromSmiles(smiles), self._environments)]
+        return _described([(smiles, Chem.MolFromSmiles(smiles))], self._environments, self._half.ring)
 
 
-def _described(smiles: str, molecule: Chem.Mol, environments: _Environments) -> Synthon:
-    return Synthon(smiles, *environments.of_synthon(molecule), sums_of(molecule))
+def _described(
+    synthons: list[tuple[str, Chem.Mol]], environments: _Environments, ring: tuple[int, ...]
+) -> list[Synthon] | str:
+    """Return the synthons of a block from their SMILES and molecules, or why it has none."""
+    described = []
+    for smiles, molecule in synthons:
+        sums, closure = sums_of(molecule), _closure_between(molecule, ring)
+        if isinstance(closure, str):
+            return closure
+        if closure:
+            sums = _with_ring(sums, len(Chem.GetMolFrags(molecule)))
+        described.append(Synthon(smiles, *environments.of_synthon(molecule, ring, closure), sums, closure))
+    return described
+
+
+def _closure_between(molecule: Chem.Mol, ring: tuple[int, ...]) -> Closure | str | None:
+    """Return what a synthon is between two cuts, or why it cannot be; None if it does not have both."""
+    if not ring or not {*ring} <= {*_cuts(molecule)}:
+        return None
+    return closure_of(molecule, _dummies(molecule, ring))
+
+
+def _dummies(molecule: Chem.Mol, ring: tuple[int, ...]) -> tuple[int, int]:
+    """Return the dummy atoms at the two cuts of a ring."""
+    at = {_number(atom): atom.GetIdx() for atom in _atoms(molecule)}
+    return at[ring[0]], at[ring[1]]
+
+
+def _with_ring(sums: tuple[float, ...], n_fragments: int) -> tuple[float, ...]:
+    """Return sums whose rings add up to those of products in which two slots are joined by two bonds.
+
+    A product has as many rings as bonds more than atoms, plus 1. Each of two synthons has half of the second
+    bond; one of two fragments takes the place of a ring.
+    """
+    place = SUMS.index("rings")
+    return (*sums[:place], sums[place] + 1.5 - n_fragments, *sums[place + 1 :])
 
 
 class Reactor:
@@ -330,7 +374,9 @@ class Edges:
         """Return the counts of each synthon."""
         synthons = text.split()
         molecule = join(synthons)
-        near = [_near(Chem.MolFromSmiles(text)) for text in synthons]
+        every = [Chem.MolFromSmiles(synthon) for synthon in synthons]
+        ring = shared_cuts([_cuts(synthon) for synthon in every])
+        near = [_near(synthon, _closure_between(synthon, ring)) for synthon in every]
         totals = [Counter[int]() for _ in synthons]
         for identifier, atom, radius in self._environments.counted(molecule):
             centre = molecule.GetAtomWithIdx(atom)
@@ -371,26 +417,55 @@ class _Environments:
             for atom, radius in places:
                 yield identifier, atom, radius
 
-    def of_synthon(self, molecule: Chem.Mol) -> tuple[dict[int, int], int, Reach]:
-        """Return the attributes `inner`, `edge` and `reach` of a synthon."""
-        near = _near(molecule)
-        counted = {(atom, radius): identifier for identifier, atom, radius in self.counted(molecule)}
-        numbers = {atom.GetIdx(): number for atom in _atoms(molecule) if (number := _number(atom))}
+    def of_synthon(
+        self, molecule: Chem.Mol, ring: tuple[int, ...] = (), closure: Closure | None = None
+    ) -> tuple[dict[int, int], int, Reach]:
+        """Return the attributes `inner`, `edge` and `reach` of a synthon.
+
+        `ring` are the two cuts of a ring that it may be in, and `closure` what it is between them.
+        """
+        near, cuts = _near(molecule, closure), _cuts(molecule)
         inner = Counter[int]()
-        for (atom, radius), identifier in counted.items():
-            if atom not in numbers and (atom not in near or min(near[atom]) >= radius):
+        for identifier, atom, radius in self.counted(molecule):
+            if not _number(molecule.GetAtomWithIdx(atom)) and min(near.get(atom, (radius,))) >= radius:
                 inner.update(self.columns(identifier, radius))
-        every = {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
         ends = _ends(molecule)
-        seen = tuple(self._seen(molecule, end, every) for end in ends)
-        cuts = tuple(sorted(numbers.values()))
-        reach = Reach(cuts, seen, len(set(ends)) < len(ends))
-        edge = sorted(
+        shared = len(set(ends)) < len(ends)
+        every = self._identifiers(molecule)
+        seen = [self._seen(molecule, end, every) for end in ends]
+        edge: list[Any] = self._edge(molecule, near, every)
+        if closure:
+            edge = [edge]
+            if closure.length:
+                other = closed(molecule, _dummies(molecule, ring), _LINKER)
+                every = self._identifiers(other)
+                edge.append(self._edge(other, near, every))
+                in_ring = [self._seen(other, end, every) for end in ends]
+                shared |= any(a != b for c, a, b in zip(cuts, seen, in_ring, strict=True) if c not in ring)
+                seen = [_digest(*both) for both in zip(seen, in_ring, strict=True)]
+            around = (edge, _surroundings(molecule, near)) if 0 < closure.length <= _SHORT else ()
+            what = closure.length > 0, around
+            seen = [_digest(a, what) if c in ring else a for c, a in zip(cuts, seen, strict=True)]
+        reach = Reach(cuts, tuple(seen), shared)
+        return dict(inner), _digest(edge, reach), reach
+
+    def _identifiers(self, molecule: Chem.Mol) -> dict[tuple[int, int], int]:
+        """Return the identifier of the environment of each atom and radius, counted or not."""
+        return {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
+
+    def _edge(
+        self,
+        molecule: Chem.Mol,
+        near: Mapping[int, tuple[int, ...]],
+        every: Mapping[tuple[int, int], int],
+    ) -> list[tuple[tuple[int, ...], int, int, bool]]:
+        """Return the environments that reach over a cut, and those next to one."""
+        counted = {(atom, radius) for _, atom, radius in self.counted(molecule)}
+        return sorted(
             (near[atom], radius, identifier, (atom, radius) in counted)
             for (atom, radius), identifier in every.items()
             if atom in near and min(near[atom]) < max(radius, 1)
         )
-        return dict(inner), _digest(edge, reach), reach
 
     def _seen(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
         """Return a hash of what environments of a partner see behind the cut at atom `end`."""
@@ -418,25 +493,41 @@ def _point(atom: Chem.Atom) -> int:
     return atom.GetAtomicNum() - _URANIUM + 1 if _URANIUM <= atom.GetAtomicNum() < _URANIUM + 4 else 0
 
 
+def _cuts(molecule: Chem.Mol) -> tuple[int, ...]:
+    """Return the numbers of the cuts of a synthon, ascending."""
+    return tuple(sorted(number for atom in _atoms(molecule) if (number := _number(atom))))
+
+
 def _ends(molecule: Chem.Mol) -> list[int]:
     """Return the atom at each cut of a synthon, in the order of the cuts."""
     dummies = [(number, atom) for atom in _atoms(molecule) if (number := _number(atom))]
     return [atom.GetNeighbors()[0].GetIdx() for _, atom in sorted(dummies, key=itemgetter(0))]
 
 
-def _near(molecule: Chem.Mol) -> dict[int, tuple[int, ...]]:
-    """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the number of bonds to each cut."""
-    ends = _ends(molecule)
+def _near(molecule: Chem.Mol, closure: Closure | str | None) -> dict[int, tuple[int, ...]]:
+    """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the number of bonds to each cut.
+
+    If a partner may close a ring, the last number is that of bonds to an atom that is in a ring only then,
+    less one: as if it lay behind a cut.
+    """
+    starts = [({end}, 0) for end in _ends(molecule)]
+    if isinstance(closure, Closure):
+        starts.append((set(closure.in_ring), -1))
     distances: dict[int, list[int]] = {}
-    for cut, end in enumerate(ends):
-        layer = {end}
-        for distance in range(LARGEST_RADIUS):
+    for place, (layer, first) in enumerate(starts):
+        for distance in range(first, LARGEST_RADIUS):
             for atom in layer:
-                far = distances.setdefault(atom, [LARGEST_RADIUS] * len(ends))
-                far[cut] = min(far[cut], distance)
+                far = distances.setdefault(atom, [LARGEST_RADIUS] * len(starts))
+                far[place] = min(far[place], distance)
             around = (n for atom in layer for n in molecule.GetAtomWithIdx(atom).GetNeighbors())
             layer = {n.GetIdx() for n in around if not _number(n)}
     return {atom: tuple(far) for atom, far in distances.items()}
+
+
+def _surroundings(molecule: Chem.Mol, near: Mapping[int, tuple[int, ...]]) -> str:
+    """Return the SMILES of the atoms near the cuts, and of their neighbours."""
+    atoms = {n.GetIdx() for atom in near for n in molecule.GetAtomWithIdx(atom).GetNeighbors()}
+    return str(Chem.MolFragmentToSmiles(molecule, sorted(atoms | set(near))))
 
 
 def _digest(*values: Any) -> int:

@@ -53,6 +53,17 @@ OLEFIN = r"[#6;$(C=C),c:1]Br.[CH2:2]=[CH:3][*:4]>>[#6:1]/[C:2]=[C:3]\[*:4]"
 ENAMINE = (  # four groups at a double bond, two of them of other slots
     r"[*:4][C:1]#[C:2][*:5].[N:3]([H])[*:7].[c:6]B(O)O>>[*:7][N:3]/[C:1]([*:4])=[C:2](/[*:5])[c:6]"
 )
+POVAROV = (  # two bonds to the alkene, and a ring if its ends stay connected
+    "[NH2:1][c:2][cH:3].[*:4][CH:5]=[CH:6][*:7].[#6:9][CH:8]=O"
+    ">>[c:2]1[c:3][C:6]([*:7])[C:5]([*:4])[C:8]([#6:9])[N:1]1"
+)
+QUINOXALINE = (  # the diketone gives two atoms to the ring, and closes another one if it is cyclic
+    "[NH2:1][c:2][c:3][NH2:4].[#6:5][C:6](=O)[C:7](=O)[#6:8]"
+    ">>[c:2]1[c:3][n:4][c:6]([#6:5])[c:7]([#6:8])[n:1]1"
+)
+LACTAM = (  # all products have the ring that the two bonds close
+    "([N:1]([H])[*:2].[O:3]([H])[C:4]).([OH][C:5]=[O:6].[C:7]Br)>>([*:2][N:1][C:5]=[O:6].[C:4][O:3][C:7])"
+)
 
 AMINES = [
     *(
@@ -141,6 +152,38 @@ BORONIC = ["OB(O)c1ccccc1", "OB(O)c1ccc(B(O)O)nc1", "CC(F)c1ccsc1B(O)O"]
 VINYL = ["Brc1ccccc1", "C/C=C/Br", r"C/C=C\Br", "BrC=C", "C/C=C(/C)Br"]
 OLEFINS = ["C=CC(=O)OC", "C=Cc1ccccc1", "C=C/C=C/C", r"C=C/C(C)=C\F", "C=CC#N", "C=CC=C", "C=C[C@H](C)F"]
 INNER = ["CC#CC", "CC#CF", "FCC#CCF", "C/C=C/C#CC", r"C/C=C\C#C/C=C/C"]
+ANILINES = ["Nc1ccccc1", "Nc1cccc(C)c1"]
+ALKENES = [
+    *(
+        "C1C=CCC1",
+        "C1=CCC=C1",
+        "O=C1C=CC(=O)N1",
+        "C1=CC2CCC1C2",
+        "C1C=CCCCCC1",
+        "C1C=CCO1",
+        "C1C=C1",
+        "C1C=CC1",
+    ),
+    *("C/C=C/C", "CC=CC(=O)OC", "C1CC1C=CC", "C1=Cc2ccccc2C1", "C[C@H]1C=C[C@@H](F)C1", "C1=CC=CC=CC=C1"),
+    *("O=C1C=CC=CC1", "O=C1C=CCCC1", "c1ccc2c(c1)C=Cc1ccccc12"),
+]
+DIAMINOARENES = ["Nc1ccccc1N", "Nc1ccc(C)cc1N", "Nc1nccnc1N"]
+DIKETONES = [
+    *(
+        "CC(=O)C(C)=O",
+        "CCC(=O)C(=O)c1ccccc1",
+        "O=C1CCCCC1=O",
+        "O=C1CCCC1=O",
+        "O=C1C(=O)CC2CCC1C2",
+        "O=C1CCC1=O",
+    ),
+    *("O=C1CCCCCCCCCC1=O", "O=C1C(=O)C2(C)CCC1C2(C)C", "O=C1C(=O)c2ccccc2C1"),
+]
+AMINOALCOHOLS = ["NCCO", "NCCCO", "CNCC(C)O", "NC1CCCCC1O", "OC1CCNCC1", "NCC1(CO)CCC1", "Nc1ccccc1CO"]
+BROMOACIDS = [
+    *("OC(=O)CBr", "OC(=O)CCBr", "OC(=O)C(C)Br", "OC(=O)CCCCBr", "OC(=O)c1ccccc1CBr", "OC(=O)C1CC(Br)C1"),
+    *("OC(=O)C(F)(F)C(F)Br", "OC(=O)C1CCC(CBr)CC1"),
+]
 
 SPACES = {
     "amide": (AMIDE, [AMINES, ACIDS]),
@@ -164,7 +207,12 @@ SPACES = {
     "pyrrolidine": (PYRROLIDINE, [PRIMARY, ALDEHYDES]),
     "olefin": (OLEFIN, [VINYL, OLEFINS]),
     "enamine": (ENAMINE, [INNER, [*PRIMARY[1:4], "C/C=C/N"], BORONIC]),
+    "povarov": (POVAROV, [ANILINES, ALKENES, ["CC=O", "O=CC1CC1"]]),
+    "quinoxaline": (QUINOXALINE, [DIAMINOARENES, DIKETONES]),
+    "lactam": (LACTAM, [AMINOALCOHOLS, BROMOACIDS]),
 }
+RINGS = ("povarov", "quinoxaline", "lactam")
+"""Reactions that join two slots by two bonds."""
 
 
 def write_space(folder: Path, reactions: dict[str, tuple[str, list[list[str]]]]) -> Path:

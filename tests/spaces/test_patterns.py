@@ -18,10 +18,10 @@ from daskrf.spaces.families import decoded, families
 from daskrf.spaces.patterns import AllowedProducts, n_allowed, pattern_tables, read_pattern, ways
 from daskrf.spaces.sampling import counts_of
 from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
-from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, RINGS, SPACES, write_space
 
 REACTIONS = {
-    **SPACES,
+    **{name: SPACES[name] for name in SPACES if name not in RINGS},
     "amide2": (AMIDE, [AMINES[3:], [*ACIDS[:4], "OC(=O)CCN"]]),
 }
 PATTERNS = [

@@ -29,6 +29,15 @@ THREE = {
     "2": ["[1*]N1CCN([2*])CC1", "[1*]NCCN[2*]", "[1*]NC1CC1[2*]"],
     "3": ["[2*]c1ccncc1", "[2*]CC#N"],
 }
+RING = {
+    "1": ["[1*]CC([2*])=O", "[1*]CCC(C)C[2*]", "[1*]C1CCCC1[2*]", "[1*]c1ccccc1[2*]"],
+    "2": ["[1*]NCC[2*]", "[1*]N(C)CC1CC1C[2*]", "[1*]CC1(C[2*])CCNC1"],
+}
+THREE_AND_RING = {
+    "1": ["[1*]CC([3*])CC[2*]", "[1*]C1CC([3*])CC1[2*]"],
+    "2": ["[1*]OCC[2*]", "[1*]N1CCC([2*])CC1"],
+    "3": ["[3*]c1ccncc1", "[3*]CC#N"],
+}
 
 
 def write_table(path: Path, reactions: dict[str, dict[str, list[str]]], delimiter: str = "\t") -> Path:
@@ -55,11 +64,12 @@ def rdkit_products(path: Path, tmp_path: Path) -> set[str]:
 
 @pytest.mark.parametrize("spec", [MORGAN, FingerprintSpec(["morgan:1", "morgan:2"])])
 def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: FingerprintSpec) -> None:
-    path = write_table(tmp_path / "space.txt", {"amide": TWO, "three": THREE})
+    reactions = {"amide": TWO, "three": THREE, "ring": RING, "three and ring": THREE_AND_RING}
+    path = write_table(tmp_path / "space.txt", reactions)
     space = cut(read_space(path), spec)
-    chosen = [np.array(products(space, reaction), np.int32) for reaction in range(2)]
+    chosen = [np.array(products(space, reaction), np.int32) for reaction in range(4)]
     smiles = [one for synthons in chosen for one in space.product_smiles(synthons)]
-    assert len(smiles) == len(set(smiles)) == 4 * 3 + 2 * 3 * 2
+    assert len(smiles) == len(set(smiles)) == 4 * 3 + 2 * 3 * 2 + 4 * 3 + 2 * 2 * 2
     assert set(smiles) == rdkit_products(path, tmp_path)
     whole = Fingerprinter(spec)(smiles).fingerprints
     start = 0
@@ -149,9 +159,9 @@ def test_odd_synthons_are_left_out_with_the_reason(tmp_path: Path) -> None:
     [
         ({"1": ["C[1*]"]}, "it has 1 slot; two or three are supported"),
         ({"1": ["C[1*]"], "2": ["C[2*]"]}, "attachment point 1 stands in 1 slot, not in two"),
-        ({"1": ["[1*]CC[2*]"], "2": ["[1*]CC[2*]"]}, "it closes a ring between slots"),
+        ({"1": ["[1*]CC([3*])[2*]"], "2": ["[1*]CC([3*])[2*]"]}, "two slots are joined by 3 bonds"),
         ({"1": ["[1*]CC[1*]"], "2": ["[2*]C"], "3": ["[2*]C"]}, "a slot is joined to itself"),
-        ({"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]"]}, "it closes a ring between slots"),
+        ({"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]"]}, "it closes a ring through three"),
     ],
 )
 def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object, message: str) -> None:

@@ -23,6 +23,7 @@ from daskrf.spaces.patterns import (
     AllowedProducts,
     PatternTable,
     by_rdkit,
+    is_searched,
     n_allowed,
     n_looked_at,
     pattern_tables,
@@ -86,11 +87,13 @@ class PatternFilter:
         InputError
             If no product is as asked for.
         """
+        if not any(is_searched(cut, family) for family in families):
+            raise InputError(f"{cut.space.path} has no other products: {_unsearched(cut, families)}.")
         key = hash_of([space_key, wanted, unwanted])
         path = run.work / f"patterns-{key[:16]}"
 
         def make() -> tuple[dict[str, Any], dict[str, Any]]:
-            run.progress.start("patterns", n_looked_at(families), "synthons")
+            run.progress.start("patterns", n_looked_at(cut, families), "synthons")
             tables = pattern_tables(cut, families, wanted, unwanted, run.progress.advance)
             run.progress.finish()
             arrays: dict[str, npt.NDArray[Any]] = {
@@ -118,12 +121,14 @@ class PatternFilter:
 
     @property
     def note(self) -> str:
-        """How many products these are."""
-        return f"{self.n:,} of {self._words_of_all} {self.words}"
+        """How many products these are, and which reactions are not searched."""
+        others = _unsearched(self.cut, self.families)
+        return f"{self.n:,} of {self._words_of_all} {self.words}" + (f"; {others}" if others else "")
 
     @property
     def _words_of_all(self) -> str:
-        return amount(sum(family.size for family in self.families), "products")
+        sizes = [family.size for family in self.families if is_searched(self.cut, family)]
+        return amount(sum(sizes), "products")
 
     def holds(self, numbers: Integers) -> npt.NDArray[np.bool_]:
         """Return which products are as asked for."""
@@ -164,7 +169,10 @@ class PatternFilter:
             If RDKit finds the patterns in other products.
         """
         others = []
-        rest = [PatternTable(table.classes, ~table.allowed) for table in self.tables]
+        rest = [
+            PatternTable(table.classes, ~table.allowed) if is_searched(self.cut, family) else table
+            for table, family in zip(self.tables, self.families, strict=True)
+        ]
         for tables in (self.tables, rest):
             numbers = self._drawn(tables, COMPARED, seed, "space/search", limits)
             products = decoded(self.cut, numbers.tolist())
@@ -177,6 +185,15 @@ class PatternFilter:
                 f"RDKit does not find the patterns in {texts[int(np.argmax(differing))]} as in its synthons; "
                 "write them with other queries of atoms, or filter a list of products."
             )
+
+
+def _unsearched(cut: CutSpace, families: Sequence[Family]) -> str:
+    """Say in which reactions patterns are not looked for; empty if there are none."""
+    others = [r for family in families if not is_searched(cut, family) for r in family.reactions]
+    if not others:
+        return ""
+    names = ", ".join(cut.space.reactions[r].name for r in sorted(others))
+    return f"patterns are not looked for in {names}, where two bonds join the same two slots"
 
 
 def words_of_patterns(wanted: Sequence[str], unwanted: Sequence[str]) -> str:
