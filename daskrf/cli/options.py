@@ -106,7 +106,7 @@ def _takes_one_value(parameter: click.Option) -> bool:
     return not parameter.multiple and (not parameter.is_flag or bool(parameter.secondary_opts))
 
 
-class Converted(click.ParamType[Any]):
+class Converted(click.ParamType):
     """A value converted from text by a function, whose ValueError is reported as a usage error."""
 
     def __init__(self, convert: Callable[[str], Any], name: str) -> None:

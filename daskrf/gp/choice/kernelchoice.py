@@ -549,8 +549,9 @@ def _distance(X: Any, span: Range | None) -> float:
     rows = (X if span is None else X[:, span[0] : span[1]]).astype(np.float64)
     half = rows.shape[0] // 2
     difference = rows[:half] - rows[half : 2 * half]
-    squares = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
-    return max(math.sqrt(float(squares.sum()) / half), 1e-3)
+    # Of sparse rows their values: SciPy 1.15 sums a matrix by a vector of ones for all of its columns.
+    values = difference.data if hasattr(difference, "multiply") else difference
+    return max(math.sqrt(float(np.square(values).sum()) / half), 1e-3)
 
 
 @dataclass(frozen=True)
