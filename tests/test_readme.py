@@ -17,7 +17,9 @@ import daskrf
 from daskrf.cli.commands import commands
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
+# What has changed speaks of names that are gone.
+HISTORY = {"changes.md", "from-0.1.md", "news.md"}
+DOCS = sorted(page for page in (REPOSITORY / "docs").glob("*.md") if page.name not in HISTORY)
 PAGES = [
     *(
         REPOSITORY / name
