@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class CampaignRound:
         What the model predicted for a measurement, before the scores were known; NaN in the first round.
     estimate : mapping, optional
         What `found` said after the round: k, share, low and high.
+    failures : mapping of str to int
+        Number of molecules without a score, by the reason.
     """
 
     number: int
@@ -50,6 +53,7 @@ class CampaignRound:
     mean: Floats
     std: Floats
     estimate: Mapping[str, Any] | None = None
+    failures: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_failed(self) -> int:
@@ -142,6 +146,11 @@ class History:
         return pa.table(columns).take(pa.array(order))
 
     @property
+    def failures(self) -> Counter[str]:
+        """Number of molecules without a score, by the reason."""
+        return sum((Counter(each.failures) for each in self.rounds), Counter())
+
+    @property
     def rounds_without_improvement(self) -> int:
         """Number of last rounds after which the best score was that of the round before them."""
         best = self.best_by_round
@@ -170,6 +179,7 @@ def read_round(folder: Path, number: int, target: str, estimate: Mapping[str, An
         mean=mean[there] if number > 1 else np.full(len(places), np.nan),
         std=std[there] if number > 1 else np.full(len(places), np.nan),
         estimate=estimate,
+        failures=Counter(scored[FAILURE][i].as_py() for i in np.flatnonzero(~there).tolist()),
     )
 
 

@@ -11,15 +11,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from daskrf.campaigns.history import CampaignRound, History
+from daskrf.errors import printable
 from daskrf.molecules.drawings import drawings
 from daskrf.quantities import amount
 from daskrf.report.campaignplot import plot_campaign
 
 _BEST = 24  # molecules that are drawn
+_REASONS = 5  # why molecules failed, the most frequent first
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; }
 table { border-collapse: collapse; }
-th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #ddd; }
+th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+div { overflow-x: auto; }
+@media (max-width: 45em) { th, td { padding: .2em .4em; font-size: 12px; } }
 img { width: 100%; } figure { display: inline-block; margin: .4em; text-align: center; }
 figcaption { font-size: 13px; max-width: 240px; overflow-wrap: anywhere; }
 """
@@ -28,15 +32,16 @@ _HEADER = (
     "round",
     "molecules",
     "failed",
+    "mean score",
     "best so far",
     "hits",
-    "scores within 95 % intervals",
-    "best of library scored",
+    "within 95 %",
+    "best scored",
 )
 _COLUMNS = (
-    "Failed molecules have no score, and are not suggested again. Within 95 % intervals: how many new scores "
-    "lie where the model of the rounds before expected 95 % of them; without a number in the first round, "
-    "which no model predicted. Best of library scored: how many of the best molecules of the whole library "
+    "Failed molecules have no score, and are not suggested again. Within 95 %: how many new scores lie where "
+    "the model of the rounds before expected 95 % of them; without a number in the first round, which no "
+    "model predicted. Best scored: how many of the best molecules of the whole library "
     "are estimated to have scores, with a 95 % interval; near 100 %, more rounds find little."
 )
 
@@ -76,8 +81,9 @@ def write_campaign_page(path: Path, history: History, table: pa.Table, title: st
 <h1>{html.escape(title)}</h1>
 <p>{summary}. {good} values of {html.escape(history.target)} are good. A hit is
 {html.escape(history.hit_words)}.</p>
-<table><thead>{_row("th", _HEADER)}</thead><tbody>{rows}</tbody></table>
+<div><table><thead>{_row("th", _HEADER)}</thead><tbody>{rows}</tbody></table></div>
 <p>{_COLUMNS}</p>
+{_failures(history)}
 <p><img alt="Best so far, hits, calibration and estimates by round" src="data:image/png;base64,{image}"></p>
 <h2>The best {min(_BEST, table.num_rows):,} of {amount(table.num_rows, "molecules")}</h2>
 {_figures(table, history.target)}
@@ -95,8 +101,20 @@ def _cells(each: CampaignRound, best: float, hits: int) -> Sequence[str]:
         low, high = each.estimate["low"], each.estimate["high"]
         estimate = f"{each.estimate['share']:.0%} of {each.estimate['k']:,} ({low:.0%} - {high:.0%})"
     within = f"{each.within_95:.0%}" if each.is_predicted else ""
-    counts = (str(each.number), f"{each.n_asked:,}", f"{each.n_failed:,}", f"{best:.6g}", f"{hits:,}")
-    return (*counts, within, estimate)
+    mean = f"{each.scores.mean():.4g}" if len(each.scores) else ""
+    counts = (str(each.number), f"{each.n_asked:,}", f"{each.n_failed:,}")
+    return (*counts, mean, f"{best:.6g}", f"{hits:,}", within, estimate)
+
+
+def _failures(history: History) -> str:
+    """Return why molecules have no score, the most frequent reasons first."""
+    reasons = history.failures.most_common(_REASONS)
+    if not reasons:
+        return ""
+    shown = "; ".join(f"{html.escape(printable(reason, 200))} ({n:,})" for reason, n in reasons)
+    more = len(history.failures) - len(reasons)
+    rest = f"; and {amount(more, 'other reasons')}" if more else ""
+    return f"<p>Why {amount(history.failures.total(), 'molecules')} failed: {shown}{rest}.</p>"
 
 
 def _row(element: str, cells: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _LABELLED = 5  # rounds that have a line each in a legend; of more, the first and the last
+_WITH_BARS = 200  # scores that are drawn with error bars: more would cover each other
 
 
 def plot_campaign(path: str | Path | BinaryIO, history: History, format: str = "png") -> None:
@@ -89,15 +90,16 @@ def _calibration(axes: Axes, history: History) -> None:
     values = np.concatenate([np.concatenate([each.mean, each.scores]) for each in predicted])
     axes.axline((values.min(), values.min()), slope=1, color="black", linewidth=0.8, label="as predicted")
     labelled = predicted if len(predicted) <= _LABELLED else [predicted[0], predicted[-1]]
+    with_bars = sum(len(each.scores) for each in predicted) <= _WITH_BARS
     for number, each in enumerate(predicted):
         shade = number / max(1, len(predicted) - 1)
         color = tuple((1 - shade) * a + shade * b for a, b in zip(_rgb(GREY), _rgb(BLUE), strict=True))
         axes.errorbar(
             each.mean,
             each.scores,
-            xerr=1.96 * each.std,
+            xerr=1.96 * each.std if with_bars else None,
             fmt="o",
-            markersize=3,
+            markersize=3 if with_bars else 2,
             elinewidth=0.3,
             color=color,
             label=_words(each) if each in labelled else None,
