@@ -1,9 +1,11 @@
-"""Model + molecule -> the labels behind its mean, and the effect of each atom."""
+"""Model + molecules -> the labels behind their means, and the effect of each atom."""
 
 from __future__ import annotations
 
 import html
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,26 +14,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.errors import OptionError, check_type
-from daskrf.files.backend import as_path
+from daskrf.errors import InputError, OptionError, printable
+from daskrf.files.backend import as_path, is_file
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
+from daskrf.models.contributions import contributions_of
 from daskrf.models.directions import target_of
 from daskrf.models.labelled import labelled_smiles
 from daskrf.models.toolkits import check_toolkit
-from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.counts.environments import (
-    drawn_with_weights,
-    painted_with_weights,
-    without_atoms,
-)
+from daskrf.molecules.counts.environments import drawn_with_weights, painted_with_weights
 from daskrf.molecules.counts.similarity import nearest
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.explained import PAGE, ExplanationsReport, ToExplain, cell_text, explained, write_explained
 from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import shorten, text_table
+from daskrf.sources.given import Data, molecules_given
+from daskrf.sources.wholefile import named_molecules_in
 from daskrf.storage.hits import write_recorded
 from daskrf.storage.outputs import guarded, refuse_others
+from daskrf.storage.tablefiles import check_ending
+from daskrf.workers.progress import Progress
 
 if TYPE_CHECKING:
     from daskrf.models.views import Predictor
@@ -47,6 +50,7 @@ CLI = Command(
 )
 
 _SVG, _PNG = ".svg", ".png"
+_LIKE_A_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 _UNLIKE = 0.9  # of the standard deviation without any label: above, the labels say little of a molecule
 _SHOWN = 60  # characters of a SMILES in a table
 
@@ -111,7 +115,7 @@ class ExplainReport(Shown):
         rows = self.labelled.to_pylist()
         names = [name for name in self.labelled.column_names if name != "smiles"]
         if rows:
-            cells = [[*(_cell(row[n]) for n in names), shorten(row["smiles"], _SHOWN)] for row in rows]
+            cells = [[*(cell_text(row[n]) for n in names), shorten(row["smiles"], _SHOWN)] for row in rows]
             lines += ["nearest labelled molecules:", text_table([*names, "smiles"], cells)]
         if self.constant is not None:
             above = sum(self.labelled["share"].to_pylist())
@@ -133,14 +137,15 @@ class ExplainReport(Shown):
 
 def explain(
     model: Paths,
-    smiles: str,
+    smiles: Data,
     output: Paths | None = None,
     *,
     target: str | int | None = None,
     n: int = 10,
     overwrite: bool = False,
-) -> ExplainReport:
-    """Explain the prediction of one molecule.
+    progress: Progress | None = None,
+) -> ExplainReport | ExplanationsReport:
+    """Explain the predictions of one molecule or of many.
 
     Shows the labelled molecules that are nearest by the kernel. For an exact process, the mean is exactly a
     constant plus the shares of all labels, k(x, x_i) alpha_i. Smooth kernels, such as those in a learned
@@ -152,51 +157,85 @@ def explain(
     ----------
     model : path
         Directory of the model, as written by fit.
-    smiles : str
-        The molecule.
+    smiles : str, path, or other data
+        A molecule, or a file of molecules; in Python also a list of SMILES or of RDKit molecules, or a
+        DataFrame.
     output : path, optional
-        Drawing of the molecule, a file that ends in .svg or .png: atoms that raise the mean are blue, those
-        that lower it orange.
+        Of one molecule: a drawing, a file that ends in .svg or .png; atoms that raise the mean are blue,
+        those that lower it orange. Of many: a page of drawings that ends in .html, or a table with a row for
+        each atom, such as .csv, .parquet or .xlsx.
     target : str or int, optional
         Target; needed only if the model has several.
     n : int
-        Number of labelled molecules to show.
+        Number of labelled molecules to show for one molecule; of many, the nearest one is shown.
     overwrite : bool
         Replace a file of daskrf at the output.
+    progress : Progress, optional
+        Receives messages.
 
     Returns
     -------
-    ExplainReport
+    ExplainReport or ExplanationsReport
+        The latter of a file, or of other data than a SMILES.
 
     Raises
     ------
     InputError
-        If the SMILES cannot be read, or the model's fingerprints have no features of atoms.
+        If the SMILES, or all of many, cannot be read, or the model's fingerprints have no features of atoms.
 
     Notes
     -----
     Source of the contributions of atoms: Riniker & Landrum 2013, Similarity maps (J. Cheminform. 5, 43).
     """
-    check_type("smiles", smiles, str, '"CCO"')
     path = None if output is None else as_path(output)
+    several = not isinstance(smiles, str) or is_file(as_path(smiles))
     if path is not None:
-        _check_output(path, overwrite=overwrite)
+        _check_output(path, several=several, overwrite=overwrite)
     from daskrf.models.views import load  # with dask.array, which takes half a second
 
     fitted = load(model)
     check_toolkit(fitted)
     number = target_of(fitted, target)
-    spec, fragments = FingerprintSpec.from_state(fitted.metadata["fingerprint"]), fitted.metadata["fragments"]
-    rows = without_atoms(smiles, spec, fragments)
-    means = _of(fitted.predict(rows), number)
-    std = float(_of(fitted.predict(rows[:1], return_std=True, of="f")[1], number)[0])
-    atoms = means[0] - means[1:]
+    about = {
+        "model": fitted.metadata["spec_hash"],
+        "model_name": as_path(model).name,
+        "target": fitted.targets[number],
+    }
+    if several:
+        report = explained(_molecules(smiles, progress or Progress()), fitted, number, path)
+        if path is not None:
+            write_explained(report, about, overwrite=overwrite)
+        return report
+    return _of_one(str(smiles), fitted, number, n, path, about, overwrite=overwrite)
+
+
+def _of_one(
+    smiles: str,
+    fitted: Predictor,
+    number: int,
+    n: int,
+    path: PurePath | None,
+    about: Mapping[str, Any],
+    *,
+    overwrite: bool,
+) -> ExplainReport:
+    """Explain the prediction of one molecule, and write its drawing if there is a path."""
+    fragments = fitted.metadata["fragments"]
+    (each,) = contributions_of(fitted, number, [smiles])
+    if isinstance(each, InputError):
+        if _LIKE_A_FILE.search(smiles):
+            raise InputError(
+                f"'{printable(smiles, _SHOWN)}' does not exist and is not a SMILES; check the path or the "
+                "structure."
+            )
+        raise each
+    std, atoms = each.std, each.atoms
     gp, _ = process_of(fitted.gp, number)
-    prior = _prior_std(gp, rows[:1])
+    prior = _prior_std(gp, each.row)
     report = ExplainReport(
         smiles=smiles,
         target=fitted.targets[number],
-        mean=float(means[0]),
+        mean=each.mean,
         std=std,
         constant=None,
         labelled=pa.table({}),
@@ -206,20 +245,14 @@ def explain(
         unlike=prior is not None and std > _UNLIKE * prior,
         drawing=drawn_with_weights(smiles, fragments, atoms),
         output=path,
-        probability=None if (link := fitted.link_of(number)) is None else float(link(means[0], std)),
+        probability=each.probability,
     )
-    report = _with_labels(report, fitted, gp, number, rows[:1], n)
+    report = _with_labels(report, fitted, gp, number, each.row, n)
     if report.unlike:
         share = f"{std / (prior or 1):.0%}"
         note = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
         report = replace(report, notes=(*report.notes, note))
     if path is not None:
-        about = {
-            "made": f"drawing of the prediction of {smiles}",
-            "model": fitted.metadata["spec_hash"],
-            "model_name": as_path(model).name,
-            "target": report.target,
-        }
 
         def write(file: Path) -> None:
             if path.suffix.lower() == _PNG:
@@ -227,25 +260,40 @@ def explain(
             else:
                 file.write_text(report.drawing)
 
-        before = guarded(path, overwrite=overwrite)
-        write_recorded(path, write, about, "drawing", before)
+        made = {"made": f"drawing of the prediction of {smiles}", **about}
+        write_recorded(path, write, made, "drawing", guarded(path, overwrite=overwrite))
     return report
 
 
-def _check_output(path: PurePath, *, overwrite: bool) -> None:
+def _molecules(data: Any, progress: Progress) -> ToExplain:
+    """Return the molecules of a file, or of data in memory."""
+    if isinstance(data, (str, os.PathLike)):
+        path = as_path(data)
+        file = named_molecules_in(path, progress)
+        return ToExplain(file.names, file.smiles, file.rejects, path.name)
+    texts, reasons = molecules_given(data)
+    good = [row for row, why in enumerate(reasons) if why is None]
+    return ToExplain(
+        names=[f"row-{row}" for row in good],
+        smiles=[texts[row] for row in good],
+        rejects=[f"row {row}: {why}" for row, why in enumerate(reasons) if why is not None],
+        words="the molecules given",
+    )
+
+
+def _check_output(path: PurePath, *, several: bool, overwrite: bool) -> None:
     """Refuse another ending, and a file that may not be replaced."""
+    if several:
+        if path.suffix.lower() != PAGE:
+            check_ending(path, [PAGE])
+        refuse_others(path, overwrite=overwrite)
+        return
     if path.suffix.lower() not in (_SVG, _PNG):
         example = path.parent / f"{path.stem}{_SVG}"
         raise OptionError(
             f"The drawing is an SVG or a PNG file; end its name in {_SVG} or {_PNG}, for example {example}."
         )
     refuse_others(path, overwrite=overwrite)
-
-
-def _of(values: Any, target: int) -> Array:
-    """Return the values of one target."""
-    array = np.asarray(values, np.float64)
-    return array if array.ndim == 1 else array[:, target]
 
 
 def _prior_std(gp: Any, row: Any) -> float | None:
@@ -301,10 +349,6 @@ def _with_labels(
         n_rest=len(texts) - len(order),
         notes=notes,
     )
-
-
-def _cell(value: float | str | None) -> str:
-    return value or "" if value is None or isinstance(value, str) else f"{value:.4g}"
 
 
 def _limit_column(side: npt.NDArray[np.int8]) -> dict[str, Any]:

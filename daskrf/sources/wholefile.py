@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -45,6 +46,41 @@ def molecules_in(path: PurePath, progress: Progress) -> pa.Table:
     bookkeeping = {"row", "source", "line", "id_input", "smiles_input"}
     names = [name for name in table.column_names if name not in bookkeeping]
     return table.select(names).rename_columns([_written(name) for name in names])
+
+
+@dataclass(frozen=True)
+class NamedMolecules:
+    """The molecules of a file.
+
+    Attributes
+    ----------
+    names, smiles : list of str
+    rejects : list of str
+        Where each row without a molecule is, and why it has none.
+    """
+
+    names: list[str]
+    smiles: list[str]
+    rejects: list[str]
+
+
+def named_molecules_in(path: PurePath, progress: Progress) -> NamedMolecules:
+    """Return the names and SMILES of a file, and its rows that hold none."""
+    files = lay_out(path)
+    for line in (*table_words(files), *check_first_lines(files)):
+        progress.note(line)
+    library = scan_files(files)
+    names: list[str] = []
+    smiles: list[str] = []
+    rejects: list[str] = []
+    for batch in (batch for p in range(len(library.partitions)) for batch in read_partition(library, p)):
+        names += [text or "" for text in batch.id]
+        smiles += batch.smiles
+        rejects += [
+            f"{reader_of(library.sources[each.source].layout).row_word} {each.line:,}: {each.reason}"
+            for each in batch.rejects
+        ]
+    return NamedMolecules(names, smiles, rejects)
 
 
 def smiles_in(path: PurePath, progress: Progress, *, accept_rejects: bool = False) -> tuple[list[str], str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from daskrf import Gaussian, TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
@@ -123,3 +125,45 @@ def test_the_drawing_is_written_and_nothing_else_replaced(models: Path, tmp_path
     with pytest.raises(InputError, match="is not a molecule"):
         explain(models / "exact", "CC)")
     assert report._repr_html_().count("<svg") == 1
+
+
+def test_many_are_explained_as_each_is_alone(models: Path, tmp_path: Path) -> None:
+    texts = [SMILES[70], "CC)", SMILES[3], "[Xe]", ""]
+    (tmp_path / "some.csv").write_text("smiles,id\n" + "".join(f"{s},m{i}\n" for i, s in enumerate(texts)))
+    for name in ("exact", "features"):
+        report = explain(models / name, tmp_path / "some.csv", tmp_path / f"{name}.parquet")
+        assert report.molecules["id"].to_pylist() == ["m0", "m2", "m3"]
+        assert len(report.rejects) == 2
+        assert report.rejects[0].startswith("line 6: ")
+        assert report.rejects[1].startswith("m1: 'CC)' is not a molecule: RDKit")
+        assert "2 molecules left out, such as line 6" in str(report)
+        assert pq.read_table(tmp_path / f"{name}.parquet").equals(report.table)
+        for row in report.molecules.to_pylist():
+            alone = explain(models / name, row["smiles"])
+            of_atoms = [each for each in report.table.to_pylist() if each["id"] == row["id"]]
+            found = [row["mean"], row["std"], *(each["contribution"] for each in of_atoms)]
+            np.testing.assert_allclose(found, [alone.mean, alone.std, *alone.atoms], rtol=1e-5, atol=1e-9)
+            assert (row["lowest"], row["highest"]) == (min(found[2:]), max(found[2:]))
+            nearest = max(alone.labelled.to_pylist(), key=lambda each: each["similarity"])
+            assert row["similarity"] == pytest.approx(nearest["similarity"])
+    assert "".join(each["symbol"] for each in of_atoms) == "Xe"
+    frame = pd.DataFrame({"smiles": [SMILES[70], None], "n": [1, 2]})
+    assert explain(models / "exact", frame).rejects == ("row 1: no SMILES",)
+    with pytest.raises(InputError, match=r"'absent\.csv' does not exist and is not a SMILES"):
+        explain(models / "exact", "absent.csv")
+    with pytest.raises(InputError, match=r"None of the molecules given can be explained, such as row-0"):
+        explain(models / "exact", ["CC)"])
+
+
+def test_the_page_of_many_draws_each(models: Path, tmp_path: Path) -> None:
+    page = tmp_path / "why.html"
+    report = explain(models / "exact", [SMILES[70], "C1CC", SMILES[3]], page)
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    assert "1 molecule left out, such as row-1: &#x27;C1CC&#x27; is not a molecule" in text
+    assert f"score = {report.molecules['mean'][1].as_py():.4g} ±" in text
+    assert verify(page).sound
+    with pytest.raises(StoreError, match="replace it by --overwrite"):
+        explain(models / "exact", [SMILES[70]], page)
+    with pytest.raises(OptionError, match=r"ending of .*why\.svg"):
+        explain(models / "exact", [SMILES[70]], tmp_path / "why.svg")

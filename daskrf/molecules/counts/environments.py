@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     >>> rows.shape[0], rows.sum(axis=1).ravel().tolist()
     (3, [[3, 1, 1]])
     """
-    unknown = [kind.name for kind in spec.kinds if kind.family not in KINDS]
-    if unknown:
-        raise InputError(f"contributions of atoms need the kinds {', '.join(KINDS)}, not {unknown[0]}.")
+    check_kinds(spec)
     block = Fingerprinter(spec, fragments)([smiles])
     if block.rejects:
         raise InputError(f"{smiles[:80]!r} is not a molecule: {block.rejects[0][1]}")
@@ -80,6 +78,13 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     )
     rows.eliminate_zeros()
     return rows
+
+
+def check_kinds(spec: FingerprintSpec) -> None:
+    """Refuse fingerprints with features whose atoms are not known."""
+    unknown = [kind.name for kind in spec.kinds if kind.family not in KINDS]
+    if unknown:
+        raise InputError(f"contributions of atoms need the kinds {', '.join(KINDS)}, not {unknown[0]}.")
 
 
 def _column(kind: FingerprintSpec, feature: int) -> int:
@@ -180,6 +185,23 @@ def painted_with_weights(
     options = (fragments, [float(weight) for weight in weights], width, height, True)
     (png,) = each("daskrf.molecules.counts.environments:painter", options, [smiles])
     return b"" if isinstance(png, Lost) else base64.b64decode(png)
+
+
+def symbols(smiles: Sequence[str], fragments: str) -> list[list[str]]:
+    """Return the symbols of the atoms of each molecule, in the order in which they have weights.
+
+    Examples
+    --------
+    >>> symbols(["CO", "[Na+].CCl"], "largest")
+    [['C', 'O'], ['C', 'Cl']]
+    """
+    results = each("daskrf.molecules.counts.environments:speller", (fragments,), smiles)
+    return [[] if isinstance(result, Lost) else list(result) for result in results]
+
+
+def speller(fragments: str) -> Callable[[str], list[str]]:
+    """Return the function from a SMILES to the symbols of its atoms; it runs in a helper process."""
+    return lambda text: [atom.GetSymbol() for atom in _molecule(text, fragments).GetAtoms()]
 
 
 def painter(
