@@ -25,7 +25,8 @@ from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
-_BATCH = 2048  # texts that a helper gets at a time
+_BATCH = 2048  # texts that a helper gets at a time, at most, and...
+_LEAST, _TURNS = 64, 4  # ...at least, and how many batches each helper gets: all end at about the same time
 
 _ROWS = 2**14  # products whose counts are summed at a time, mostly in the cache
 _LARGE = 2**22  # a table of this many entries is made faster than a few codes are sorted
@@ -445,7 +446,8 @@ def in_helpers(
     InputError
         If RDKit fails on a text.
     """
-    batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
+    size = min(_BATCH, max(_LEAST, -(-len(texts) // (_TURNS * processors()))))
+    batches = [texts[start : start + size] for start in range(0, len(texts), size)]
     results: list[Any] = []
     with ThreadPoolExecutor(processors()) as pool:
         for answers in pool.map(lambda batch: each(maker, arguments, batch), batches):

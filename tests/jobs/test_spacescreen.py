@@ -267,6 +267,27 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
     ]
 
 
+def test_tables_of_a_space_stay_for_later_searches(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_space(tmp_path / "space", {"amide": SPACES["amide"]})
+    screen(made / "model", own, tmp_path / "first.parquet", k=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(cutspaces, "cut", None)
+        patch.setattr(cutspaces, "families", None)
+        later = screen(made / "model", own, tmp_path / "later.parquet", k=9).table
+    (tmp_path / "elsewhere").mkdir()
+    alone = screen(made / "model", own, tmp_path / "elsewhere" / "h.parquet", k=9).table
+    assert later.equals(alone)
+    for file in (tmp_path / ".daskrf-spaces").glob("*/*"):  # damaged tables are made again
+        if file.is_file():
+            file.write_bytes(b"")
+    assert screen(made / "model", own, tmp_path / "again.parquet", k=9).table.equals(alone)
+    other = write_space(tmp_path / "space", {"amide": (AMIDE, [AMINES[:3], ACIDS[:3]])})
+    report = screen(made / "model", other, tmp_path / "other.parquet", k=9)
+    assert set(report.table["block_0"].to_pylist()) <= {"b0", "b1", "b2"}
+
+
 def test_the_same_search_finds_its_hits_and_another_is_refused(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "h.parquet"
     first = screen(made / "model", made / "space", path, k=5)

@@ -1,4 +1,4 @@
-"""Cut spaces and their families on disk: made once for a search, read once per process."""
+"""Cut spaces and their families on disk: made once for the searches of a folder, read once per process."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
-from daskrf.files.backend import as_path, backend
-from daskrf.molecules import FingerprintSpec
+from daskrf.files.backend import absolute, as_path, backend, exists
+from daskrf.molecules import FingerprintSpec, rdkit_version
 from daskrf.quantities import amount
 from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
 from daskrf.spaces.families import Family, Side, families
 from daskrf.spaces.synthons import Reach
 from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.stores.store import hash_of
 from daskrf.workers.progress import Progress
 
 COMPARED = 50
 """Random combinations of blocks of each reaction that are compared with RDKit."""
 
+_VERSION = 3  # of the tables
+_KEPT = ".daskrf-spaces"  # folder of tables, beside the outputs of searches
+_CUT, _FAMILIES = "space-cut", "space-families"
 _OF_SIDE = ("synthon", "reach", "edge", "overlap", "places")
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -40,9 +44,34 @@ class SearchTables:
     families: list[Family]
 
 
+@dataclass(frozen=True)
+class TablesPlace:
+    """Where the tables of a space for one kind of fingerprint are, for `search_tables`.
+
+    Attributes
+    ----------
+    folder : str
+    key : str
+        A hash of everything that determines the tables.
+    n_columns : int
+        Of the fingerprints.
+    """
+
+    folder: str
+    key: str
+    n_columns: int
+
+    @classmethod
+    def of(cls, space: Space, spec: FingerprintSpec, output: PurePath) -> TablesPlace:
+        """Return the place beside an output."""
+        about = {"space": space.digest, "fingerprint": spec.state(), "rdkit": rdkit_version()}
+        key = hash_of(about | {"version": _VERSION})
+        return cls(absolute(output.parent / _KEPT / key[:16]), key, spec.n_columns)
+
+
 def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
     """Return the cut space, read from `work` if an earlier run or another shard has written it there."""
-    path = work / "space-cut"
+    path = work / _CUT
     checkpoint = read_checkpoint(path, key)
     if checkpoint is not None:
         return _cut(space, spec, checkpoint.arrays, json.loads(checkpoint.metadata["text"]))
@@ -106,7 +135,7 @@ def families_once(
 
     Both are read from `work` if they are there; else the space is checked and the families are made.
     """
-    path = work / "space-families"
+    path = work / _FAMILIES
     there = read_checkpoint(path, key)
     if there is not None:
         meta = json.loads(there.metadata["text"])
@@ -129,28 +158,34 @@ def families_once(
 
 
 def composing_once(
-    space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress
-) -> tuple[CutSpace, list[Family]]:
-    """Return a cut space without reactions whose products differ from RDKit's, and its families.
+    space: Space, spec: FingerprintSpec, output: PurePath, progress: Progress
+) -> tuple[CutSpace, list[Family], TablesPlace]:
+    """Return a cut space without reactions whose products differ from RDKit's, its families, and their place.
 
-    Both are read from `work` if they are there.
+    Their files stay beside the output, so that later searches with outputs in the same folder read them.
 
     Raises
     ------
     InputError
         If no products are left.
     """
-    refused = list[str]()
+    place = TablesPlace.of(space, spec, output)
+    work, refused = as_path(place.folder), list[str]()
+    is_there = exists(work / _FAMILIES)
 
     def check(cut: CutSpace) -> CutSpace:
         composing, differing = without_differing(cut, progress)
         refused.extend(differing)
         return composing
 
-    cut, made = families_once(cut_once(space, spec, work, key, progress), work, key, check)
+    cut, made = families_once(cut_once(space, spec, work, place.key, progress), work, place.key, check)
     if not made:
         raise no_products(space, refused)
-    return cut, made
+    kept = f"tables of {space.path.name}, {work}"
+    progress.note(
+        f"{kept}, are those of an earlier search" if is_there else f"{kept}, stay for later searches"
+    )
+    return cut, made, place
 
 
 def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
@@ -158,18 +193,19 @@ def _with_entries(cut: CutSpace, entries: list[list[Entries]]) -> CutSpace:
 
 
 @functools.lru_cache(maxsize=1)
-def search_tables(work: str, key: str, n_columns: int) -> SearchTables:
-    """Read the tables of a search that `cut_once` and `families_once` have written, once per process."""
-    folder = as_path(work)
-    cut, there = (read_checkpoint(folder / name, key) for name in ("space-cut", "space-families"))
+def search_tables(place: TablesPlace) -> SearchTables:
+    """Read the tables of a search that `composing_once` has left, once per process."""
+    folder = as_path(place.folder)
+    cut, there = (read_checkpoint(folder / name, place.key) for name in (_CUT, _FAMILIES))
     if cut is None or there is None:
         raise StoreError(
-            f"The tables of the space in {work} are missing or damaged, or this worker cannot see them; run "
-            "the same command again, with the output in a folder that all workers share."
+            f"The tables of the space in {folder} are missing or damaged, or this worker cannot see them; "
+            "run the same command again, with the output in a folder that all workers share."
         )
     meta = json.loads(there.metadata["text"])
-    inner = _csr("own", cut.arrays, n_columns)
-    return SearchTables(inner, cut.arrays["sums"], _families(there.arrays, meta["families"], n_columns))
+    inner = _csr("own", cut.arrays, place.n_columns)
+    families = _families(there.arrays, meta["families"], place.n_columns)
+    return SearchTables(inner, cut.arrays["sums"], families)
 
 
 def _leave(path: PurePath, arrays: Arrays, meta: dict[str, Any], key: str) -> None:

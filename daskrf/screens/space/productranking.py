@@ -30,7 +30,7 @@ from daskrf.screens.aim import Aim
 from daskrf.screens.draws import leave_draws
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.shortlist import n_candidates
-from daskrf.screens.space.cutspaces import composing_once, left_out
+from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out
 from daskrf.screens.space.hits import Candidates
 from daskrf.screens.space.missed import Missed
 from daskrf.screens.space.patternfilter import PatternFilter
@@ -63,7 +63,7 @@ _GROWTH = 4  # times as many are kept in the next try, if these were too few
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
 _CLOSE = 1e-3  # of the signal's standard deviation; single precision alone gives far smaller differences
-_VERSION = 2  # of the tables of a space, and of the pieces of its search
+_VERSION = 2  # of the pieces of the search of a space
 _ROUGHLY = 20  # times k products are on the surrogate's first shortlist
 LEAST_SHORTLIST = 20_000  # products on the shortlist, if k is small
 _MOST_FOURIER = 2e10  # products; for more, the surrogate is linear and takes minutes, not hours
@@ -141,6 +141,7 @@ class ProductRanking:
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
     families: list[Family] = field(init=False)
+    tables: TablesPlace = field(init=False)
     patterns: PatternFilter | None = None
     notes: tuple[str, ...] = ()
     ranks_itself: bool = field(init=False)
@@ -210,12 +211,14 @@ class ProductRanking:
             self.excluded = excluded
         of_model = ranks_itself(self.model, self.aim.target)
         spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
-        key = self._key(spec)
-        self.cut, self.families = composing_once(self.space, spec, run.work, key, run.progress)
+        self.cut, self.families, self.tables = composing_once(
+            self.space, spec, self.request.output, run.progress
+        )
         self.notes = (*self.notes, *left_out(self.cut))
         texts = self.request.filters.patterns
         if texts.wanted or texts.unwanted:
-            self.patterns = PatternFilter.of(run, key, self.cut, self.families, texts.wanted, texts.unwanted)
+            patterns = texts.wanted, texts.unwanted
+            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, *patterns)
             self.notes = (*self.notes, self.patterns.note)
 
     def wanted(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -229,10 +232,6 @@ class ProductRanking:
         """Compare the products to be shown with the patterns by RDKit; refuse any that differ."""
         if self.patterns is not None:
             self.patterns.check(smiles, self.limits)
-
-    def _key(self, spec: FingerprintSpec) -> str:
-        """Return a hash of everything that determines the tables of the space."""
-        return hash_of({"space": self.space.digest, "fingerprint": spec.state(), "version": _VERSION})
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -395,7 +394,7 @@ class ProductRanking:
         scores = self.predicted(run, products)
         counts = counts_of(self.cut, products)
         spec = {**self.spec, "k": None}  # the ranking does not depend on k
-        key = hash_of([spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
+        key = hash_of([spec, self.n_components, SAMPLE, self.tables.key])
         n_components = None if self.linear else self.n_components
         score = scores.columns["score"]
         metric = in_metric(self.model, self.aim.target)
@@ -440,7 +439,7 @@ class ProductRanking:
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
-        tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
+        tables = self.tables
         patterns = "" if self.patterns is None else self.patterns.path
         key, folder = hash_of([self.spec, n_kept, _VERSION]), run.work / f"partials-{n_kept}"
         if isinstance(self.ranking, Linear):
@@ -609,7 +608,7 @@ class ProductRanking:
         """Return the products; if a linear surrogate found them, the best of them by the finer ranking."""
         if not self.linear:
             return row
-        digest = hash_of([self.spec, self._key(self.cut.spec), len(row), "sieved"])
+        digest = hash_of([self.spec, self.tables.key, len(row), "sieved"])
 
         def make() -> tuple[dict[str, Any], dict[str, Any]]:
             values = []

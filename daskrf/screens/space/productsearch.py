@@ -14,7 +14,6 @@ import pyarrow as pa
 from scipy import sparse
 
 from daskrf.errors import InputError
-from daskrf.files.backend import absolute
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
 from daskrf.jobs.memory import need_of_products
@@ -23,7 +22,7 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
-from daskrf.screens.space.cutspaces import composing_once, left_out, search_tables
+from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out, search_tables
 from daskrf.screens.space.hits import Candidates, product_columns
 from daskrf.screens.space.patternfilter import PatternFilter, tables_at
 from daskrf.screens.space.productscores import Scored, product_texts
@@ -39,7 +38,7 @@ from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 
-_VERSION = 1  # of the tables of a space, and of the pieces of its search
+_VERSION = 1  # of the pieces of the search of a space
 _MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # times as many are kept in the next try, if these were too few
 _TRIES = 4
@@ -49,7 +48,7 @@ _TRIES = 4
 class SimilarPieces:
     """Pieces of a space by number: a chunk for `SimilaritySearch`."""
 
-    tables: tuple[str, str, int]
+    tables: TablesPlace
     pieces: tuple[int, ...] = ()
 
     def of(self, pieces: tuple[int, ...]) -> SimilarPieces:
@@ -57,7 +56,7 @@ class SimilarPieces:
         return replace(self, pieces=pieces)
 
     def __iter__(self) -> Iterator[Piece]:
-        every = pieces_of_similarity(search_tables(*self.tables).families)
+        every = pieces_of_similarity(search_tables(self.tables).families)
         for number in self.pieces:
             check_stop()
             yield every[number]
@@ -69,8 +68,7 @@ class SimilaritySearch(Reduction):
 
     Attributes
     ----------
-    tables : tuple
-        Arguments of `search_tables`.
+    tables : TablesPlace
     columns, counts : tuple of tuples of int
         Of each query: see `daskrf.spaces.similarity.Query`.
     k : int
@@ -80,7 +78,7 @@ class SimilaritySearch(Reduction):
         File of the pattern tables; empty without patterns.
     """
 
-    tables: tuple[str, str, int]
+    tables: TablesPlace
     columns: tuple[tuple[int, ...], ...]
     counts: tuple[tuple[int, ...], ...]
     k: int
@@ -92,7 +90,7 @@ class SimilaritySearch(Reduction):
         return Ranked([TopK(self.k) for _ in self.columns])
 
     def add(self, total: Ranked, block: Piece) -> None:
-        tables = search_tables(*self.tables)
+        tables = search_tables(self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
         patterns = tables_at(self.patterns)[block.family] if self.patterns else None
@@ -160,6 +158,7 @@ class ProductSearchJob(Job[Any]):
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
     families: list[Family] = field(init=False)
+    tables: TablesPlace = field(init=False)
     queries: list[Query] = field(init=False)
     tree: Tree = field(init=False)
     patterns: PatternFilter | None = None
@@ -181,18 +180,14 @@ class ProductSearchJob(Job[Any]):
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         self.queries = _queries(request.smiles, request.spec)
         self.space = read_space(request.source)
-        self.cut, self.families = composing_once(self.space, request.spec, run.work, self._key, run.progress)
+        self.cut, self.families, self.tables = composing_once(
+            self.space, request.spec, self.output, run.progress
+        )
         self.notes = tuple(left_out(self.cut))
         if request.smarts or request.without_smarts:
             patterns = request.smarts, request.without_smarts
-            self.patterns = PatternFilter.of(run, self._key, self.cut, self.families, *patterns)
+            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, *patterns)
             self.notes = (*self.notes, self.patterns.note)
-
-    @property
-    def _key(self) -> str:
-        """A hash of everything that determines the tables of the space."""
-        spec = self.request.spec.state()
-        return hash_of({"space": self.space.digest, "fingerprint": spec, "version": _VERSION})
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -229,9 +224,8 @@ class ProductSearchJob(Job[Any]):
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for `n_kept` products of each query."""
-        tables = absolute(run.work), self._key, self.cut.spec.n_columns
         search = SimilaritySearch(
-            tables,
+            self.tables,
             tuple(tuple(query.columns.tolist()) for query in self.queries),
             tuple(tuple(query.counts.tolist()) for query in self.queries),
             n_kept,
@@ -240,7 +234,7 @@ class ProductSearchJob(Job[Any]):
         )
         pieces = pieces_of_similarity(self.families)
         key = hash_of([self.spec, n_kept, _VERSION])
-        root = Root(search, SimilarPieces(tables).of, run.work / f"partials-{n_kept}", key)
+        root = Root(search, SimilarPieces(self.tables).of, run.work / f"partials-{n_kept}", key)
         return Tree(
             [root], [(i,) for i in range(len(pieces))], [piece.size for piece in pieces], "blocks of products"
         )

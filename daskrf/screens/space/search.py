@@ -14,7 +14,7 @@ from daskrf.features.fourier import FourierFeatures
 from daskrf.files.backend import as_path
 from daskrf.jobs.tree import Reduction
 from daskrf.screening import TopK
-from daskrf.screens.space.cutspaces import search_tables
+from daskrf.screens.space.cutspaces import TablesPlace, search_tables
 from daskrf.screens.space.patternfilter import tables_at
 from daskrf.sources.mapreference import MapReference
 from daskrf.spaces.balancedbasis import BalancedBasis
@@ -114,7 +114,7 @@ class SpacePieces:
     `n_components` is the number of features of all draws together, or None for a linear function.
     """
 
-    tables: tuple[str, str, int]
+    tables: TablesPlace
     n_components: int | None
     pieces: tuple[int, ...] = ()
 
@@ -123,7 +123,7 @@ class SpacePieces:
         return replace(self, pieces=pieces)
 
     def __iter__(self) -> Iterator[Piece]:
-        families, size = search_tables(*self.tables).families, self.n_components
+        families, size = search_tables(self.tables).families, self.n_components
         every = pieces_of_sums(families) if size is None else pieces_of(families, size)
         for number in self.pieces:
             check_stop()
@@ -136,8 +136,7 @@ class SpaceSearch(Reduction):
 
     Attributes
     ----------
-    tables : tuple
-        Arguments of `search_tables`.
+    tables : TablesPlace
     weights : str
         File of the weights of the score, signed so that larger is better; of shape (M, n_draws) for draws.
     map : MapReference or None
@@ -151,7 +150,7 @@ class SpaceSearch(Reduction):
         File of a `PatternFilter`; empty without patterns.
     """
 
-    tables: tuple[str, str, int]
+    tables: TablesPlace
     weights: str
     map: MapReference | None
     k: int
@@ -164,7 +163,7 @@ class SpaceSearch(Reduction):
         return Ranked([TopK(self.k) for _ in range(self.n_draws)])
 
     def add(self, total: Ranked, block: Piece) -> None:
-        tables = search_tables(*self.tables)
+        tables = search_tables(self.tables)
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
         patterns = tables_at(self.patterns)[block.family] if self.patterns else None
@@ -195,7 +194,7 @@ class SpaceSearch(Reduction):
 def _basis(search: SpaceSearch, family: int) -> BalancedBasis | None:
     """Return the basis for bounds of a family's products, made once per process."""
     assert search.map is not None
-    tables, feature_map = search_tables(*search.tables), search.map.feature_map
+    tables, feature_map = search_tables(search.tables), search.map.feature_map
     assert isinstance(feature_map, FourierFeatures)
     held = needed_checkpoint(search.weights, as_path(search.weights).name).arrays
     beta = amplitudes(held["weights"])
