@@ -48,6 +48,7 @@ from daskrf.features.tanimotodot import TanimotoDotProductFeatures as TanimotoDo
 from daskrf.fitting.lazy import gram as gram
 from daskrf.fitting.lazy import kernel_matrix as kernel_matrix
 from daskrf.fitting.learner import fit_map as fit_map
+from daskrf.gp.processes.coregionalized import CoregionalizedGP as CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP as ExactGP
 from daskrf.gp.processes.local import LocalGaussianGP as LocalGaussianGP
 from daskrf.gp.processes.process import RandomFeatureGP as RandomFeatureGP
@@ -55,6 +56,7 @@ from daskrf.gp.processes.sparse import SparseGP as SparseGP
 from daskrf.gp.sums.statistics import SufficientStatistics as SufficientStatistics
 from daskrf.jobs.shards import Shard as Shard
 from daskrf.kernels.composition import Composition as Composition
+from daskrf.kernels.coregionalized import Coregionalized as Coregionalized
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
 from daskrf.kernels.folding import Folded as Folded
 from daskrf.kernels.kernel import Kernel as Kernel

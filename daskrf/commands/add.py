@@ -22,10 +22,12 @@ from daskrf.fitting.costs import need_of_solve
 from daskrf.fitting.exactsolve import Equations, need_of_solution, solve_exact
 from daskrf.fitting.links import link_of_exact
 from daskrf.fitting.newlabels import LabelOptions, LabelReader, NewLabels, repeats_of
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
-from daskrf.gp.processes.weightedsum import Process
+from daskrf.gp.processes.weightedsum import Process, TargetProcess
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.validation.agreement import Agreement, agreement, impossible
@@ -401,6 +403,10 @@ class _Add(Job[AddReport]):
         if self.done:
             return Need()
         n_new, first = len(self.new.y), processes_of(self.old.gp)[0]
+        if isinstance(first, CoregionalizedGP):
+            n = first.n_rows_ + int(np.isfinite(self.new.y).sum())
+            making = Making(1, n, True, nonzeros=int(self.new.X.nnz / n_new * n))
+            return Need(here=need_of_solution(first.process_for(n), making, n))
         if isinstance(first, ExactGP):
             n = max(each.n_rows_ for each in processes_of(self.old.gp) if isinstance(each, ExactGP)) + n_new
             nonzeros = int(self.new.X.nnz / n_new * n)
@@ -412,7 +418,7 @@ class _Add(Job[AddReport]):
         making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
         parts = processes_of(self.old.gp)
         n_limits = 0 if self.new.side is None else int(np.count_nonzero(self.new.side))
-        n_limits += sum(gp.n_limits_ for gp in parts if not isinstance(gp, ExactGP))
+        n_limits += sum(gp.n_limits_ for gp in parts if isinstance(gp, FeatureSpaceGP))
         solve = need_of_solve(making, n_new, n_sums=len(parts) + 1, n_limits=n_limits, holds_smiles=True)
         return Need(here=solve)
 
@@ -568,7 +574,7 @@ class _Add(Job[AddReport]):
                 agreements.append(None)
                 continue
             X, y = self.new.X[there], self.new.y[there, t]
-            if not isinstance(process, ExactGP):
+            if isinstance(process, FeatureSpaceGP):
                 process.feature_map_ = feature_map
             if self.old.classes[t] is not None:
                 self.notes.append(self._agreement_of_classes(t, process, column, X, y))
@@ -577,7 +583,10 @@ class _Add(Job[AddReport]):
             mean, std = process.predict(X, return_std=True, target=column)
 
             def covariance(
-                rows: npt.NDArray[np.int64], process: Process = process, column: int = column, X: Any = X
+                rows: npt.NDArray[np.int64],
+                process: TargetProcess = process,
+                column: int = column,
+                X: Any = X,
             ) -> npt.NDArray[np.float64]:
                 joint = process.predict(X[rows], return_cov=True)[1]
                 return joint if joint.ndim == 2 else joint[:, :, column]
@@ -588,7 +597,7 @@ class _Add(Job[AddReport]):
         return agreements
 
     def _agreement_of_classes(
-        self, t: int, process: Process, column: int, X: Any, y: npt.NDArray[np.float64]
+        self, t: int, process: TargetProcess, column: int, X: Any, y: npt.NDArray[np.float64]
     ) -> str:
         """Return how many new labels are positive, beside the number that the old model expected."""
         name, link = printable(self.old.targets[t], 60), self.old.link_of(t)
@@ -638,6 +647,8 @@ class _Add(Job[AddReport]):
     def _solved(self, run: Run) -> Any:
         """Return the process of all labels, or one for each set of targets."""
         gp = self.old.gp
+        if isinstance(gp, CoregionalizedGP):
+            return self._solved_together(run, gp)
         parts: list[tuple[Process, tuple[int, ...]]] = (
             list(zip(gp.parts, gp.targets, strict=True))
             if isinstance(gp, SeparateGP)
@@ -646,10 +657,36 @@ class _Add(Job[AddReport]):
         solved = [self._solved_part(run, process, targets) for process, targets in parts]
         return SeparateGP(solved, gp.targets) if isinstance(gp, SeparateGP) else solved[0]
 
+    def _solved_together(self, run: Run, gp: CoregionalizedGP) -> CoregionalizedGP:
+        """Return a process of several targets with more labels of any of them; its kernel stays."""
+        if self.new.side is not None and self.new.side.any():
+            raise InputError(
+                f"{self.labels} holds limits, and targets that are modelled together take measured values "
+                "alone; leave limits out with --censored drop, take their numbers as measured with "
+                "--censored value, or fit all labels again, each target to its own (--no-together)."
+            )
+        (labels,) = self.old.arrays("labels")
+        first = np.concatenate([[0], np.cumsum(np.isfinite(labels).sum(axis=1))[:-1]])
+        rows = gp.rows_of_labels_
+        there = self.new.has_label.any(axis=1)
+        X = sparse.vstack([rows[first], self.new.X[there]], format="csr", dtype=rows.dtype)
+        y = np.concatenate([labels, self.new.y[there]])
+        if any(each is not None and _is_outgrown(each, len(y)) for each in gp.kernel_choices_):
+            self.notes.append(
+                "the kernel was chosen with far fewer labels, and stays; to compare kernels, fit all labels "
+                "again"
+            )
+        run.progress.start("solve", 1, "models")
+        more: CoregionalizedGP = clone(gp).fit(X, y)
+        more.kernel_choices_ = gp.kernel_choices_
+        run.progress.advance(1)
+        return more
+
     def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Any:
         """Return one process with the new labels of its targets."""
         if isinstance(process, ExactGP):
             return self._solved_exactly(run, process, targets[0])
+        assert isinstance(process, FeatureSpaceGP)
         y, bound, sides = self.new.y[:, list(targets)], None, None
         if len(targets) == 1:
             bound, sides = self.new.limits_of(targets[0], np.arange(len(y)))
@@ -731,7 +768,8 @@ class _Add(Job[AddReport]):
         warnings = [*self.notes, *([f"the first unusable molecule is {new.reason}"] if new.reason else [])]
         lacking = [name for t, name in enumerate(self.old.targets) if t not in self.target_indices]
         if lacking and self.labels is not None:
-            warnings.append(f"no labels of {listed(lacking, chr(39))}, which stay as they were")
+            stay = "" if isinstance(self.old.gp, CoregionalizedGP) else ", which stay as they were"
+            warnings.append(f"no labels of {listed(lacking, chr(39))}{stay}")
         return AddReport(
             model=self.output,
             n_added=0 if self.done else len(new.y),

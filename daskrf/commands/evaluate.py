@@ -509,7 +509,7 @@ class _Evaluate(Job[EvaluationReport]):
             table=table,
             output=self.files.table,
             picture=self.files.picture,
-            inputs=(self.training.words,),
+            inputs=(self.training.words, *self._together_words()),
             fingerprints=kinds_words(self.training.features.store.spec["fingerprint"]),
         )
         labels = self.training.labels
@@ -525,6 +525,15 @@ class _Evaluate(Job[EvaluationReport]):
         self.files.write(run, report, panels, about, words)
         run.progress.finish()
         return report
+
+    def _together_words(self) -> tuple[str, ...]:
+        """Say what targets of an exact process learn from, which may be more in a model that is fitted."""
+        if self.training.exact is None or len(self.training.joined.names) == 1:
+            return ()
+        return (
+            "each target is judged by a process of its own labels; fit may model targets together, which "
+            "predicts molecules with labels of other targets better",
+        )
 
     def _molecules(self) -> pa.Table:
         """Return row, ID and SMILES of the molecule of each label."""

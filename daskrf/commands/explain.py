@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path, is_file
+from daskrf.gp.processes.coregionalized import CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.models.contributions import contributions_of
@@ -298,7 +299,7 @@ def _check_output(path: PurePath, *, several: bool, overwrite: bool) -> None:
 
 def _prior_std(gp: Any, row: Any) -> float | None:
     """Return the standard deviation of an exact process at a row before any label, or None for others."""
-    if not isinstance(gp, ExactGP):
+    if not isinstance(gp, (ExactGP, CoregionalizedTarget)):
         return None
     return float(np.sqrt(gp.signal_variance_[0] * gp.kernel.diag(row)[0]))
 
@@ -323,6 +324,10 @@ def _with_labels(
         columns = {"label": y[order], **_limit_column(side[there[order]]), "similarity": similarity[order]}
         columns |= {"smiles": [texts[i] for i in order]}
         note = "only an exact process has shares of labels in the mean, and this model is not one"
+        if isinstance(gp, CoregionalizedTarget):
+            note = (
+                "the targets are modelled together, so the mean has shares of labels of all; none are shown"
+            )
         return replace(report, labelled=pa.table(columns), n_rest=len(texts) - len(order), notes=(note,))
     kernel = np.asarray(gp.kernel(row, gp.X_train_), np.float64)[0]
     shares = kernel * gp.alpha_

@@ -151,6 +151,8 @@ class FitReport(Shown):
         Whether the output already held the model, so nothing was compared again.
     classes : tuple of ClassTarget or None
         For each target that is two classes, these classes.
+    together : str
+        For several targets of an exact process: whether they are modelled together, and why.
     """
 
     model: PurePath
@@ -176,6 +178,7 @@ class FitReport(Shown):
     metric: MetricChoice | None = None
     was_there: bool = False
     classes: tuple[ClassTarget | None, ...] = ()
+    together: str = ""
 
     def __str__(self) -> str:
         kind = (
@@ -191,6 +194,7 @@ class FitReport(Shown):
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
             *([f"  {self.folded}"] if self.folded else []),
+            *([f"  {self.together}"] if self.together else []),
         ]
         for t, name in enumerate(printable(name, 60) for name in self.labels.names):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
@@ -222,6 +226,7 @@ def fit(
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
     quick: bool = False,
+    together: bool | None = None,
     fold: int | None = None,
     key: Key | None = None,
     key_column: str | int | None = None,
@@ -288,6 +293,11 @@ def fit(
         `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
+    together : bool, optional
+        Whether an exact process models several targets together, so that each learns from the labels of the
+        others, by the correlations of the targets; or, with --no-together, each by its own labels alone.
+        Default: together if the evidence of the labels grows enough; see `daskrf.gp.CoregionalizedGP`. The
+        report says which.
     fold : int, optional
         For a process with features: number of columns to fold each kind of unfolded fingerprints to on
         reading. Default: as in `featurize`. The model predicts from fingerprints folded in the same way.
@@ -403,6 +413,7 @@ def fit(
         process=process,
         kernel=kernel,
         quick=quick,
+        together=together,
         fold=fold,
         reading=Reading(
             key=key or key_by_default(labels, repeats or "all"),
@@ -455,6 +466,7 @@ def training_of(
     client: Client | None,
     cut: bool = False,
     fold: int | None = None,
+    together: bool | None = None,
     model_options: Mapping[str, Any],
 ) -> Training:
     """Return what a fit with the arguments of `fit` is made from.
@@ -500,6 +512,7 @@ def training_of(
         feature_map=feature_map,
         fold=fold,
         client=client,
+        together=together,
     )
     if library is None or labels is None:
         return Training(request, source, OwnMolecules(source, spec, fingerprint))

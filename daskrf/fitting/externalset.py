@@ -15,7 +15,8 @@ from daskrf.errors import InputError, printable
 from daskrf.files.backend import as_path
 from daskrf.fitting.heldout import HeldOutFit
 from daskrf.fitting.newlabels import LabelReader, NewLabels
-from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
+from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.sums.folds import Folds, equal_rows, random_folds
 from daskrf.gp.sums.shapes import SumsShape
@@ -145,6 +146,8 @@ class ExternalSet:
             measured = there
             if limits is not None:
                 there = there | (limits[1] != 0)
+            if self._together:  # labels of other targets say something of this one, too
+                there = np.isfinite(y).any(axis=1)
             if (mask := there.tobytes()) not in seen:
                 texts = [text for text, has in zip(smiles, there.tolist(), strict=False) if has and text]
                 molecules = KnownStructures.of(dict.fromkeys(texts), level)
@@ -159,20 +162,31 @@ class ExternalSet:
             )
         return targets
 
+    @property
+    def _together(self) -> bool:
+        """Whether the targets of the model learn from each other's labels."""
+        return isinstance(self.model.gp, CoregionalizedGP)
+
     @cached_property
     def rows(self) -> Rows:
         """The molecules that are judged by a target or several, in order."""
         return np.unique(np.concatenate([each.rows for each in self.targets]))
 
     def cautions(self) -> list[str]:
-        """Return what may make the figures look too good."""
+        """Return what molecules the figures are for, and what may make them look too good."""
         smiles, reason = self._training
+        unseen = (
+            "its targets are modelled together, so molecules with a label of any of them are left out: the "
+            "figures are for molecules that have none, and others are predicted better"
+        )
+        cautions = [unseen] if self._together else []
         if not reason:
-            return []
+            return cautions
         some = "some molecules" if smiles else "molecules"
         return [
+            *cautions,
             f"{some} that the model was fitted to could not be left out, because {reason}: if the set holds "
-            "any, the figures are too good"
+            "any, the figures are too good",
         ]
 
     def need(self) -> MemoryNeed:
@@ -193,9 +207,8 @@ class ExternalSet:
     def predicted(self, each: ExternalTarget) -> HeldOutFit:
         """Return the predictions of the labels of a target, noise included."""
         process, column = process_of(self.model.gp, each.target)
-        if isinstance(process, ExactGP):
-            kernel = process.kernel
-        else:
+        kernel: Any = process.kernel
+        if isinstance(process, FeatureSpaceGP):
             process.feature_map_ = feature_map_of(self.model)
             kernel = process.feature_map_.kernel_
         residuals, link = residuals_of(self.model)[each.target], self.model.link_of(each.target)

@@ -11,6 +11,7 @@ import numpy as np
 
 from daskrf.errors import printable
 from daskrf.fitting.advice import advice_on
+from daskrf.fitting.jointtargets import JointTargets
 from daskrf.fitting.links import NO_LINK, link_of_exact, link_of_library, links_from
 from daskrf.fitting.parts import PARTS, ExactSolve, FeatureSums, values_of_targets
 from daskrf.fitting.training import Training
@@ -18,7 +19,10 @@ from daskrf.gp import SparseGP
 from daskrf.gp.choice.lengthscale import LengthScaleSearch
 from daskrf.gp.choice.mapchoice import MapChoice
 from daskrf.gp.choice.metricchoice import MetricChoice
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.job import Job, Need, Run
@@ -36,7 +40,6 @@ from daskrf.sources.sources import (
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.stores.store import hash_of
 from daskrf.workers.progress import Progress
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
@@ -81,12 +84,14 @@ class FitJob(Job[Any]):
         """Join the labels, determine the map, and look for an earlier model at the output."""
         training = self.training
         training.plan(run)
-        self.stored = _stored(self.output, training.spec, training.options)
+        self.stored = _stored(self.output, training.spec, training.identity)
         self.directions = training.directions or (self.stored.directions if self.stored else {})
         features, spec = training.features, training.spec
         if training.exact is not None:
             columns = training.kinds if training.searches else None
-            self.sums = [ExactSolve(features, training.files, spec, training.exact, columns)]
+            together = training.request.together
+            exact = ExactSolve(features, training.files, spec, training.exact, columns, together=together)
+            self.sums = [exact]
             return
         if len(training.groups) == 1:
             ((targets, files),) = training.groups
@@ -117,7 +122,7 @@ class FitJob(Job[Any]):
     def finish(self, run: Run, made: int) -> Any:
         """Solve, and save the model with its sums."""
         training, stored, directions = self.training, self.stored, self.directions
-        identity = hash_of([training.spec, training.options])
+        identity = training.identity
         if stored is not None and stored.metadata["spec_hash"] == identity_after(identity, rounds_of(stored)):
             if more := rounds_of(stored)[1:]:
                 n = sum(each["labels"] for each in more)
@@ -127,16 +132,14 @@ class FitJob(Job[Any]):
             described |= self._classes(run, stored.gp, stored)
             _leave(self.output, stored, directions, described, run.progress)
             classes = described.get("classes", ())
-            return replace(self._report(stored.gp, run.seconds, classes), was_there=True)
+            together = stored.metadata.get("together", "")
+            return replace(self._report(stored.gp, run.seconds, classes, together), was_there=True)
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
             what = "fingerprints of" if training.exact else "sums over"
             run.progress.note(f"The model at the output already holds the {what} these labels.")
             held = [stored.gp] if training.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
-        solved = [
-            each.solve(run, sums, self._options_of(each)) for each, sums in zip(self.sums, held, strict=True)
-        ]
-        gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
+        gp, together = self._solved(run, held)
         arrays: dict[str, Any] = {**gp.arrays(), "labelled_rows": training.joined.row}
         arrays["labels"] = training.joined.y
         if training.joined.side is not None:
@@ -144,12 +147,24 @@ class FitJob(Job[Any]):
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
             arrays[SMILES] = smiles
         metadata = {**self._metadata(gp), "spec_hash": identity, "directions": directions}
+        metadata |= {"together": together} if together else {}
         arrays |= residual_arrays(gp, arrays, metadata)
         classes = self._classes(run, gp, None)
         metadata |= classes
         save_model(self.output, arrays, metadata)
         run.progress.finish()
-        return self._report(gp, run.seconds, classes.get("classes", ()))
+        return self._report(gp, run.seconds, classes.get("classes", ()), together)
+
+    def _solved(self, run: Run, held: Sequence[Any]) -> tuple[Process | SeparateGP, str]:
+        """Return the process, and for several targets of an exact one how they are modelled, in words."""
+        solved: list[Any] = []
+        for each, sums in zip(self.sums, held, strict=True):
+            result = each.solve(run, sums, self._options_of(each))
+            if isinstance(result, JointTargets):
+                return result.gp, result.words
+            solved.append(result)
+        gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
+        return gp, ""
 
     def _classes(self, run: Run, gp: Process | SeparateGP, stored: Model | None) -> dict[str, Any]:
         """Return the classes of each target, with their links, if some target is two classes.
@@ -171,7 +186,7 @@ class FitJob(Job[Any]):
             link = None
             if isinstance(process, ExactGP):
                 link = link_of_exact(run, process, run.work / f"target-{t}")
-            elif links_from(training.features.feature_map):
+            elif isinstance(process, FeatureSpaceGP) and links_from(training.features.feature_map):
                 process.feature_map_ = None
                 link = link_of_library(process, place, training.features, joined.row[there], y)
             else:
@@ -214,11 +229,10 @@ class FitJob(Job[Any]):
     def _choices(self, gp: Process | SeparateGP) -> list[str | None]:
         """Return what was tried and what was chosen, in words."""
         if self.training.exact:
-            choices = (each.kernel_choice_ for each in processes_of(gp))
-            return [None if choice is None else str(choice) for choice in choices]
+            return [None if choice is None else str(choice) for choice in kernel_choices(gp)]
         return [] if self.training.choice is None else [str(self.training.choice)]
 
-    def _report(self, gp: Process | SeparateGP, seconds: float, classes: Sequence[Any]) -> Any:
+    def _report(self, gp: Process | SeparateGP, seconds: float, classes: Sequence[Any], together: str) -> Any:
         training, joined, choice = self.training, self.training.joined, self.training.choice
         names = [printable(name, 60) for name in joined.names]
         solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
@@ -233,8 +247,8 @@ class FitJob(Job[Any]):
         ]
         if SMILES not in load_model(self.output, ()).entries:
             warnings.append(_UNKNOWN)
-        if getattr(gp, "jitter_", 0.0):
-            warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
+        if jitter := getattr(gp, "jitter_", 0.0):
+            warnings.append(f"a jitter of {jitter:.1e} was needed to factorize an M x M matrix")
         return self.made(
             model=self.output,
             labels=joined,
@@ -261,8 +275,9 @@ class FitJob(Job[Any]):
             n_filled=None if training.exact else training.features.feature_map.n_filled,
             process="exact" if training.exact else "features",
             kernel=" and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
-            solved=tuple(way for _, way in solved),
-            choices=tuple(each.kernel_choice_ for each in processes_of(gp)) if training.exact else (),
+            solved=tuple(way for _, way in solved) * (len(names) // len(solved) if solved else 1),
+            choices=kernel_choices(gp) if training.exact else (),
+            together=together,
             folded=folding_words(training.features),
             length_scale=choice if isinstance(choice, LengthScaleSearch) else None,
             map_choice=choice if isinstance(choice, MapChoice) else None,
@@ -297,7 +312,14 @@ def _leave(
         progress.note(f"The directions of {output} were changed: {printable(changes)}.")
 
 
-def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> Model | None:
+def kernel_choices(gp: Process | SeparateGP) -> tuple[KernelChoice | None, ...]:
+    """Return how the kernel of each target of an exact process was chosen."""
+    if isinstance(gp, CoregionalizedGP):
+        return gp.kernel_choices_ or (None,) * len(gp.mean_)
+    return tuple(each.kernel_choice_ for each in processes_of(gp) if isinstance(each, ExactGP))
+
+
+def _stored(output: PurePath, spec: dict[str, Any], identity: str) -> Model | None:
     """Return an earlier model of the same labels and features, or None. Refuse any other model.
 
     A model to which labels were added later counts as the same if its options are the same.
@@ -305,7 +327,7 @@ def _stored(output: PurePath, spec: dict[str, Any], options: dict[str, Any]) -> 
     if kind_of(output, missing_ok=True) is None:
         return None
     earlier = read_model(output)
-    if earlier.metadata["spec_hash"] == identity_after(hash_of([spec, options]), rounds_of(earlier)):
+    if earlier.metadata["spec_hash"] == identity_after(identity, rounds_of(earlier)):
         return earlier
     if earlier.metadata["spec"] != spec:
         raise made_with_others(output, differences(earlier.metadata["spec"], spec))

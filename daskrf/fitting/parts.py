@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import map_key
@@ -20,8 +21,10 @@ from daskrf.fitting.exactsolve import (
     Fingerprints,
     solve_exact,
 )
+from daskrf.fitting.jointtargets import JointTargets, model_together
 from daskrf.fitting.totals import Labelled, Sums
 from daskrf.gp import choose_exponent, gp_for
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import SeparateGP, processes_of
@@ -186,6 +189,7 @@ class ExactSolve:
     columns: Mapping[str, tuple[int, int]] | None
     targets: tuple[int, ...] = ()
     precision: Precision = "double"
+    together: bool | None = None  # whether targets are modelled together; None: by the evidence
 
     @functools.cached_property
     def cut(self) -> Cut:
@@ -200,22 +204,38 @@ class ExactSolve:
         rows = Fingerprints(self.features.store.n_columns)
         return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, PARTS)
 
-    def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
-        """Return the process, or one for each of several targets; start from an earlier one if given."""
+    def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> JointTargets:
+        """Return the process, or that of several targets; start from an earlier one if given."""
         joined = self.files.joined
-        processes: Any = () if earlier is None else processes_of(earlier)
-        X: Any = None if processes else self.tree(self.precision).result()
+        X: Any = self.tree(self.precision).result() if earlier is None else labelled_rows(earlier, joined)
+        starts = () if earlier is None or isinstance(earlier, CoregionalizedGP) else processes_of(earlier)
         rows: dict[bytes, Any] = {}  # targets with the same rows share one object, and are solved together
         targets = []
         for t in range(len(joined.names)):
             labels = joined.of_target(t)
-            start, there = processes[t] if processes else None, joined.has_label[:, t]
+            start: Any = starts[t] if starts else None
+            there = joined.has_label[:, t]
             if start is None and there.tobytes() not in rows:
                 rows[there.tobytes()] = X[there]
             X_of = rows[there.tobytes()] if start is None else start.X_train_
             targets.append(Equations(X_of, labels.y, run.work / f"target-{t}", start, labels.side))
         solved = solve_exact(run, self.exact, targets, columns=self.columns)
-        return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
+        if len(solved) == 1:
+            return JointTargets(solved[0], "")
+        return model_together(run, self.exact, solved, joined, X, together=self.together)
+
+
+def labelled_rows(gp: Any, joined: JoinedLabels) -> Any:
+    """Return the fingerprints of all labels from an exact process that was fitted to them."""
+    first = joined.has_label.argmax(axis=1)
+    if isinstance(gp, CoregionalizedGP):
+        ends = np.cumsum(joined.has_label.sum(axis=1))
+        return gp.rows_of_labels_[np.concatenate([[0], ends[:-1]])]
+    processes = processes_of(gp)
+    blocks = [cast(ExactGP, process).X_train_ for process in processes]
+    place = np.cumsum(joined.has_label, axis=0)[np.arange(len(first)), first] - 1
+    starts = np.cumsum([0, *(block.shape[0] for block in blocks)])[:-1]
+    return sparse.vstack(blocks, format="csr", dtype=blocks[0].dtype)[starts[first] + place]
 
 
 def disk_of_sums(path: PurePath, sums: Iterable[FeatureSums | ExactSolve]) -> Disk:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from distributed import Client
 
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
@@ -23,6 +23,7 @@ from daskrf.fitting.exactsolve import (
     need_of_exact,
     why_not_exact,
 )
+from daskrf.fitting.jointtargets import why_separate
 from daskrf.fitting.learner import prepared
 from daskrf.fitting.mapsearch import Search, found_map
 from daskrf.fitting.parts import ExactSolve, FeatureSums, disk_of_sums, grouped, values_of_targets
@@ -52,6 +53,7 @@ from daskrf.sources.sources import (
 )
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError
+from daskrf.storage.stores.store import hash_of
 from daskrf.tables.measurements import Reading, keys_of, label_words
 
 Paths = str | os.PathLike[str]
@@ -107,6 +109,8 @@ class FitRequest:
     fold : int or None
         As in `fit`.
     client : Client or None
+    together : bool or None
+        Whether several targets of an exact process are modelled together; None: by the evidence.
     """
 
     output: PurePath
@@ -123,6 +127,7 @@ class FitRequest:
     feature_map: FeatureMap | AutoMap | None = None
     fold: int | None = None
     client: Client | None = None
+    together: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -244,6 +249,12 @@ class Training:
         """Whether the labels determine the kernel of an exact process, or its length scale."""
         return self.kernel is None or self.kernel.undecided
 
+    @property
+    def identity(self) -> str:
+        """The hash of everything that determines the model."""
+        together = {} if self.request.together is None else {"together": self.request.together}
+        return hash_of([self.spec, {**self.options, **together}])
+
     def spec_of(self, joined: JoinedLabels) -> dict[str, Any]:
         """Return everything that determines the sums of some labels, with the kernel of an exact process."""
         kernel = None if self.kernel is None or joined is not self.joined else self.kernel.state()
@@ -281,6 +292,7 @@ class Training:
         if request.auto and self.exact is not None:
             self._choose_process(run, self.exact)
             self._check_limits()
+        self._check_together()
         if self.exact is None and is_open(self.feature_map):
             self._find_map(run, cast("FeatureMap | AutoMap", self.feature_map))
         self.features = prepared(run, self.features, self.need)
@@ -288,6 +300,26 @@ class Training:
         if rows.note:
             self.words += f"; {rows.note}"
             run.progress.note(f"{rows.note}.")
+
+    def _check_together(self) -> None:
+        """Refuse to model targets together where there is one alone, or where they cannot be."""
+        if self.request.together is None:
+            return
+        flag = "--together" if self.request.together else "--no-together"
+        if len(self.joined.names) == 1:
+            raise OptionError(f"{flag} is for several targets, and there is one: leave it out.")
+        if self.request.together and self.exact is None:
+            raise OptionError(
+                "--together goes with an exact process, and this one has random features: leave it out."
+            )
+        if self.request.together and self.exact is not None:
+            making = making_of(self.features)
+            nonzeros = making.entries / max(1, making.rows) * len(self.joined.row)
+            if reason := why_separate(self.exact, self.joined, int(nonzeros)):
+                raise InputError(
+                    f"{self.labels}: targets cannot be modelled together, since {reason}; leave --together "
+                    "out."
+                )
 
     def _check_limits(self) -> None:
         """Refuse limits among the labels for a process that cannot use them."""

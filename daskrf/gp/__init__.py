@@ -4,6 +4,7 @@ from daskrf.gp.choice.kernelchoice import choose_kernel
 from daskrf.gp.choice.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, MapTrial, choose_map
 from daskrf.gp.choice.metricchoice import MetricChoice, MetricTrial, choose_metric
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice, Trial
 from daskrf.gp.processes.local import LocalGaussianGP
@@ -20,6 +21,7 @@ from daskrf.gp.validation.crossvalidation import CrossValidation, choose_by_cros
 __all__ = [
     "AutoMap",
     "Calibration",
+    "CoregionalizedGP",
     "CrossValidation",
     "ExactGP",
     "KernelChoice",

@@ -1,4 +1,5 @@
 from daskrf.kernels.composition import Composition as Composition
+from daskrf.kernels.coregionalized import Coregionalized as Coregionalized
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
 from daskrf.kernels.folding import Folded as Folded
 from daskrf.kernels.kernel import Kernel as Kernel

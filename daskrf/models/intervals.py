@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from daskrf import seeds
 from daskrf.errors import InputError, OptionError, printable
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import process_of, processes_of
 from daskrf.gp.processes.weightedsum import Target
 from daskrf.gp.validation.errordistribution import error_distribution
@@ -19,6 +21,7 @@ from daskrf.gp.validation.intervals import (
     MOST_MOLECULES,
     interval_factor,
     residuals_of_rows,
+    residuals_of_targets,
     studentized_residuals,
 )
 from daskrf.kernels.metric import MetricGaussian
@@ -50,12 +53,13 @@ def residual_arrays(
     """
     if why_none(gp, arrays, metadata):
         return {}
-    residuals = []
-    for target in range(len(gp.mean_)):
+    residuals = residuals_of_targets(gp) if isinstance(gp, CoregionalizedGP) else []
+    for target in range(0 if residuals else len(gp.mean_)):
         process, place = process_of(gp, target)
         if isinstance(process, ExactGP):
             residuals.append(studentized_residuals(process))
             continue
+        assert isinstance(process, FeatureSpaceGP)
         rows, y = _some_labels(arrays, metadata, target)
         before, process.feature_map_ = process.feature_map_, rebuild(metadata["map"])
         if process.feature_map_.one_bit and not process.one_bit_:  # its bits were stored as numbers
@@ -73,6 +77,12 @@ def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str
 
     `names` are those of the arrays of the model.
     """
+    if isinstance(gp, CoregionalizedGP):
+        iterates = (
+            "its targets were solved for together by conjugate gradients, which leave no molecule out of all "
+            "of them (--no-together fits each to its own labels)"
+        )
+        return iterates if gp.solver_ == "cg" else ""
     if all(isinstance(each, ExactGP) for each in processes_of(gp)):
         return ""
     feature_map = rebuild(metadata["map"])

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import as_path
 from daskrf.gp import model_from_state
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.gp.processes.process import PER_TARGET
+from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process, Target, WeightedSum
 from daskrf.gp.validation.probability import ProbabilityLink
@@ -57,7 +58,7 @@ class Model:
 
     Attributes
     ----------
-    gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP or SeparateGP
+    gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP, CoregionalizedGP or SeparateGP
         Without its statistics (means only) unless they were requested.
     metadata : dict
         ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``scales`` (their
@@ -225,7 +226,7 @@ def score_seconds(model: Model, n_components: int, *, std: bool, n_samples: int 
     `n_components` is the number of features per row, and `n_samples` that of posterior samples, if standard
     deviations are approximate.
     """
-    exact = [gp for gp in processes_of(model.gp) if isinstance(gp, ExactGP)]
+    exact = [gp for gp in processes_of(model.gp) if isinstance(gp, (ExactGP, CoregionalizedGP))]
     if exact:
         return sum(gp.seconds_per_row(std=std) for gp in exact)
     share = 1.0 if n_samples is None else 2.0 * n_samples / n_components
@@ -237,11 +238,12 @@ def need_of_model(
 ) -> MemoryNeed:
     """Return the memory needed by a task that scores partitions with a model; see `need_of_scores`."""
     parts = processes_of(model.gp)
-    exact_bytes = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
+    exact = [gp for gp in parts if isinstance(gp, (ExactGP, CoregionalizedGP))]
+    exact_bytes = sum(gp.memory_of_model(std=std) for gp in exact)
     if not exact_bytes:
         n_targets = len(model.targets) if all_targets else 1
         need = need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
-        n_limits = sum(gp.n_limits_ for gp in parts if not isinstance(gp, ExactGP)) if std else 0
+        n_limits = sum(gp.n_limits_ for gp in parts if isinstance(gp, FeatureSpaceGP)) if std else 0
         return need.plus("the features of limits", n_limits * making.row_bytes) if n_limits else need
     kernel = {
         "the model, ready for kernel values": exact_bytes,

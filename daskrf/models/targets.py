@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from daskrf.acquisition import Acquisition
 from daskrf.errors import InputError, OptionError
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.weightedsum import Target, WeightedSum, targets_in, values_of
 from daskrf.models.directions import target_of
 from daskrf.models.labelled import labelled_smiles
@@ -256,6 +257,13 @@ def _alike(names: Sequence[str], weights: Sequence[float], spreads: Sequence[flo
     return f"all would count alike in '{formula_of(pairs)}'"
 
 
+def words_of_errors(model: Model) -> str:
+    """Return how the errors of targets are taken to depend on each other."""
+    if isinstance(model.gp, CoregionalizedGP):
+        return "errors of the targets correlate as in the model"
+    return "errors of the targets are taken as independent"
+
+
 def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple[str, ...]:
     """Return notes on the assumptions about a sum, and on how much each target counts in it."""
     names = [model.targets[t] for t in target.targets]
@@ -264,8 +272,7 @@ def words_of_sum(model: Model, target: WeightedSum, measured: Measured) -> tuple
     each = " and ".join(f"{spread:.3g} of {name}" for name, spread in zip(names, spreads, strict=True))
     notes = [
         f"'{target.name}' is in the units of the labels, with standard deviations of {each}, so its "
-        f"terms vary by {' and '.join(f'{spread:.3g}' for spread in parts)}; errors of the targets are taken "
-        "as independent"
+        f"terms vary by {' and '.join(f'{spread:.3g}' for spread in parts)}; {words_of_errors(model)}"
     ]
     if min(parts) < _HARDLY * max(parts):
         name = names[int(np.argmin(parts))]

@@ -203,9 +203,9 @@ class Hypervolume(Chooser):
         return Chosen(scores, why)
 
     def _draws(self, candidates: Mapping[str, Any]) -> Array:
-        """Return independent posterior samples of the targets at all candidates, shape (n_draws, m, d)."""
+        """Return posterior samples of the targets at all candidates, shape (n_draws, m, d)."""
         processes = tuple(process_of(self.model.gp, t) for t in self.places)
-        process = SummedProcess(processes, self.signs)  # which samples each of them independently
+        process = SummedProcess(processes, self.signs)  # which samples each target
         n = min(_JOINT_DRAWS, process.most_draws() or _JOINT_DRAWS)
         with ONE_BLAS_THREAD:  # the same on any number of processors
             drawn = process.drawn(process.weights_of_draws(n, self.seed), self.seed)

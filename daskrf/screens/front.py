@@ -18,7 +18,7 @@ from daskrf.errors import InputError, OptionError
 from daskrf.gp.processes.weightedsum import WeightedSum
 from daskrf.models.directions import maximizes, target_of
 from daskrf.models.models import Model, read_model
-from daskrf.models.targets import measured_of, names_in
+from daskrf.models.targets import measured_of, names_in, words_of_errors
 from daskrf.quantities import amount, listed
 from daskrf.screens.aim import SIGNS, Aim, Depth, limits_of_targets
 from daskrf.screens.choosers import Chooser, Hypervolume
@@ -89,7 +89,7 @@ class FrontAim(Aim):
             notes=(
                 *notes,
                 f"molecules below the reference point are ignored: {point} ({how})",
-                "errors of the targets are taken as independent",
+                words_of_errors(model),
             ),
             places=places,
             signs=signs,

@@ -209,6 +209,10 @@ def model_words(state: dict[str, Any]) -> str | None:
         return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
     if state.get("class") == "ExactGP":
         return f"an exact Gaussian process with {_kernel_words(state.get('kernel', {}))}"
+    if state.get("class") == "CoregionalizedGP":
+        kernel = state.get("joint", {}).get("kernel", {}).get("parameters", {}).get("inner", {})
+        n = len(state.get("mean", ()))
+        return f"an exact Gaussian process of {n} targets that correlate, with {_kernel_words(kernel)}"
     if state.get("class") == "SeparateGP":
         parts = state.get("parts") or [{}]
         kind = model_words(parts[0])

@@ -311,7 +311,7 @@ def test_labels_of_one_target_of_two(feature_map: FeatureMap | None, made: Path,
     labels[150:][["smiles", "weight"]].to_csv(tmp_path / "one.csv", index=False)
     labels[150:].to_csv(tmp_path / "both.csv", index=False)
     options: dict[str, Any] = {"target": ["score", "weight"], "drop_non_numbers": True, "key_column": "id"}
-    options |= {"quick": True} if feature_map is None else {"feature_map": feature_map}
+    options |= {"quick": True, "together": False} if feature_map is None else {"feature_map": feature_map}
     fit(made / "fp", tmp_path / "first.csv", tmp_path / "model", **options)
     fit(made / "fp", tmp_path / "gaps.csv", tmp_path / "whole", **options)
     smiles = list(labels.smiles)

@@ -190,7 +190,7 @@ def test_targets_with_gaps_have_a_process_each(
     (tmp_path / "two.csv").write_text("id,a,b\n" + "\n".join(other) + "\n")
     report = fit(
         store, tmp_path / "two.csv", tmp_path / "model", target=["a", "b"], drop_non_numbers=True,
-        solver="cg", **EXACT,
+        solver="cg", together=False, **EXACT,
     )  # fmt: skip
     assert len(report.solved) == 2
     mean, std = load(tmp_path / "model").predict(library[0], return_std=True)
@@ -219,7 +219,7 @@ def test_targets_of_the_same_molecules_share_each_kernel_value(
     monkeypatch.setattr(
         KernelMatrix, "total", lambda self, terms: asked.append(terms.vectors.shape) or own(self, terms)
     )
-    exact = {**EXACT, "solver": "cg", "tolerance": 1e-4}
+    exact = {**EXACT, "solver": "cg", "tolerance": 1e-4, "together": False}
     report = fit(store, tmp_path / "three.csv", tmp_path / "model", target=["a", "b", "c"], **exact)
     together, n_products = (
         len(asked),
@@ -228,7 +228,7 @@ def test_targets_of_the_same_molecules_share_each_kernel_value(
     assert together == max(n_products) + 3  # the squares of each target are its own
     assert {shape[1:] for shape in asked} >= {(18,), ()}  # six right-hand sides of each
     mean, std = load(tmp_path / "model").predict(library[0], return_std=True)
-    options = {name: value for name, value in exact.items() if name not in ("process", "quick")}
+    options = {name: value for name, value in exact.items() if name not in ("process", "quick", "together")}
     X, y = labelled
     for column, labels in enumerate((y, -3 * y, y * y)):
         alone = ExactGP(TanimotoMinMax(), **options).fit(X, labels)

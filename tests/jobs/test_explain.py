@@ -29,7 +29,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     gaps = [float("nan") if i % 3 == 0 else -y for i, y in enumerate(data["score"])]
     fit(data, output=out / "exact", target="score")
     fit(data, output=out / "tanimoto", target="score", kernel=TanimotoMinMax())
-    fit({**data, "other": gaps}, output=out / "two", target=["score", "other"], drop_non_numbers=True)
+    both = {"target": ["score", "other"], "drop_non_numbers": True, "together": False}
+    fit({**data, "other": gaps}, output=out / "two", **both)
     fit(data, output=out / "features", target="score", feature_map=TanimotoMinMaxFeatures(n_components=128))
     return out
 

@@ -55,7 +55,7 @@ def models(library: Path) -> Path:
     both: dict[str, Any] = {"target": ["size", "logP"], "drop_non_numbers": True}
     both["direction"] = {"size": "maximize", "logP": "minimize"}
     out = library.parent
-    fit(labels(library), output=out / "exact", quick=True, **both)
+    fit(labels(library), output=out / "exact", quick=True, together=False, **both)
     fit(labels(library), output=out / "features", feature_map=FEATURES, **both)
     return out
 

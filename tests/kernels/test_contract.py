@@ -72,7 +72,10 @@ TABLE: list[Kernel] = [
 ]
 """Kernels with other parameters than their defaults, or with defaults that do not suit counts of any size."""
 
-APART = {"Folded": "takes unfolded fingerprints alone: tests/features/test_folded.py"}
+APART = {
+    "Folded": "takes unfolded fingerprints alone: tests/features/test_folded.py",
+    "Coregionalized": "takes rows that end with a target: tests/kernels/test_coregionalized.py",
+}
 """Kernels that the rows here do not suit, and where else they are tested."""
 
 

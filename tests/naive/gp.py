@@ -162,3 +162,23 @@ def left_out(phi, diagonal, signal_variance, noise_variance):
     )
     mean_left = (diagonal - np.square(phi).sum(axis=1)).mean()
     return mean_left, min(signal_variance, noise_variance / (mean_left * (n - np.trace(smoother)) / n))
+
+
+def posterior_of_targets(gram, labels, new, mean, covariance, noise_variance):
+    """Mean, covariance and log evidence of several targets, Bonilla, Chai & Williams 2008, entry by entry.
+
+    `gram` is k between all rows, `labels` are (row, target, value), and `new` are (row, target).
+    """
+
+    def between(one, other):
+        return np.array([[covariance[s][t] * gram[i, j] for j, t, *_ in other] for i, s, *_ in one]).reshape(
+            len(one), len(other)
+        )
+
+    C = between(labels, labels) + np.diag([noise_variance[t] for _, t, _ in labels])
+    residual = np.array([value - mean[t] for _, t, value in labels])
+    gain = np.linalg.solve(C, between(labels, new)).T
+    expected = np.array([mean[t] for _, t in new]) + gain @ residual
+    form = residual @ np.linalg.solve(C, residual)
+    evidence = -0.5 * (form + np.linalg.slogdet(C)[1] + len(residual) * math.log(2 * math.pi))
+    return expected, between(new, new) - gain @ between(labels, new), evidence

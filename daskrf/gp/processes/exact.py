@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 import threading
 from collections.abc import Iterator
@@ -36,7 +38,7 @@ from daskrf.gp.processes.pathwise import (
     prior_of_fit,
 )
 from daskrf.gp.processes.posterior import standard_normal
-from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_map, map_of, prior_draws
+from daskrf.gp.processes.priordraws import CoregionalizedDraws, Draws, has_map, map_of, of_rows, prior_draws
 from daskrf.gp.processes.process import check_version, seen_no
 from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
@@ -44,6 +46,7 @@ from daskrf.gp.solve.solvers import KernelSolver, NotPositiveError, ShiftedChole
 from daskrf.gp.solve.variancemodel import VarianceModel
 from daskrf.gp.sums.chunks import check_of, check_rows
 from daskrf.gp.sums.fixedpoint import check_targets
+from daskrf.kernels.coregionalized import Coregionalized
 from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
@@ -256,7 +259,7 @@ class ExactGP(Regressor):
         vectors = _VECTORS * 4 * n_rows * self.vectors_of(limits=limits) + 16 * self.n_features * self.n_draws
         n_landmarks = self.landmarks_of(n_rows)
         landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
-        features = 2**25 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
+        features = 2**25 if map_of(of_rows(self.kernel), 2, 0).one_bit else 2 * _BLOCK_BYTES
         return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
     def vectors_of(self, *, limits: bool) -> int:
@@ -621,6 +624,22 @@ class ExactGP(Regressor):
         covariance += np.triu(covariance, 1).T
         return mean, covariance
 
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return the fitted model with another kernel that has the same values between its rows.
+
+        So a kernel of several targets may get another target, such as a sum of some.
+        """
+        self._check_fitted()
+        model = copy.copy(self)
+        model.kernel = kernel
+        if self.solver_ == "cg":
+            prior = self._pathwise.prior
+            if isinstance(prior, CoregionalizedDraws) and isinstance(kernel, Coregionalized):
+                prior = CoregionalizedDraws(kernel, prior.inner)
+            matrix = KernelMatrix(kernel, self.X_train_)
+            model._pathwise = dataclasses.replace(self._pathwise, matrix=matrix, prior=prior)
+        return model
+
     def rough(self) -> KernelSum | None:
         """Return a cheap approximation of the mean from the landmarks alone, or None without landmarks."""
         self._check_fitted()
@@ -695,7 +714,7 @@ class ExactGP(Regressor):
         """Return the numbers of n samples of a fit by conjugate gradients."""
         return [(seed + draw) % self.n_draws for draw in range(min(n, self.n_draws))]
 
-    def _prior_of_draws(self, seed: int, n: int) -> PriorDraws | IntersectionDraws:
+    def _prior_of_draws(self, seed: int, n: int) -> Draws:
         return prior_draws(self.kernel, self.X_train_, n, self.n_features, seed)
 
     def _check_draws(self) -> None:

@@ -28,15 +28,17 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.iteratedlimits import IteratedSites, scaled, scales_for, sites_by_iteration
 from daskrf.gp.processes.limits import Sides
 from daskrf.gp.processes.posterior import standard_normal
-from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws
+from daskrf.gp.processes.priordraws import CoregionalizedDraws, Draws, PriorDraws
 from daskrf.gp.solve.conjugategradients import BlockSystem, Solution
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner, ScaledLandmarks
 from daskrf.gp.solve.variancemodel import VarianceModel, fit_variances
+from daskrf.kernels.coregionalized import Coregionalized
 from daskrf.kernels.kernel import Kernel
 
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
+FitDraws = PriorDraws | CoregionalizedDraws
 
 _SEARCH = 10.0  # times the tolerance, during the search: enough for the gradient of the evidence
 _COARSEST = 0.05  # the largest tolerance during the search
@@ -83,7 +85,7 @@ class KernelSum:
     weights : float32 array, shape (n, 1), or (n, D) for D functions
         In units of `scale`.
     mean, scale : float
-    prior : PriorDraws, optional
+    prior : Draws, optional
         One sample for each function, in units of `deviation`.
     deviation : float
     """
@@ -92,7 +94,7 @@ class KernelSum:
     weights: Single
     mean: float
     scale: float
-    prior: PriorDraws | IntersectionDraws | None = None
+    prior: Draws | None = None
     deviation: float = 0.0
 
     def predict(self, X: Any) -> Double:
@@ -134,7 +136,7 @@ class PathwisePosterior:
     """
 
     matrix: KernelMatrix
-    prior: PriorDraws | None
+    prior: FitDraws | None
     hyperparameters: ProcessParameters
     alpha: Single
     ones: Single
@@ -152,7 +154,7 @@ class PathwisePosterior:
         """Return the posterior mean at each row, float64 of shape (m,)."""
         return self.function(self.alpha[:, 0]).predict(X)
 
-    def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
+    def function(self, weights: Single, prior: FitDraws | None = None) -> KernelSum:
         """Return the function with the given weights of the labelled rows, plus the prior sample if given."""
         matrix, column, (mean, a, _) = self.matrix, weights.reshape(len(weights), -1), self.hyperparameters
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
@@ -254,9 +256,15 @@ def correlation_scales(diagonal: Double, ratios: Double | float) -> Single:
     return (1 / np.sqrt(diagonal + ratios)).astype(np.float32)
 
 
-def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
+def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> FitDraws:
     """Return the prior samples that a fit turns into posterior samples."""
-    return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
+    seed = seeds.key(random_state, "gp/prior") >> 33
+    if isinstance(kernel, Coregionalized):
+        inner = PriorDraws(
+            kernel.inner, kernel.split(X)[0], n_draws * len(kernel.factor[0]), n_features, seed
+        )
+        return CoregionalizedDraws(kernel, inner)
+    return PriorDraws(kernel, X, n_draws, n_features, seed)
 
 
 def fit_pathwise(
@@ -371,7 +379,7 @@ def fit_pathwise(
 def _search_some(
     search: _Search,
     system: _System,
-    prior: PriorDraws,
+    prior: FitDraws,
     keep_bytes: int,
     tolerance: float,
     random_state: int,

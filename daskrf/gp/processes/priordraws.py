@@ -25,6 +25,7 @@ from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.tanimotodot import TanimotoDotProductFeatures
 from daskrf.gp.processes.posterior import normal_of, standard_normal
 from daskrf.kernels.composition import Composition
+from daskrf.kernels.coregionalized import Coregionalized, runs
 from daskrf.kernels.dotproduct import TanimotoDotProduct
 from daskrf.kernels.folding import Folded
 from daskrf.kernels.kernel import Kernel
@@ -75,10 +76,15 @@ def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
     )
 
 
+def of_rows(kernel: Kernel) -> Kernel:
+    """Return the kernel of rows alone: the inner one of a kernel of several targets."""
+    return kernel.inner if isinstance(kernel, Coregionalized) else kernel
+
+
 def has_map(kernel: Kernel) -> bool:
-    """Return whether the kernel has random features."""
+    """Return whether the kernel, or that of each of several targets, has random features."""
     try:
-        map_of(kernel, 2, 0)
+        map_of(of_rows(kernel), 2, 0)
     except InputError:
         return False
     return True
@@ -86,12 +92,10 @@ def has_map(kernel: Kernel) -> bool:
 
 def has_draws(kernel: Kernel) -> bool:
     """Return whether prior samples of the kernel are available as functions."""
-    return isinstance(kernel, Intersection) or has_map(kernel)
+    return isinstance(of_rows(kernel), Intersection) or has_map(kernel)
 
 
-def prior_draws(
-    kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int
-) -> PriorDraws | IntersectionDraws:
+def prior_draws(kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int) -> Draws:
     """Return prior samples as functions: exact ones if possible, else `PriorDraws`.
 
     Raises
@@ -99,6 +103,10 @@ def prior_draws(
     InputError
         If the kernel has none.
     """
+    if isinstance(kernel, Coregionalized):
+        n = n_draws * len(kernel.factor[0])
+        inner = prior_draws(kernel.inner, kernel.split(X)[0], n, n_components, random_state)
+        return CoregionalizedDraws(kernel, inner)
     if isinstance(kernel, Intersection):
         return IntersectionDraws(n_draws, random_state)
     return PriorDraws(kernel, X, n_draws, n_components, random_state)
@@ -178,6 +186,42 @@ class IntersectionDraws:
             return normal_of(seeds.splitmix64(tokens ^ key))
 
         return of
+
+
+@dataclass(frozen=True)
+class CoregionalizedDraws:
+    """Prior samples of several targets, f_t(x) = sum_q L_tq g_q(x), with independent samples g_q.
+
+    Sample s is made of the samples s Q to s Q + Q - 1 of the inner kernel, so it does not depend on how many
+    there are, and it is one function of molecule and target: its targets correlate.
+
+    Parameters
+    ----------
+    kernel : Coregionalized
+    inner : PriorDraws or IntersectionDraws
+        Q samples of its inner kernel for each of its samples, where Q is the number of columns of L.
+    """
+
+    kernel: Coregionalized
+    inner: Any
+
+    def only(self, numbers: Sequence[int]) -> CoregionalizedDraws:
+        """Return some of the samples."""
+        size = len(self.kernel.factor[0])
+        each = [number * size + q for number in numbers for q in range(size)]
+        return CoregionalizedDraws(self.kernel, self.inner.only(each))
+
+    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
+        rows, target = self.kernel.split(X)
+        some, place = runs(rows)
+        factor = np.array(self.kernel.factor, np.float32)
+        independent = self.inner(rows[some]).reshape(len(some), -1, factor.shape[1])
+        return np.asarray(np.einsum("nsq,nq->ns", independent[place], factor[target]))
+
+
+Draws = PriorDraws | IntersectionDraws | CoregionalizedDraws
+"""Prior samples as functions of rows."""
 
 
 def _increments(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError, OptionError
 from daskrf.estimators import defaults_of
 from daskrf.features import default_map, known_maps
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.local import LocalGaussianGP
 from daskrf.gp.processes.process import FeatureSpaceGP, RandomFeatureGP
@@ -79,7 +80,8 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     if state.get("class") == SeparateGP.__name__:
         parts = (model_from_state(*stored) for stored in SeparateGP.stored_parts(state, arrays))
         return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], state["targets"])
-    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), ExactGP)}
+    exact: tuple[type[Process], ...] = ExactGP, CoregionalizedGP
+    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), *exact)}
     name = state.get("class")
     if name not in classes:
         raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")

@@ -28,7 +28,7 @@ from daskrf.features.featuremap import FeatureMap
 from daskrf.features.foldedfeatures import FoldedFeatures
 from daskrf.features.sparserows import SampleMap
 from daskrf.gp.processes.posterior import standard_normal
-from daskrf.gp.processes.priordraws import IntersectionDraws, PriorDraws, has_draws, prior_draws
+from daskrf.gp.processes.priordraws import Draws, has_draws, prior_draws
 from daskrf.kernels.kernel import Kernel
 
 RESIDUAL_FEATURES = 4096
@@ -43,7 +43,7 @@ class ResidualDraws:
     """Samples of a residual at rows, without the part that `Residual.correction` adds to feature weights."""
 
     residual: Residual
-    prior: PriorDraws | IntersectionDraws
+    prior: Draws
     deviation: float
 
     def __call__(self, X: Any, left: Array) -> Array:

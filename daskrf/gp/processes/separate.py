@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.process import PER_TARGET
-from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, WeightedSum
+from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, TargetProcess, WeightedSum
 
 
 class SeparateGP:
@@ -178,14 +179,21 @@ class SeparateGP:
 
 
 @overload
-def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]: ...
+def process_of(gp: Process | SeparateGP, target: int) -> tuple[TargetProcess, int]: ...
 @overload
-def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]: ...
-def process_of(gp: Process | SeparateGP, target: Target) -> tuple[Process | SummedProcess, int]:
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[TargetProcess | SummedProcess, int]: ...
+def process_of(gp: Process | SeparateGP, target: Target) -> tuple[TargetProcess | SummedProcess, int]:
     """Return the process that predicts a target or a sum, and the index of the target within that process."""
+    if isinstance(gp, CoregionalizedGP):
+        if isinstance(target, WeightedSum):
+            return gp.of_sum(target.targets, target.weights), 0
+        return gp.of_target(target), 0
     if isinstance(target, WeightedSum):
         return SummedProcess(tuple(process_of(gp, t) for t in target.targets), target.weights), 0
-    return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
+    if isinstance(gp, SeparateGP):
+        process, place = gp.process_of(target)
+        return process_of(process, place)
+    return gp, target
 
 
 def processes_of(gp: Process | SeparateGP) -> tuple[Process, ...]:

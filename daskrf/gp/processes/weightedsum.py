@@ -1,7 +1,9 @@
 """A weighted sum of targets as a target of its own, and the model that predicts it.
 
-The models of different targets are independent. The mean of a sum is the weighted sum of the means, its
+Here the models of different targets are independent. The mean of a sum is the weighted sum of the means, its
 variance the sum of the variances times the squared weights, and a sample of it a sum of independent samples.
+Where targets correlate, a sum is `CoregionalizedGP.of_sum`; only samples of each target are taken here, with
+one seed, so that they are those of one joint sample.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.gp.processes.coregionalized import CoregionalizedGP, CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
 
 Array = npt.NDArray[np.float64]
 
-Process = FeatureSpaceGP | ExactGP
-"""A model of targets with the same labelled rows."""
+Process = FeatureSpaceGP | ExactGP | CoregionalizedGP
+"""A model of one or several targets, as it is fitted and stored."""
+
+TargetProcess = FeatureSpaceGP | ExactGP | CoregionalizedTarget
+"""A model that predicts one target; on features it may be that of several with the same labelled rows."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,7 @@ class SummedProcess:
     True
     """
 
-    parts: tuple[tuple[Process, int], ...]
+    parts: tuple[tuple[TargetProcess, int], ...]
     weights: tuple[float, ...]
     mean_: Array = field(init=False)
     noise_variance_: Array = field(init=False)
@@ -247,8 +253,11 @@ class SummedProcess:
         """Return a seed for each target; the first is `seed`.
 
         Models with the same seed would use the same prior function. For models fitted by conjugate gradients
-        the seed is the number of a sample, and different numbers are returned.
+        the seed is the number of a sample, and different numbers are returned. Targets that correlate have
+        the same seed.
         """
+        if all(isinstance(gp, CoregionalizedTarget) for gp, _ in self.parts):
+            return [seed] * len(self.parts)
         result = [seed]
         for place, (gp, _) in enumerate(self.parts[1:], start=1):
             most = gp.most_draws()

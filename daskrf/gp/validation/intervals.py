@@ -28,9 +28,11 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.errors import OptionError
 from daskrf.gp.choice.kernelchoice import rows_of_metric
+from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.sums.folds import equal_rows
+from daskrf.gp.validation.leaveoneout import labels_of, left_out, molecules_of
 
 Array = npt.NDArray[np.float64]
 
@@ -101,6 +103,40 @@ def studentized_residuals(gp: ExactGP, *, most: int = MOST_MOLECULES) -> Array:
         information = np.square(totals[chosen]).mean(axis=1)
     tiny = np.finfo(np.float64).tiny
     return np.sort(np.abs(sums) / np.sqrt(np.maximum(gp.signal_variance_[0] * information, tiny)))
+
+
+def residuals_of_targets(gp: CoregionalizedGP, *, most: int = MOST_MOLECULES) -> list[Array]:
+    """Return the residuals of each target of a process of several, as `studentized_residuals` does.
+
+    A molecule is left out with its labels of all targets, since a new molecule has none of any.
+
+    Parameters
+    ----------
+    gp : CoregionalizedGP
+        Fitted by a factorization.
+    most : int
+        Largest number of molecules for a target.
+
+    Returns
+    -------
+    list of float64 array
+    """
+    groups, target = molecules_of(gp), gp.target_of_label_
+    order = np.argsort(seeds.words(0, _ORDER, int(groups.max()) + 1), kind="stable")
+    places, wanted = range(len(gp.mean_)), list[npt.NDArray[np.intp]]()
+    for t in places:
+        wanted.append(order[np.isin(order, groups[target == t])][:most])
+    sizes: list[list[float]] = [[] for _ in places]
+    chosen = [set(molecules.tolist()) for molecules in wanted]
+    for labels, error, covariance in left_out(
+        gp.joint_, labels_of(groups, np.unique(np.concatenate(wanted)))
+    ):
+        for t in np.unique(target[labels]).tolist():
+            if int(groups[labels[0]]) not in chosen[t]:
+                continue
+            weight = (target[labels] == t) / np.count_nonzero(target[labels] == t)
+            sizes[t].append(abs(float(weight @ error)) / math.sqrt(float(weight @ covariance @ weight)))
+    return [np.sort(each) for each in sizes]
 
 
 def residuals_of_rows(

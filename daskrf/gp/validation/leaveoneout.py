@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from daskrf import seeds
 from daskrf.errors import InputError
+from daskrf.gp.processes.coregionalized import CoregionalizedGP, CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.sums.folds import equal_rows
 
 Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 _MOST = 2000  # molecules left out at most, one at a time
 _COLUMNS = 512  # columns of the inverse computed at a time
@@ -40,7 +43,7 @@ class LeftOut:
     rows: npt.NDArray[np.intp]
 
 
-def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
+def leave_one_out(gp: ExactGP | CoregionalizedTarget, *, most: int = _MOST) -> LeftOut:
     """Return the predictions of labelled molecules, each from the labels of all others.
 
     Kernel, mean and variances are those of the fit to all labels. Labels with equal rows are left out
@@ -49,8 +52,9 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
 
     Parameters
     ----------
-    gp : ExactGP
-        Fitted by a factorization (solver "cholesky").
+    gp : ExactGP or CoregionalizedTarget
+        Fitted by a factorization (solver "cholesky"). Of a target that learned from the labels of others, a
+        molecule is left out with its labels of all targets.
     most : int
         Largest number of molecules to leave out; if there are more, a random subset is left out.
 
@@ -77,27 +81,43 @@ def leave_one_out(gp: ExactGP, *, most: int = _MOST) -> LeftOut:
         raise InputError(
             "leave-one-out predictions need a factorization (solver='cholesky'): use evaluate, or folds."
         )
-    groups = np.unique(equal_rows(gp.X_train_), return_inverse=True)[1]
-    n_molecules = int(groups.max(initial=-1)) + 1
-    chosen = np.argsort(seeds.words(0, "gp/leaveoneout", n_molecules), kind="stable")[:most]
+    if isinstance(gp, ExactGP):
+        joint, scale, shift = gp, 1.0, 0.0
+        groups, mine = molecules_of(gp), np.ones(gp.n_rows_, bool)
+    else:
+        joint, scale, shift = gp.joint, gp.scale, gp.shift
+        groups, mine = molecules_of(gp.whole), gp.whole.target_of_label_ == gp.place
+    molecules = np.unique(groups[mine])
+    order = np.argsort(seeds.words(0, "gp/leaveoneout", int(groups.max(initial=-1)) + 1), kind="stable")
+    chosen = order[np.isin(order, molecules)][:most]
+    y = shift + scale * np.asarray(joint.y_train_, dtype=np.float64)
+    error, variance = np.empty(len(y)), np.empty(len(y))
+    for labels, errors, covariance in left_out(joint, labels_of(groups, chosen)):
+        error[labels], variance[labels] = scale * errors, scale**2 * covariance.diagonal()
+    measured = mine if joint.side_ is None else mine & (joint.side_ == 0)
+    rows = np.flatnonzero(measured & np.isin(groups, chosen))
+    return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), len(molecules), rows)
+
+
+def molecules_of(gp: ExactGP | CoregionalizedGP) -> Rows:
+    """Return the number of the molecule of each label, from 0: labels of equal rows have the same."""
+    rows = gp.X_train_ if isinstance(gp, ExactGP) else gp.rows_of_labels_
+    return np.unique(equal_rows(rows), return_inverse=True)[1]
+
+
+def labels_of(groups: Rows, chosen: Rows) -> list[Rows]:
+    """Return the labels of each of some molecules, in the order of their numbers."""
     rows = np.flatnonzero(np.isin(groups, chosen))
     order = rows[np.argsort(groups[rows], kind="stable")]
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    parts = np.split(order, starts[1:])
-    y = np.asarray(gp.y_train_, dtype=np.float64)
-    measured = np.ones(len(y), bool) if gp.side_ is None else gp.side_ == 0
-    results = _from_inverse(gp, parts)
-    error, variance = np.empty(len(y)), np.empty(len(y))
-    for labels, result in zip(parts, results, strict=True):
-        error[labels], variance[labels] = result
-    rows = rows[measured[rows]]
-    return LeftOut(y[rows], y[rows] - error[rows], np.sqrt(variance[rows]), n_molecules, rows)
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
 
 
-def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[Array, Array]]:
-    """Return errors and variances of the labels of each molecule, by the inverse."""
-    factor, n, a = gp._cholesky(), len(gp.alpha_), float(gp.signal_variance_[0])
-    results, at = [], 0
+def left_out(gp: ExactGP, parts: Sequence[Rows]) -> Iterator[tuple[Rows, Array, Array]]:
+    """Yield each part of the labels, their errors if all of them are left out, and the covariance of these.
+
+    By the inverse of the covariance of all labels, so `gp` must have a factorization.
+    """
+    factor, n, a, at = gp._cholesky(), len(gp.alpha_), float(gp.signal_variance_[0]), 0
     while at < len(parts):
         some = parts[at : at + _COLUMNS]
         at += len(some)
@@ -110,5 +130,4 @@ def _from_inverse(gp: ExactGP, parts: list[npt.NDArray[np.intp]]) -> list[tuple[
             block = half[:, end - len(labels) : end]
             inverse = cho_factor(block.T @ block, lower=True)
             error = cho_solve(inverse, gp.alpha_[labels])
-            results.append((error, a * cho_solve(inverse, np.eye(len(labels))).diagonal()))
-    return results
+            yield labels, error, a * cho_solve(inverse, np.eye(len(labels)))
