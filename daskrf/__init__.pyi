@@ -5,6 +5,7 @@ from daskrf import kernels as kernels
 from daskrf import screening as screening
 from daskrf import spaces as spaces
 from daskrf.commands.add import add as add
+from daskrf.commands.build_space import build_space as build_space
 from daskrf.commands.campaign import campaign as campaign
 from daskrf.commands.check_space import check_space as check_space
 from daskrf.commands.evaluate import evaluate as evaluate

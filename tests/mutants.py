@@ -87,6 +87,7 @@ TESTS = {
     "gp/solve/kernelmatrix": "kernelmatrix",
     "gp/solve/variancemodel": "pathwise exact_edges",
     "gp/solve/conjugategradients": "pathwise",
+    "commands/build_space": "../spaces/test_build",
     "commands/check_space": "../spaces/test_check",
     "commands/featurize": "../jobs/test_maps ../jobs/test_refusals ../jobs/test_variants",
     "commands/fingerprint": "../jobs/test_kinds ../jobs/test_lines ../jobs/test_refusals",

@@ -278,6 +278,23 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
 
 
+def need_of_blocks(rows: int, n_templates: int) -> MemoryNeed:
+    """Return the need of a program that writes which slots of reactions building blocks fit.
+
+    Parameters
+    ----------
+    rows : int
+        Number of blocks.
+    n_templates : int
+        Number of distinct slots.
+    """
+    phase: dict[str, float] = {
+        "IDs and structures of blocks": 300 * rows,
+        "which slots they fit": rows * (2 * n_templates + 32),
+    }
+    return peak("build-space", phase, compiled=False)
+
+
 def need_of_products(rows: int, n_components: int, tables: int, k: int) -> MemoryNeed:
     """Return the need of a task that ranks products of a space; see `daskrf.spaces.ranking`.
 
