@@ -175,9 +175,10 @@ class ExactGP(Regressor):
     A limit is a label of a measurement that was not made, but lies beyond it (Tobin 1958): its likelihood is
     the probability of that side. Expectation propagation replaces each limit by a label with more noise
     (`daskrf.gp.likelihoods.propagation`), and the evidence counts each with the probability of its side.
-    Above 1,500 labels, a random subset of that size determines the variances. With conjugate gradients the
-    variances that this takes are estimated (`daskrf.gp.processes.iteratedlimits`): means then differ from
-    those of a factorization by 0.01 to 0.02 standard deviations on average (2,000 labels, 500 landmarks).
+    Above 1,500 labels, a random subset of that size determines the variances of a factorization. With
+    conjugate gradients all labels do, and the variances of predictions that this takes are estimated
+    (`daskrf.gp.processes.iteratedlimits`): for the same variances, means then differ from those of a
+    factorization by 0.01 to 0.02 standard deviations on average (2,000 labels, 500 landmarks).
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
     about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
@@ -512,17 +513,19 @@ class ExactGP(Regressor):
     def _iterate_limits(
         self, X: Any, y: Array, side: Sides, fixed: FixedValues, products: KernelMatrix | None
     ) -> None:
-        """Fit to labels and limits by conjugate gradients, with the variances of some of them."""
+        """Fit to labels and limits by conjugate gradients; the search begins with the variances of some."""
         m, a, s = fixed
         at_bound = False
         if a is None or s is None:
             some = self._some_limits(len(y))
             first = self._first_of_limits(self._kernel_matrix(X[some]), y[some], side[some], fixed)
             least = _LEAST_RATIO * first.signal_variance * float(np.mean(self.kernel.diag(X[some])))
-            at_bound = first.at_bound or (s is None and first.noise_variance < least)
             a, s = first.signal_variance, max(first.noise_variance, least) if s is None else s
+            if len(some) == len(y):
+                at_bound = first.at_bound or first.noise_variance < least
+                fixed = m, a, s
         start = ProcessParameters(0.0 if m is None else m, a, s)
-        self._solve_pathwise(X, y, start, (m, a, s), products, side=side)
+        self._solve_pathwise(X, y, start, fixed, products, side=side)
         self._pathwise.at_bound |= at_bound
         self._take(self._pathwise)
         assert self._pathwise.sites is not None
@@ -987,7 +990,8 @@ class ExactGP(Regressor):
     def _limits_words(self, side: Sides) -> str:
         """Return how many rows are limits, and what was found without some or all of them."""
         words = f", {int(np.count_nonzero(side)):,} of them limits"
-        if len(side) > _FIRST_GUESS and (self.signal_variance is None or self.noise_variance is None):
+        searched = self.signal_variance is None or self.noise_variance is None
+        if self.solver_ == "cholesky" and len(side) > _FIRST_GUESS and searched:
             words += f", with the variances of a random {_FIRST_GUESS:,}"
         return words + ("" if self.kernel_choice_ is None else "; kernels were compared on measured labels")
 

@@ -14,7 +14,7 @@ whose limit says next to nothing have next to no part in them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ _SLOWED, _LEAST_STEP = 0.7, 0.1  # the step, if a sweep moves more than 0.9 of t
 _STILL = 0.9
 _TRUST = 0.2  # relative error of variances by landmarks alone: measured 0.1
 _LEAST_SHARE = 0.25  # of the variance by landmarks
+_STEP, _LARGEST_STEP = 0.1, 1.0  # in the logarithm of a variance: the search ends with smaller ones
 _LARGEST = 30.0  # norm of labels that stand for limits, relative to that of measured labels
 _TINY = 1e-12
 
@@ -62,6 +63,48 @@ class IteratedSites:
     labels: Array
     excess: Array
     n_products: int = 0
+
+
+@dataclass(frozen=True)
+class LimitVariances:
+    """The variances of a process, and which of them are optimized.
+
+    Attributes
+    ----------
+    signal, noise : float
+        Variances; those to start from, if they are optimized.
+    free_signal, free_noise : bool
+    least_ratio : float
+        Least ratio of noise to signal that is accepted.
+    """
+
+    signal: float
+    noise: float
+    free_signal: bool = False
+    free_noise: bool = False
+    least_ratio: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Noise to signal."""
+        return self.noise / self.signal
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the noise is the least that is accepted."""
+        return self.free_noise and self.ratio <= 1.001 * self.least_ratio
+
+    def moved(self, by_signal: float, by_noise: float) -> LimitVariances:
+        """Return variances that differ by these steps in their logarithms, where they are free."""
+        signal = self.signal * math.exp(by_signal) if self.free_signal else self.signal
+        noise = self.noise * math.exp(by_noise) if self.free_noise else self.noise
+        if self.free_noise:
+            noise = max(noise, self.least_ratio * signal)
+        return replace(self, signal=signal, noise=noise)
+
+    def distance(self, other: LimitVariances) -> float:
+        """Return the larger step in logarithms from one to the other."""
+        return max(abs(math.log(self.signal / other.signal)), abs(math.log(self.noise / other.noise)))
 
 
 def scales_for(noise_variance: float, excess: Array) -> Array:
@@ -88,13 +131,16 @@ def sites_by_iteration(
     side: Sides,
     *,
     mean: float | None,
-    signal_variance: float,
-    noise_variance: float,
+    variances: LimitVariances,
     tolerance: float,
     max_iterations: int,
     random_state: int,
-) -> IteratedSites:
-    """Find the sites of limits for given variances.
+) -> tuple[IteratedSites, LimitVariances]:
+    """Find the sites of limits, and the variances with the largest evidence for them.
+
+    The gradient of the evidence is that with fixed sites (Rasmussen & Williams 2006, section 5.5.2). With the
+    covariance A of the labels and alpha = A^-1 (y - m) it vanishes where the squares of alpha sum to tr A^-1,
+    and alpha^T (A - D) alpha is n - tr D A^-1.
 
     Parameters
     ----------
@@ -108,7 +154,7 @@ def sites_by_iteration(
         0 for a label, 1 for a lower limit, -1 for an upper one.
     mean : float, optional
         By default, the one with the largest evidence for the sites.
-    signal_variance, noise_variance : float
+    variances : LimitVariances
     tolerance : float
         Largest residual for the labels, relative to these.
     max_iterations : int
@@ -121,23 +167,24 @@ def sites_by_iteration(
     InputError
         If the sites do not settle.
     """
-    sweeps = _Sweeps(matrix, landmarks, y, side, mean, signal_variance, noise_variance)
+    sweeps = _Sweeps(matrix, landmarks, y, side, mean, variances)
     sweeps.probes = np.sign(standard_normal(random_state, "gp/probes", len(y), PROBES)).astype(np.float32)
     relative, excess = sweeps.labels_of(sweeps.run(tolerance, max_iterations))
-    labels = np.where(side == 0, y, sweeps.shift + sweeps.unit * relative)
-    return IteratedSites(labels, signal_variance * excess, sweeps.n_products)
+    labels = np.where(side == 0, y, sweeps.shift + relative)
+    return IteratedSites(labels, excess, sweeps.n_products), sweeps.variances
 
 
 @dataclass(frozen=True)
 class _Marginals:
-    """Means and variances of f at the limits, given all labels and sites."""
+    """Means and variances of f at the limits, given all labels and sites, and better variances."""
 
     mean: Array
     variance: Array
+    better: LimitVariances
 
 
 class _Sweeps:
-    """Sweeps of expectation propagation, in units of the standard deviation of the signal."""
+    """Sweeps of expectation propagation; labels and means are relative to the mean of measured labels."""
 
     probes: Single
 
@@ -148,22 +195,23 @@ class _Sweeps:
         y: Array,
         side: Sides,
         mean: float | None,
-        signal_variance: float,
-        noise_variance: float,
+        variances: LimitVariances,
     ) -> None:
-        self.matrix, self.landmarks = matrix, landmarks
-        self.ratio, self.unit = noise_variance / signal_variance, math.sqrt(signal_variance)
+        self.matrix, self.landmarks, self.variances = matrix, landmarks, variances
         measured = y[side == 0]
         self.shift = float(measured.mean())
-        self.spread = float(measured.std())
-        self.mean = None if mean is None else (mean - self.shift) / self.unit
-        self.y = (y - self.shift) / self.unit
-        self.hidden = np.flatnonzero(side)
+        self.spread = max(float(measured.std()), 1e-12 * float(np.abs(measured).max()), 1e-150)
+        self.mean = None if mean is None else mean - self.shift
+        self.y, self.hidden = y - self.shift, np.flatnonzero(side)
         self.limits = Censored(self.y[self.hidden], side[self.hidden])
-        self.diagonals = matrix.kernel.diag(matrix.X)
-        self.diagonal = np.maximum(self.diagonals[self.hidden], _TINY)  # 0 for rows without a column
+        self.diagonal = matrix.kernel.diag(matrix.X)
         self.start: Single | None = None
         self.n_sweeps = self.n_products = 0
+
+    @property
+    def prior(self) -> Array:
+        """Prior variances of f at the limits; 0 for rows without a column."""
+        return np.maximum(self.variances.signal * self.diagonal[self.hidden], _TINY * self.variances.noise)
 
     def labels_of(self, sites: Sites) -> tuple[Array, Array]:
         """Return the labels of all rows for some sites, and their noise beyond that of measured ones."""
@@ -174,25 +222,27 @@ class _Sweeps:
 
     def precision_of(self, sites: Sites) -> Array:
         """Return precisions that products in single precision resolve."""
-        return np.maximum(sites.precision, _WEAKEST / (self.diagonal + self.ratio))
+        return np.maximum(sites.precision, _WEAKEST / (self.prior + self.variances.noise))
 
     def run(self, tolerance: float, max_iterations: int) -> Sites:
         """Return sites that have settled."""
         sites, step, change = Sites.none(len(self.hidden)), 1.0, math.inf
         last: _Marginals | None = None
-        while change > _TOLERANCE and self.n_sweeps < _SWEEPS:
+        moves_variances = True
+        while (change > _TOLERANCE or moves_variances) and self.n_sweeps < _SWEEPS:
             self.n_sweeps += 1
             new = self.marginals(sites, tolerance, max_iterations)
             if last is not None:
                 moves = self.change(last, new)
                 step = max(_LEAST_STEP, _SLOWED * step) if moves > _STILL * change else step
                 change = moves
-            last, better = new, self.improved(sites, new)
-            sites = sites.towards(better, step)
+            last, sites = new, sites.towards(self.improved(sites, new), step)
+            moves_variances = self.variances.distance(new.better) > _STEP
+            if moves_variances and change < MOST_CHANGE:
+                self.variances = new.better
         finite = np.isfinite(sites.shift).all() and np.isfinite(sites.precision).all()
         if not (finite and change < MOST_CHANGE and self.is_usual(last) and self.is_resolved(sites)):
-            limits = Censored(self.limits.limit * self.unit, self.limits.side)
-            raise no_agreement(limits, 0.0, max(self.spread, 1e-150), self.shift)
+            raise no_agreement(self.limits, 0.0, self.spread, self.shift)
         return sites
 
     def is_usual(self, marginals: _Marginals | None) -> bool:
@@ -200,31 +250,32 @@ class _Sweeps:
         if marginals is None:
             return False
         farthest = float(np.abs(self.limits.limit).max(initial=0.0))
-        wide = 2.0 * farthest + 100.0 * (math.sqrt(1.0 + self.ratio) + self.spread / self.unit)
+        wide = 2.0 * farthest + 100.0 * (math.sqrt(float(self.prior.max())) + self.spread)
         return bool(np.abs(marginals.mean).max(initial=0.0) <= wide)
 
     def is_resolved(self, sites: Sites) -> bool:
         """Return whether single precision resolves measured labels beside those that stand for limits."""
         labels, excess = self.labels_of(sites)
-        scaled_labels = scales_for(self.ratio, excess) * labels
+        scaled_labels = scales_for(self.variances.noise, excess) * labels
         hidden = float(np.square(scaled_labels[self.hidden]).sum())
         measured = float(np.square(scaled_labels).sum()) - hidden
-        return hidden <= _LARGEST**2 * max(measured, len(self.y) * self.ratio)
+        return hidden <= _LARGEST**2 * max(measured, len(self.y) * self.variances.noise)
 
     def change(self, old: _Marginals, new: _Marginals) -> float:
         """Return by how much predictions of hidden measurements differ, relative to their deviations."""
-        std = np.sqrt(new.variance + self.ratio)
-        moves = np.abs(new.mean - old.mean), np.abs(std - np.sqrt(old.variance + self.ratio))
+        noise = self.variances.noise
+        std = np.sqrt(new.variance + noise)
+        moves = np.abs(new.mean - old.mean), np.abs(std - np.sqrt(old.variance + noise))
         return max(float((move / std).max(initial=0.0)) for move in moves)
 
     def improved(self, sites: Sites, marginals: _Marginals) -> Sites:
         """Return the sites that agree with the factors of the likelihood, given these marginals."""
         precision = self.precision_of(sites)
-        noise, label = self.ratio + 1.0 / precision, sites.shift / precision
+        noise, label = self.variances.noise + 1.0 / precision, sites.shift / precision
         # Without the limit's label: the variances never exceed those with this label alone.
         variance = marginals.variance * noise / (noise - marginals.variance)
         mean = variance * (marginals.mean / marginals.variance - label / noise)
-        tilted = self.limits.tilted(mean, variance + self.ratio)
+        tilted = self.limits.tilted(mean, variance + self.variances.noise)
         better = moved(mean, tilted)
         # A site that is too weak for the equations gets more precision, but pulls as much.
         least = self.precision_of(better)
@@ -233,33 +284,47 @@ class _Sweeps:
     def marginals(self, sites: Sites, tolerance: float, max_iterations: int) -> _Marginals:
         """Solve for the labels and the random signs."""
         labels, excess = self.labels_of(sites)
-        scales = scales_for(self.ratio, excess)
-        inverse = ScaledLandmarks(self.landmarks, self.diagonals, scales, self.ratio)
-        right = np.column_stack([scales * labels, scales, self.probes]).astype(np.float32)
-        system = BlockSystem(scaled(self.matrix, scales), inverse, right, self.ratio, start=self.start)
+        noise, ratio = self.variances.noise + excess, self.variances.ratio
+        scales = scales_for(self.variances.noise, excess)
+        inverse = ScaledLandmarks(self.landmarks, self.diagonal, scales, ratio)
+        right = np.column_stack([scales * labels / self.spread, scales, self.probes]).astype(np.float32)
+        system = BlockSystem(scaled(self.matrix, scales), inverse, right, ratio, start=self.start)
         tolerances = np.full(right.shape[1], _FOR_PROBES * tolerance)
         tolerances[:2] = tolerance
         solution = system.solve(tolerances, max_iterations, check=False)
         self.n_products += solution.n_iterations
         self.start = solution.x.astype(np.float32)
-        by_labels, by_ones = solution.x[:, :2].T
-        mean = self.mean
-        if mean is None:
-            mean = float(scales @ by_labels) / float(scales @ by_ones)
+        by_labels, by_ones = self.spread * solution.x[:, 0], solution.x[:, 1]
+        mean = float(scales @ by_labels) / float(scales @ by_ones) if self.mean is None else self.mean
+        alpha = scales * (by_labels - mean * by_ones) / self.variances.signal
+        # The share of each variance that its label leaves unexplained: the noise times [A^-1]_ii.
+        rough = ratio * inverse.diagonal(np.arange(len(noise)))
+        each = ratio * self.probes * (solution.x[:, 2:] - inverse(self.probes))
         hidden = self.hidden
-        noise = self.ratio + excess[hidden]
-        weights = scales[hidden] * (by_labels - mean * by_ones)[hidden]
         return _Marginals(
-            labels[hidden] - noise * weights, self.variances(inverse, solution.x[hidden, 2:], noise)
+            mean=labels[hidden] - noise[hidden] * alpha[hidden],
+            variance=self.variances_of(rough[hidden], each[hidden], noise[hidden]),
+            better=self.better_variances(labels - mean, alpha, noise, rough + each.mean(axis=1)),
         )
 
-    def variances(self, inverse: ScaledLandmarks, solved: Array, noise: Array) -> Array:
+    def variances_of(self, rough: Array, each: Array, noise: Array) -> Array:
         """Return the variances of f at the limits, from those by landmarks and the solutions for signs."""
-        signs = self.probes[self.hidden]
-        largest = self.diagonal * noise / (self.diagonal + noise)
-        rough = noise * (1.0 - self.ratio * inverse.diagonal(self.hidden))
-        rough = np.clip(rough, 1e-6 * largest, largest)
-        each = signs * (solved - inverse(self.probes)[self.hidden]) * (noise * self.ratio / rough)[:, None]
+        largest = self.prior * noise / (self.prior + noise)
+        by_landmarks = np.clip(noise * (1.0 - rough), 1e-6 * largest, largest)
+        each = each * (noise / by_landmarks)[:, None]
         error = each.var(axis=1, ddof=1) / each.shape[1]
         correction = each.mean(axis=1) * _TRUST**2 / (_TRUST**2 + error)
-        return np.asarray(np.clip(rough * (1.0 - correction), _LEAST_SHARE * rough, largest))
+        return np.asarray(np.clip(by_landmarks * (1.0 - correction), _LEAST_SHARE * by_landmarks, largest))
+
+    def better_variances(
+        self, residual: Array, alpha: Array, noise: Array, unexplained: Array
+    ) -> LimitVariances:
+        """Return variances nearer to where the gradient of the evidence vanishes."""
+        n, squares = len(alpha), np.square(alpha)
+        form, freedom = float(residual @ alpha - noise @ squares), n - float(unexplained.sum())
+        trace = float((unexplained / noise).sum())
+        # Sampling error may make both traces vanish.
+        signal = form / max(freedom, 1e-3 * n)
+        ratio = float(squares.sum()) / max(trace, _TINY / self.variances.noise)
+        steps = np.clip(np.log(np.maximum([signal, ratio], _TINY)), -_LARGEST_STEP, _LARGEST_STEP)
+        return self.variances.moved(float(steps[0]), float(steps[1]))

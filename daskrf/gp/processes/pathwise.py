@@ -25,7 +25,13 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.arrays import row_slice
 from daskrf.errors import InputError
-from daskrf.gp.processes.iteratedlimits import IteratedSites, scaled, scales_for, sites_by_iteration
+from daskrf.gp.processes.iteratedlimits import (
+    IteratedSites,
+    LimitVariances,
+    scaled,
+    scales_for,
+    sites_by_iteration,
+)
 from daskrf.gp.processes.limits import Sides
 from daskrf.gp.processes.posterior import standard_normal
 from daskrf.gp.processes.priordraws import CoregionalizedDraws, Draws, PriorDraws
@@ -308,8 +314,7 @@ def fit_pathwise(
     previous : PathwisePosterior, optional
         A posterior whose rows come first in X: its solution is the initial guess.
     side : int8 array, shape (n,), optional
-        0 for a label, 1 for a lower limit and -1 for an upper one. With limits the variances of `start` are
-        kept.
+        0 for a label, 1 for a lower limit and -1 for an upper one.
 
     Raises
     ------
@@ -320,27 +325,34 @@ def fit_pathwise(
     prior = prior_of_fit(kernel, X, n_draws, n_features, random_state)
     matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
-    sites = None
+    sites, at_bound = None, False
     if side is not None:
-        fixed = fixed[0], start.signal_variance, start.noise_variance
-        sites = sites_by_iteration(
+        first = LimitVariances(
+            start.signal_variance,
+            start.noise_variance,
+            free_signal=fixed[1] is None,
+            free_noise=fixed[2] is None,
+            least_ratio=_RANGE[0] * float(np.mean(kernel.diag(X))),
+        )
+        sites, best = sites_by_iteration(
             matrix,
             preconditioner,
             y,
             side,
             mean=fixed[0],
-            signal_variance=start.signal_variance,
-            noise_variance=start.noise_variance,
+            variances=first,
             tolerance=tolerance,
             max_iterations=max_iterations,
             random_state=random_state,
         )
+        start, at_bound = ProcessParameters(start.mean, best.signal, best.noise), best.at_bound
+        fixed = fixed[0], best.signal, best.noise
         y = sites.labels
     equations = _Equations(matrix, preconditioner, scales_of(start, sites))
     system = _System(equations, y, prior(X), fixed, max_iterations, random_state)
     if previous is not None:
         system.begin_from(previous)
-    log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
+    log_ratio = math.log(start.noise_variance / start.signal_variance)
     if fixed[1] is None or fixed[2] is None:
         size = float(np.mean(kernel.diag(X)))
         if fixed[2] is None and previous is None:
