@@ -321,14 +321,15 @@ def fit(
         name. The model predicts on this scale and knows it.
     unit : str, or dict of str to str, optional
         Unit of the values, such as nM. Default: that in a column of units or in the name of the column, as in
-        "IC50 (nM)". Values in other units of concentration are converted.
+        "IC50 (nM)". Values in other units of concentration are converted. Mass per volume, such as ug/mL,
+        becomes molar by the average molecular weight of each SMILES as written, salts included, where a
+        molar unit or a transform such as pIC50 asks for it.
     censored : {"limit", "drop", "value"}, optional
         What to do with values such as >10000 and <0.1, and "no activity at 10 uM": take them as limits, leave
         them out, which loses what is known of inactive molecules, or take the number as if it were measured.
         A limit counts with the probability that a measurement lies beyond it (a censored, or Tobit,
-        likelihood). Default: limits, for exact processes of up to 8,192 labels, or with the solver
-        "cholesky", and for random features. The signs may also be in a column named like "relation". Values
-        with "~" count as measured, except with drop.
+        likelihood). Default: limits, for exact processes and random features. The signs may also be in a
+        column named like "relation". Values with "~" count as measured, except with drop.
     drop_non_numbers : bool
         Leave out values that are not finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and
         values that have no logarithm. Default: refuse them. Values left out are counted.

@@ -24,6 +24,7 @@ from daskrf.tables.values.repeats import notes_on_repeats, one_of_each, row_bloc
 from daskrf.tables.values.values import (
     APPROXIMATE,
     AS_VALUES,
+    BY_WEIGHT,
     USED,
     Limits,
     Scale,
@@ -353,7 +354,10 @@ class JoinedLabels:
         rows = f", and so {amount(self.dropped, 'rows')}" if self.dropped and len(self.names) > 1 else ""
         parts = [f"values left out: {', '.join(left)}{rows}"] if left else []
         parts += [words_of_limits] if (words_of_limits := limits_words(self.unusual)) else []
-        return [*parts, *(words(kind) for kind in (AS_VALUES, APPROXIMATE) if kind in self.unusual)]
+        return [
+            *parts,
+            *(words(kind) for kind in (AS_VALUES, APPROXIMATE, BY_WEIGHT) if kind in self.unusual),
+        ]
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:

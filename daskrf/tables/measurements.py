@@ -19,6 +19,7 @@ from daskrf.files.backend import as_path
 from daskrf.molecules.extensions import GROUPS, clean_smiles, has_groups
 from daskrf.molecules.radicals import Radicals, radicals_among, words_on_radicals
 from daskrf.molecules.structures import LEVELS, canonical_smiles, inchikeys, parents, same_names
+from daskrf.molecules.weights import molecular_weights
 from daskrf.quantities import MISSING, amount, is_number, listed
 from daskrf.tables.beside import columns_beside, is_limit, named, no_relation
 from daskrf.tables.columns import (
@@ -63,6 +64,7 @@ from daskrf.tables.values.notation import (
     OTHERWISE,
     RELATIONS,
     UNIT,
+    WEIGHT,
     WORDS,
     Notation,
     is_value,
@@ -71,10 +73,12 @@ from daskrf.tables.values.notation import (
 )
 from daskrf.tables.values.repeats import check_repeats, notes_on_suffixes
 from daskrf.tables.values.suspicious import Suspicion, suspicions
+from daskrf.tables.values.units import mass_unit, may_hold_mass
 from daskrf.tables.values.values import (
     APPROXIMATE,
     AS_VALUES,
     BY_CELLS,
+    BY_WEIGHT,
     LEFT_OUT,
     LOWER_LIMITS,
     UPPER_LIMITS,
@@ -823,6 +827,8 @@ def open_labels(path: str | os.PathLike[str], reading: Reading) -> LabelTable:
     usual = _usual_units(scales, reading, names)
     if reading.scales is not None:
         scales = tuple(_in_unit_of(path, new, old) for new, old in zip(scales, reading.scales, strict=True))
+    if (smiles := _structures(path, head, positions, scales, usual)) not in (None, at):
+        more["smiles"] = smiles
     limits = limits_of(scales, reading.drop_outside, reading.drop_value)
     if reading.limits is not None:
         limits = tuple(new | old for new, old in zip(limits, reading.limits, strict=True))
@@ -841,6 +847,35 @@ def open_labels(path: str | os.PathLike[str], reading: Reading) -> LabelTable:
         limits=limits,
         unused=unused,
     )
+
+
+def _structures(
+    path: PurePath, head: Head, targets: Sequence[int], scales: Sequence[Scale], usual: Sequence[str]
+) -> int | None:
+    """Return the column of SMILES, if molecular weights may have to turn mass per volume into amounts.
+
+    Raises
+    ------
+    InputError
+        If they are needed and there is none.
+    """
+    places = [k for k, scale in zip(targets, scales, strict=True) if scale.is_molar]
+    weighed = (
+        scale
+        for scale, unit in zip(scales, usual, strict=True)
+        if scale.is_molar and mass_unit(unit) is not None
+    )
+    one, smiles = next(weighed, None), smiles_position(head)
+    if one is not None and smiles is None:
+        raise InputError(
+            f"{path}: '{printable(one.column, 60)}' is in mass per volume, and becomes molar by the "
+            "molecular weight of each molecule; add a column of SMILES, or convert the values"
+        )
+    if not places:
+        return None
+    with_units = [k for k, name in enumerate(head.names) if scales[0].units and name == scales[0].units]
+    cells = (text for k in (*places, *with_units) for text in head.values(k))
+    return smiles if one is not None or any(map(may_hold_mass, cells)) else None
 
 
 def _usual_units(scales: Sequence[Scale], reading: Reading, names: Sequence[str]) -> tuple[str, ...]:
@@ -1085,8 +1120,9 @@ def _labels_of(source: LabelTable, block: _Block, tally: Tally) -> LabelBlock:
         texts = _with_relations(source, block, texts)
         values, kinds[:, t], beside = source.notations[t].read(texts)
         units = _units(scale, source.usual[t], len(texts), block.more.get("units"), beside)
-        y[:, t], lost = scale.apply(values, units)
-        values = read[:, t] = scale.in_its_unit(values, units)
+        molar, units = _by_weight(source, block, t, values=values, units=units, kinds=kinds, tally=tally)
+        y[:, t], lost = scale.apply(molar, units)
+        values = read[:, t] = values if scale.is_weighed else scale.in_its_unit(molar, units)
         kinds[lost != NUMBER, t] = lost[lost != NUMBER]
         huge = np.where(lost == HUGE, np.copysign(math.inf, -values if scale.is_p else values), y[:, t])
         kinds[source.limits[t].drops(huge, values), t] = DROPPED
@@ -1114,6 +1150,36 @@ def _labels_of(source: LabelTable, block: _Block, tally: Tally) -> LabelBlock:
     tally.see(y, side)
     tally.see_limits(y, side, read[some][index], lines[some][index])
     return LabelBlock(keys, y, side, lines[some][index], times if source.gives_times else None, seen)
+
+
+def _by_weight(
+    source: LabelTable,
+    block: _Block,
+    t: int,
+    *,
+    values: npt.NDArray[np.float64],
+    units: Sequence[str] | None,
+    kinds: npt.NDArray[np.uint8],
+    tally: Tally,
+) -> tuple[npt.NDArray[np.float64], Sequence[str] | None]:
+    """Return values and units with mass per volume in mol/L; marks and counts what it finds."""
+    scale = source.scales[t]
+    grams = scale.masses(len(values), units)
+    texts = block.more.get("smiles", block.keys if source.reading.key in BY_SMILES else None)
+    if grams is None or texts is None:
+        return values, units
+    rows = np.flatnonzero(np.isfinite(grams) & np.isfinite(values))
+    if not len(rows):
+        return values, units
+    weights = molecular_weights([texts[row].strip() for row in rows.tolist()])
+    molar, names = values.copy(), list(units or [scale.unit] * len(values))
+    molar[rows] = values[rows] * grams[rows] / weights
+    cell, unit = block.columns[t][rows[0]].strip(), names[rows[0]].strip()
+    for row in rows.tolist():
+        names[row] = "M"
+    kinds[rows[np.isnan(weights)], t] = WEIGHT
+    tally.count_weighed(int(np.isfinite(weights).sum()), cell if unit in cell else f"{cell} {unit}")
+    return molar, names
 
 
 def _sides(texts: Sequence[str], kinds: np.ndarray, scale: Scale) -> npt.NDArray[np.int8]:
@@ -1515,6 +1581,11 @@ class Tally:
                     self._add(name, len(places), shown(int(places[0])))
         return left
 
+    def count_weighed(self, n: int, example: str) -> None:
+        """Count values that became molar by molecular weights."""
+        if n:
+            self._add(BY_WEIGHT, n, example)
+
     def _used(self, side: np.ndarray) -> dict[str, np.ndarray]:
         """Return which censored values are used, and as what."""
         if self._source.reading.censored == "drop":
@@ -1534,7 +1605,10 @@ class Tally:
             if (classes := self._source.notations[t].classes) is None
             else f"holds {text!r}, which is not a word of its two classes ({classes.words()}); correct it",
             HUGE: f"holds {text!r}, which is too large for a label; correct it",
-            UNIT: f"holds {text!r}, which is in another unit; convert it",
+            UNIT: f"holds {text!r}, which is in another unit; convert it"
+            + (" (with a column of SMILES daskrf does)" if may_hold_mass(text) else ""),
+            WEIGHT: f"holds {text!r}, and no molecular weight could be computed from its SMILES to make it "
+            "molar; correct the SMILES",
             LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
             OTHERWISE: f"holds {text!r}, but others have decimal "
             f"{'commas' if self._source.notations[t].decimal == ',' else 'points'}; use one notation "

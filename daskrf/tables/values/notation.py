@@ -23,8 +23,9 @@ from daskrf.tables.values.units import CURRENCIES, unit_of_cell
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
-NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED, NO_LIMIT = range(10)
-"""What a cell holds: see `Notation.read`; a `Scale` finds UNIT, LOGARITHM and HUGE, `Limits` DROPPED."""
+NUMBER, EMPTY, WORDS, CENSORED, UNIT, LOGARITHM, OTHERWISE, HUGE, DROPPED, NO_LIMIT, WEIGHT = range(11)
+"""What a cell holds: see `Notation.read`; a `Scale` finds UNIT, LOGARITHM, HUGE and WEIGHT, `Limits`
+DROPPED."""
 
 RELATIONS = (">>", ">=", "=>", "<<", "<=", "=<", *"<>≥≤~≈=")
 """Signs before a value; all but "=" make it a censored one."""

@@ -15,6 +15,15 @@ _SPELLINGS = {
         for word, unit in zip(("", "milli", "micro", "nano", "pico"), DECADES, strict=False)
     },
 }
+_GRAMS = {
+    **{"g/mL": 1e3, "mg/mL": 1.0, "ug/mL": 1e-3, "ng/mL": 1e-6, "pg/mL": 1e-9},
+    **{"g/L": 1.0, "mg/L": 1e-3, "ug/L": 1e-6, "ng/L": 1e-9},
+}
+"""Grams per litre of each unit of mass per volume."""
+_MASS_SPELLINGS = {unit.lower(): unit for unit in _GRAMS}
+_PER = re.compile(r"[\s.]*(m?l)\s*(?:\^?-1|\u207b\u00b9)$")  # as in ug.mL-1
+_MASS = re.compile(r"[munpµμ]c?g\s*(?:/|.*-1)|(?<![a-z])g/m?L", re.I)
+_MASS_AT_END = re.compile(r"[\s_,.]((?:mc|[munpµμ])?g/m?L)$", re.I)
 _IN_BRACKETS = re.compile(r"[(\[]\s*([^)\]]+?)\s*[)\]]\s*$")
 _AT_END = re.compile(r"[\s_/,.]([^\s_/,.]+(?:/[lL])?)$")
 
@@ -47,9 +56,38 @@ def concentration_unit(text: str) -> str | None:
     return _SPELLINGS.get(plain) or _SPELLINGS.get(plain.lower() if len(plain) > 1 else plain)
 
 
+def mass_unit(text: str) -> str | None:
+    """Return the usual sign of a unit of mass per volume, or None if it is no such unit.
+
+    Examples
+    --------
+    >>> mass_unit("µg/ml"), mass_unit("ug.mL-1"), mass_unit("mg/L"), mass_unit("mg/kg")
+    ('ug/mL', 'ug/mL', 'mg/L', None)
+    """
+    plain = _ascii(text.strip().strip("'\"")).lower().replace("mcg", "ug")
+    return _MASS_SPELLINGS.get(_PER.sub(r"/\1", plain))
+
+
+def grams_per_litre(text: str) -> float | None:
+    """Return the grams per litre of a unit of mass per volume, or None if it is no such unit.
+
+    Examples
+    --------
+    >>> grams_per_litre("ug/mL"), grams_per_litre("nM")
+    (0.001, None)
+    """
+    unit = mass_unit(text)
+    return None if unit is None else _GRAMS[unit]
+
+
+def may_hold_mass(text: str) -> bool:
+    """Return whether a cell, or the name of a column, may hold a unit of mass per volume."""
+    return _MASS.search(text) is not None
+
+
 def plain_unit(unit: str) -> str:
     """Return a unit as it is compared."""
-    return concentration_unit(unit) or unit.strip().strip("'\"")
+    return concentration_unit(unit) or mass_unit(unit) or unit.strip().strip("'\"")
 
 
 def unit_of_cell(text: str) -> str | None:
@@ -63,8 +101,8 @@ def unit_of_cell(text: str) -> str | None:
     plain = text.strip()
     if plain in _SIGNS or plain.upper() in CURRENCIES:
         return _SIGNS.get(plain, plain.upper())
-    if (concentration := concentration_unit(plain)) is not None:
-        return concentration
+    if (usual := concentration_unit(plain) or mass_unit(plain)) is not None:
+        return usual
     return _ascii(plain) if _ascii(plain) in _OTHERS else None
 
 
@@ -77,14 +115,25 @@ def is_sure_unit(text: str) -> bool:
     [True, True, False, False, False]
     """
     plain = text.strip().strip("'\"")
-    spelled = "/" in plain or "mol" in plain.lower() or (len(plain) > 1 and _ascii(plain) in DECADES)
+    spelled = (
+        "/" in plain
+        or mass_unit(plain) is not None
+        or "mol" in plain.lower()
+        or (len(plain) > 1 and _ascii(plain) in DECADES)
+    )
     return spelled and unit_of_cell(plain) is not None
 
 
 def unit_in_name(column: str, *, sure: bool) -> str | None:
-    """Return the unit of concentration at the end of a name; if it must be `sure`, in brackets."""
+    """Return the unit of concentration at the end of a name; if it must be `sure`, in brackets.
+
+    A unit of mass per volume is returned only if it need not be sure: a transform then asks for it.
+    """
     match = _IN_BRACKETS.search(column) or (None if sure else _AT_END.search(column))
-    return concentration_unit(match[1]) if match else None
+    if match and (unit := concentration_unit(match[1])) is not None:
+        return unit
+    match = None if sure else _IN_BRACKETS.search(column) or _MASS_AT_END.search(column)
+    return mass_unit(match[1]) if match else None
 
 
 def _ascii(unit: str) -> str:

@@ -23,9 +23,17 @@ from daskrf.tables.values.notation import (
     NO_LIMIT,
     NUMBER,
     UNIT,
+    WEIGHT,
     WORDS,
 )
-from daskrf.tables.values.units import DECADES, concentration_unit, plain_unit, unit_in_name
+from daskrf.tables.values.units import (
+    DECADES,
+    concentration_unit,
+    grams_per_litre,
+    mass_unit,
+    plain_unit,
+    unit_in_name,
+)
 
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
@@ -42,13 +50,15 @@ LEFT_OUT: Final = {
     HUGE: "too large",
     DROPPED: "to be dropped",
     NO_LIMIT: "limits without a number",
+    WEIGHT: "without a molecular weight",
 }
 """Why a cell has no value, in words."""
 
 AS_VALUES = "censored, and taken as if they were measured"
 LOWER_LIMITS, UPPER_LIMITS = "lower limits", "upper limits"
 APPROXIMATE = "approximate, and taken as measured"
-USED = (AS_VALUES, LOWER_LIMITS, UPPER_LIMITS, APPROXIMATE)
+BY_WEIGHT = "in mass per volume, made molar by the average molecular weight of the SMILES, salts included"
+USED = (AS_VALUES, LOWER_LIMITS, UPPER_LIMITS, APPROXIMATE, BY_WEIGHT)
 """What is not plain numbers, and is used all the same, in words."""
 BY_CELLS, BY_NAME = " (by its cells)", " (by its name)"
 """How a unit is known that stands beside the numbers, or in the name of their column; see `Scale.found`."""
@@ -168,6 +178,16 @@ class Scale:
         return bool(self.transform) and self.transform not in LOGARITHMS
 
     @property
+    def is_molar(self) -> bool:
+        """Whether values are, or become, amounts per volume."""
+        return self.is_p or self.unit in DECADES
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether values of the column are mass per volume and become molar by molecular weights."""
+        return self.is_p and not self.units and mass_unit(self.unit) is not None
+
+    @property
     def worth_stating(self) -> bool:
         """Whether it has a transform or a unit to report."""
         return bool(self.transform or self.unit)
@@ -206,6 +226,18 @@ class Scale:
         scaled[lost | (kinds != NUMBER)] = np.nan
         return scaled, kinds
 
+    def masses(self, n: int, units: Sequence[str] | None) -> Floats | None:
+        """Return the grams per litre of one unit of each of `n` values; None if none is to become molar.
+
+        Those that are no mass per volume are NaN.
+        """
+        if not self.is_molar or (units is None and not self.is_weighed):
+            return None
+        texts = units or [self.unit] * n
+        factors = {text: grams_per_litre(text) for text in set(texts)}
+        grams = np.array([factors[text] for text in texts], dtype=np.float64)
+        return None if np.isnan(grams).all() else grams
+
     def in_its_unit(self, values: Floats, units: Sequence[str] | None) -> Floats:
         """Return values in the unit of the scale, mol/L if it has none; NaN where one cannot be converted."""
         if units is None:
@@ -218,7 +250,7 @@ class Scale:
         """Return by how many decades a unit is smaller than mol/L; NaN if it cannot be converted."""
         concentration = concentration_unit(unit)
         if concentration is None:  # the same unit, whatever it is, needs no conversion
-            return 0.0 if not self.is_p and plain_unit(unit) == self.unit else math.nan
+            return 0.0 if not self.is_p and plain_unit(unit) == plain_unit(self.unit) else math.nan
         return float(DECADES[concentration]) if self.is_p or self.unit in DECADES else math.nan
 
     def to(self, old: Scale) -> Scale:
@@ -234,9 +266,10 @@ class Scale:
         >>> print(Scale("IC50", "IC50", "", "uM").to(Scale("IC50", "IC50", "", "nM")).words())
         'IC50' in nM (converted from uM)
         """
-        if old.is_p or old.transform != self.transform or self.unit == old.unit:
+        if old.is_p or old.transform != self.transform or plain_unit(self.unit) == plain_unit(old.unit):
             return self  # in mol/L, or on the scale already
-        if {self.unit, old.unit} <= DECADES.keys():
+        weighed = mass_unit(self.unit) is not None and old.unit in DECADES
+        if weighed or {self.unit, old.unit} <= DECADES.keys():
             source = self.found if self.units else f" (converted from {self.unit})"
             return replace(self, unit=old.unit, found=source)
         new, model = f"'{printable(self.column, 60)}'", f"the model's '{printable(old.name, 60)}'"
@@ -261,6 +294,8 @@ class Scale:
         source = f"'{printable(self.column, 60)}'{f' in {unit}' if unit else ''}{by}"
         if not self.transform:
             return source
+        if self.is_weighed:
+            source += ", made molar by the average molecular weight of the SMILES, salts included"
         decades = 0 if self.units else DECADES.get(self.unit)
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
         return f"{printable(self.name, 60)} = {how} of {source}"
@@ -306,6 +341,13 @@ class Limits:
         InputError
             If `outside` is no range.
         """
+        if scale.is_weighed:
+            if outside:
+                raise InputError(
+                    f"a range of '{printable(scale.column, 60)}' in {scale.unit} is another one for each "
+                    "molecular weight; leave out single values with --drop-value, or convert the column."
+                )
+            return cls(plain=tuple(float(value) for value in values))
         texts = outside.split(":") if isinstance(outside, str) else list(map(str, outside))
         ends = [text.strip() for text in texts] if outside else ["", ""]
         try:
@@ -467,7 +509,7 @@ def _scale(
     _check_transform(column, form)
     is_p = bool(form) and form not in LOGARITHMS
     name = form if is_p and alone else f"{form}_{column}" if form else column
-    if is_p and unit and concentration_unit(unit) is None:
+    if is_p and unit and concentration_unit(unit) is None and mass_unit(unit) is None:
         raise InputError(
             f"{form} is computed from concentrations, and {unit!r} is not a unit of concentration; choose "
             f"one of {', '.join(DECADES)}."
@@ -475,11 +517,12 @@ def _scale(
     if unit:
         return Scale(column, name, form, plain_unit(unit), units="" if units is None else units[0])
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
-        return Scale(column, name, form, max(common, key=common.__getitem__), units=units[0])
+        usual = max(common, key=common.__getitem__)
+        return Scale(column, name, form, "M" if is_p and mass_unit(usual) else usual, units=units[0])
     if (inside := unit_in_name(column, sure=not is_p)) is not None:
         return Scale(column, name, form, inside, BY_NAME)
-    if beside and not (is_p and concentration_unit(beside) is None):
-        return Scale(column, name, form, beside, BY_CELLS)
+    if beside and not (is_p and concentration_unit(beside) is None and mass_unit(beside) is None):
+        return Scale(column, name, form, "M" if is_p and mass_unit(beside) else beside, BY_CELLS)
     if is_p:
         raise InputError(
             f"the unit of '{column}' is not known, and {form} depends on it; give it, for example --unit nM"
