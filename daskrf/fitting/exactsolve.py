@@ -54,7 +54,7 @@ _LEAST_BLOCKS = 11  # of rows, if there are that many panels: 66 tasks per produ
 _TASK_VALUES = 3.5e9  # maximum kernel values per task, if it has several panels: some 15 s
 _MOST_MINUTES = 30  # for an exact fit that was not explicitly requested
 _SHARE = 0.5  # of memory, for kept tiles and everything else: workers and other processes need some too
-_PRODUCTS = 60  # that a fit with a hyperparameter search usually takes
+_PRODUCTS, _WITH_LIMITS = 60, 300  # that a fit with a hyperparameter search usually takes
 
 Single = npt.NDArray[np.float32]
 Pair = tuple[tuple[int, int], tuple[int, int]]
@@ -488,7 +488,8 @@ def need_of_exact(
         more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + block
         more["vectors"] = 8 * n_labels * gp.vectors_of(limits=limits)
     iterates = gp.solver_for(n_labels, limits=limits) == "cg"
-    size = 4 * n_labels * gp.vectors_of(limits=limits) * _PRODUCTS if iterates else 0
+    n_products = (_WITH_LIMITS if limits else _PRODUCTS) if iterates else 0
+    size = 4 * n_labels * gp.vectors_of(limits=limits) * n_products
     return Need(
         worker=need_of_gathering(making, n_labels, more),
         finish=need_of_solution(gp, making, n_labels, limits=limits),
