@@ -220,6 +220,8 @@ def description_of(called: object) -> str:
 def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
     """Return the kinds and choices of a type hint, and whether None is allowed."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if any(getattr(member, "__module__", "").startswith("numpy.random") for member in members):
+        members = (int,)  # a random_state: generators, and None for any number, are for Python
     choices: list[Any] = []
     kinds: list[Any] = []
     for member in members:

@@ -7,16 +7,22 @@ they asked for before, and on any machine; nothing here keeps state.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
 
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+"""What scikit-learn takes as `random_state`; None is a seed that nobody knows before."""
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_DRAWN_BITS = 31  # of seeds that are drawn: short enough to be typed again
 
 
 def check_seed(seed: object) -> int:
@@ -30,6 +36,38 @@ def check_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= int(seed) < 2**63:
         raise InputError(f"random_state must be an integer from 0 to 2**63 - 1, not {seed!r}.")
     return int(seed)
+
+
+def is_drawn(random_state: object) -> bool:
+    """Tell whether a seed has to be drawn: for None and for generators of NumPy."""
+    return random_state is None or isinstance(random_state, (np.random.RandomState, np.random.Generator))
+
+
+def seed_of(random_state: RandomState) -> int:
+    """Return a seed: an integer as it is, else one drawn from the generator, or by the operating system.
+
+    Drawing advances the generator, so that equal estimators that share one are different.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or an integer that is not in [0, 2**63).
+
+    Examples
+    --------
+    >>> seed_of(7)
+    7
+    >>> shared = np.random.default_rng(0)
+    >>> seed_of(shared) == seed_of(shared)
+    False
+    """
+    if random_state is None:
+        return secrets.randbits(_DRAWN_BITS)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**_DRAWN_BITS, dtype=np.int64))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**_DRAWN_BITS))
+    return check_seed(random_state)
 
 
 def _digest(seed: int, name: str, size: int) -> bytes:

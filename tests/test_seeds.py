@@ -66,3 +66,15 @@ def test_a_random_sample_is_that_of_the_smallest_words(n: int, size: int) -> Non
         for start in range(0, n, at_once):
             sample.offer(items[start : start + at_once])
         assert sample.chosen.tolist() == items[np.sort(order[:size])].tolist()
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_seeds_drawn_from_generators(make) -> None:
+    one, other = make(5), make(5)
+    drawn = [seeds.seed_of(one) for _ in range(50)]
+    assert drawn == [seeds.seed_of(other) for _ in range(50)]
+    assert len({*drawn}) == 50
+    assert all(seeds.check_seed(seed) == seed == seeds.seed_of(seed) for seed in drawn)
+    assert seeds.seed_of(None) != seeds.seed_of(None)
+    with pytest.raises(InputError, match="random_state must be an integer"):
+        seeds.seed_of("5")

@@ -19,6 +19,7 @@ from daskrf.features.sketches.hashing import TanimotoParities
 from daskrf.features.sketches.projections import refuse_overflow
 from daskrf.kernels.composition import Composition
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
+from daskrf.seeds import RandomState
 
 _STEP = 64
 """Features of an inner map are made in multiples of this number: some maps cannot make only a few."""
@@ -53,8 +54,8 @@ class CompositionFeatures(FeatureMap):
         ignored. In Python ``TanimotoMinMaxFeatures()`` by default.
     n_components : int, default 4096
         Number M of features.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class CompositionFeatures(FeatureMap):
     inner: FeatureMap | None = None
     n_components: int = 4096
     _: KW_ONLY
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         bits, hashing = self.one_bit, self._parity_hashing()
@@ -224,15 +225,13 @@ class CompositionFeatures(FeatureMap):
 
     def _parities(self) -> TanimotoParities:
         hashing = cast(str, self._parity_hashing())
-        return TanimotoParities(
-            self.outer.probabilities(), hashing, int(self.n_components), self.random_state
-        )
+        return TanimotoParities(self.outer.probabilities(), hashing, int(self.n_components), self.seed_)
 
     def _drawn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Return the degrees of dense features, and the squared weight of a feature of each degree."""
         size = int(self.n_components)
         coefficients, odds = degree_measure(self.outer, "proportional")
-        degrees = draw_degrees(odds, size, int(seeds.words(self.random_state, "composition/degrees", 1)[0]))
+        degrees = draw_degrees(odds, size, int(seeds.words(self.seed_, "composition/degrees", 1)[0]))
         return degrees, coefficients / odds.clip(min=1e-300) / self.outer.of_products(np.ones(1)) / size
 
     def _layers(self) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
@@ -241,7 +240,7 @@ class CompositionFeatures(FeatureMap):
         return self._once(lambda: self._made_layers(inner), inner.state())
 
     def _made_layers(self, inner: FeatureMap) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
-        seed = self.random_state
+        seed = self.seed_
         degrees, scale = self._drawn()
         layers = []
         for j in range(int(degrees[0])):

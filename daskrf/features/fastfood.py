@@ -19,6 +19,7 @@ from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
+from daskrf.seeds import RandomState
 
 LEAST = 64
 """Least length of blocks of orthogonal directions: the directions of shorter blocks are less uniform."""
@@ -67,8 +68,8 @@ class FastfoodFeatures(FourierFeatures):
         - "fft": S Pi F B, with the real Fourier transform F = cos(2 pi j k / d) + sin(2 pi j k / d): one
           transform, and no G. The entries of a direction then have a fixed size, and the features are biased.
           This heuristic of the paper is accurate where a row has many values of similar size.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -110,7 +111,7 @@ class FastfoodFeatures(FourierFeatures):
     n_components: int = 4096
     _: KW_ONLY
     projection: Literal["auto", "orthogonal", "hadamard", "fft"] = "auto"
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         how = {"fft": " by FFT", "hadamard": " by the paper's directions"}.get(self.projection, "")
@@ -149,7 +150,7 @@ class FastfoodFeatures(FourierFeatures):
         return "orthogonal" if self.kernel.any_columns else "hadamard"
 
     def _projection(self, n_columns: int) -> Projection:
-        n_pairs, seed = self.n_components // 2, int(self.random_state)
+        n_pairs, seed = self.n_components // 2, self.seed_
         return _made_projection(self._kind(), self.kernel, n_columns, n_pairs, seed)
 
 

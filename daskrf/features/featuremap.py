@@ -33,6 +33,7 @@ from daskrf.exports import declared
 from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
 from daskrf.quantities import DTYPES
+from daskrf.seeds import RandomState
 
 _CACHES = ("_cached", "_prepared", "_made")
 _T = TypeVar("_T")
@@ -128,8 +129,8 @@ class FeatureMap(Transformer):
     n_components: int
     """Number M of features."""
 
-    random_state: int
-    """Seed of every random number of the map."""
+    random_state: RandomState
+    """Seed of every random number of the map, or what it is drawn from; see `seed_`."""
 
     n_features_in_: int
     """Number of columns in the input of `fit`; absent if `fit` saw none."""
@@ -196,6 +197,18 @@ class FeatureMap(Transformer):
     def gram_block(self) -> int | None:
         """For a map made of blocks, the most features that share a Gram matrix; else None."""
         return None
+
+    @property
+    def seed_(self) -> int:
+        """The seed of every random number: `random_state`, or the number that `fit` has drawn from it.
+
+        Without a fit it is drawn when it is first needed. It is in `state`, and goes with copies.
+        """
+        if not seeds.is_drawn(self.random_state):
+            return seeds.check_seed(self.random_state)
+        if "_seed" not in self.__dict__:
+            self.__dict__.setdefault("_seed", seeds.seed_of(self.random_state))  # once, whatever threads do
+        return int(self.__dict__["_seed"])
 
     def check_dtype(self, dtype: str) -> None:
         """Raise InputError if features cannot be stored as `dtype`: "bits", "float32" or "float16"."""
@@ -389,16 +402,16 @@ class FeatureMap(Transformer):
 
     def words(self) -> str:
         """Return a one-line description of the map for a reader."""
-        return parameter_words(type(self).__name__, self.get_params(deep=False))
+        return parameter_words(type(self).__name__, self._settings())
 
     @property
     def size_words(self) -> str:
         """Number of features and seed, for `words`."""
-        return f"M = {self.n_components}, seed {self.get_params(deep=False).get('random_state')}"
+        return f"M = {self.n_components}, seed {self._settings().get('random_state')}"
 
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
-        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        parameters = {name: _plain(value) for name, value in self._settings().items()}
         for name, value in self.added_parameters.items():
             if parameters[name] == value:
                 del parameters[name]
@@ -411,6 +424,15 @@ class FeatureMap(Transformer):
             "fitted": self._fitted_state() | names,
         }
 
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters, with the seed in place of what it was drawn from."""
+        settings = self.get_params(deep=False)
+        return settings | {"random_state": self.seed_} if self._draws else settings
+
+    @property
+    def _draws(self) -> bool:
+        return seeds.is_drawn(getattr(self, "random_state", 0))
+
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         """Learn from the summaries of all parts of a library whatever the map needs besides its columns."""
 
@@ -420,7 +442,7 @@ class FeatureMap(Transformer):
         The type hints of the constructor list the values of choices and flags.
         """
         check_count("n_components", self.n_components)
-        if hasattr(self, "random_state"):
+        if hasattr(self, "random_state") and not seeds.is_drawn(self.random_state):
             seeds.check_seed(self.random_state)
         cls: Any = type(self)
         for name, values in _values(cls).items():
@@ -449,7 +471,9 @@ class FeatureMap(Transformer):
         return cached[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy makes anew what the object caches.
+        # A copy makes anew what the object caches, but has the same seed: tasks get copies.
+        if self._draws:
+            _ = self.seed_
         return {name: value for name, value in super().__getstate__().items() if name not in _CACHES}
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -487,6 +511,7 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
         original, X = X, as_matrix(X)
         if X is not None:
             check_rows_to_fit(X)
+            self.__dict__.pop("_seed", None)  # each fit draws, as scikit-learn's do
             if self.positive_rows:
                 refuse_negative(X, type(self).__name__, self.positive_advice)
         fitted = fit(self, X, y, **options)

@@ -16,6 +16,7 @@ from daskrf.features.featuremap import FeatureMap, from_state, resized
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.kernels.folding import Folded, check_size, folded_columns, folded_rows
 from daskrf.kernels.kernel import Kernel
+from daskrf.seeds import RandomState
 
 
 @dataclass(eq=False, repr=False)
@@ -40,8 +41,8 @@ class FoldedFeatures(FeatureMap):
         Whether fingerprints are binary (0 or 1), before and after folding.
     n_components : int, default 4096
         Number M of features.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class FoldedFeatures(FeatureMap):
     binary: bool = False
     n_components: int = 4096
     _: KW_ONLY
-    random_state: int = 0
+    random_state: RandomState = 0
 
     @classmethod
     def of(
@@ -204,8 +205,8 @@ class FoldedFeatures(FeatureMap):
     def _sized(self) -> FeatureMap:
         """The parameter `inner` with the number of features and the seed of this map."""
         inner = TanimotoMinMaxFeatures() if self.inner is None else self.inner
-        size = int(self.n_components), int(self.random_state)
-        if (inner.n_components, inner.random_state) == size:
+        size = int(self.n_components), self.seed_
+        if (inner.n_components, inner.seed_) == size:
             return inner
         key = inner.state(), size
         cached = getattr(self, "_made", None)  # with its tables

@@ -25,6 +25,7 @@ from daskrf.features.sketches.projections import Products, ScaledRows
 from daskrf.kernels import Gaussian, MetricGaussian, RadialKernel
 from daskrf.kernels.metric import known_columns
 from daskrf.quantities import format_bytes
+from daskrf.seeds import RandomState
 
 LARGEST_NORM = 1e5
 """Length scales that a row may be long: its phases, in single precision, are then exact to a hundredth."""
@@ -173,8 +174,8 @@ class RandomFourierFeatures(FourierFeatures):
         Make the directions orthogonal, d at a time. This takes d p min(d, p) multiplications in double
         precision in each worker, and is refused if it would take hours. For thousands of columns,
         `FastfoodFeatures` has orthogonal directions without this cost.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -215,7 +216,7 @@ class RandomFourierFeatures(FourierFeatures):
     n_components: int = 4096
     _: KW_ONLY
     orthogonal: bool = False
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         how = ", orthogonal directions" if self.orthogonal else ""
@@ -265,7 +266,7 @@ class RandomFourierFeatures(FourierFeatures):
 
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
-        orthogonal, seed = bool(self.orthogonal), int(self.random_state)
+        orthogonal, seed = bool(self.orthogonal), self.seed_
         if isinstance(kernel := self.kernel, MetricGaussian):
             return self._once(lambda: self._in_metric(kernel, n_columns), n_columns)
         if self._is_hashed(n_columns):
@@ -276,12 +277,12 @@ class RandomFourierFeatures(FourierFeatures):
         """Return the projection for frequencies N(0, (rest I + B B^T) / l^2): sqrt(rest) w + B v."""
         metric, length = kernel.learned, scale_of(kernel)[1]
         usual = Gaussian(length / math.sqrt(metric.rest))
-        every = clone(self).set_params(kernel=usual)._projection(n_columns)
+        every = clone(self).set_params(kernel=usual, random_state=self.seed_)._projection(n_columns)
         rank = metric.directions.shape[1]
         if not rank:
             return every
         n_pairs = self.n_components // 2
-        normals = ndtri(uniform(self.random_state, "fourier/metric", rank * n_pairs)).reshape(-1, rank)
+        normals = ndtri(uniform(self.seed_, "fourier/metric", rank * n_pairs)).reshape(-1, rank)
         normals /= 2.0 * math.pi * length
         table = metric.directions.astype(np.float64) @ normals.T
         return _InMetric(every, metric.columns, np.ascontiguousarray(table, np.float32), n_columns)

@@ -24,6 +24,7 @@ from daskrf.features.sparserows import SampleMap
 from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
+from daskrf.seeds import RandomState
 
 SAMPLE = 2000
 """Number of rows that the centre is the mean of."""
@@ -66,8 +67,8 @@ class GaussianMaclaurinFeatures(SampleMap):
     explicit : bool, default True
         Use all monomials of the columns instead of a sketch for low degrees that have few enough of them: the
         linear term if there are few columns, all degrees if there is only one.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class GaussianMaclaurinFeatures(SampleMap):
     length_scale: float | Literal["auto"] = 1.0
     method: Method = "rademacher"
     explicit: bool = True
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         degrees = f", degrees 0 to {len(self.allocation_.sizes)}" if self.is_fitted() else ""
@@ -158,7 +159,7 @@ class GaussianMaclaurinFeatures(SampleMap):
 
     def _fit(self, X: Any) -> None:
         csr = self._checked_rows(X)
-        centre, some = sample_centre(csr, int(self.random_state))
+        centre, some = sample_centre(csr, self.seed_)
         errors = pair_errors(some, centre, self._length, self.method)
         most = csr.shape[1] if self.explicit else self.n_components
         self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
@@ -260,7 +261,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         if self.method == "tensorsrht":
             width = padded_width(self.n_features_in_)
             return [
-                SubsampledHadamard(size, n, width, self.random_state, f"gaussianmaclaurin/{n}")
+                SubsampledHadamard(size, n, width, self.seed_, f"gaussianmaclaurin/{n}")
                 for n, size in zip(degrees, sketched, strict=True)
             ]
         # Products expects the largest degrees first.
@@ -271,7 +272,7 @@ class GaussianMaclaurinFeatures(SampleMap):
             Products(
                 repeated,
                 weights,
-                self.random_state,
+                self.seed_,
                 "gaussianmaclaurin",
                 origin=origin,
                 scales=_root_scales(len(sizes)),

@@ -19,6 +19,7 @@ from daskrf.features.featuremap import MapFacts
 from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degrees
 from daskrf.features.sketches.projections import refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
+from daskrf.seeds import RandomState
 
 _PHASES = 2**16  # few enough to stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
@@ -168,8 +169,8 @@ class FastfoodDotProductFeatures(DotProductMap):
     radius : float, optional
         Row length R for which powers are sampled. Default: 1 for a kernel with `normalize`, else the
         length of the longest row in the fit.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -216,7 +217,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     expansion: Literal["legendre", "monomials"] = "legendre"
     projection: Literal["orthogonal", "hadamard"] = "orthogonal"
     radius: float | None = None
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         how = "by monomials" if self.expansion == "monomials" else "by Legendre polynomials"
@@ -278,7 +279,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     def _plan(self, length: int) -> _Plan:
         value, _, odds = self._measure(self.radius_)
         cells = self._cells(odds, length)
-        seed, size = int(self.random_state), self.n_components
+        seed, size = self.seed_, self.n_components
         runs = _draw(cells, value, size, int(seeds.words(seed, "harmonics/degrees", 1)[0]))
         blocks, lengths = BLOCKS[self.projection](seed, -(-size // length), length)
         blocks = blocks._replace(scales=(1.0 / lengths).astype(np.float32))

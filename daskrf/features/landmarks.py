@@ -20,6 +20,7 @@ from daskrf.features.sketches.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import SampleMap, compact
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared
+from daskrf.seeds import RandomState
 
 _MANY_CANDIDATES = 20_000
 _CHOSEN = {
@@ -83,7 +84,7 @@ class LandmarkMap(SampleMap):
 
     def _choose(self, X: Any) -> sp.csr_matrix:
         """Return landmarks from the rows of `X`: as many as wanted, or all different rows."""
-        n_landmarks, seed = self.landmarks_wanted(), int(self.random_state)
+        n_landmarks, seed = self.landmarks_wanted(), self.seed_
         csr = check_finite(as_csr(X))
         if csr.shape[0]:
             self.kernel.against(csr[:1])(csr)  # refuses rows it cannot serve, with their number in X
@@ -176,8 +177,8 @@ class LandmarkFeatures(LandmarkMap):
     n_candidates : int, optional
         Most rows to choose from, for all selections but "random"; from a larger library, a random sample is
         taken. Default: the larger of 20,000 and 4 M.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -221,7 +222,7 @@ class LandmarkFeatures(LandmarkMap):
     kernel: Kernel = TanimotoMinMax()  # noqa: RUF009, kernels are immutable
     selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random"
     n_candidates: int | None = None
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def landmarks_wanted(self) -> int:
         return self.n_components

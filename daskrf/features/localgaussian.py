@@ -25,6 +25,7 @@ from daskrf.features.sparserows import SampleMap
 from daskrf.kernels import Gaussian
 from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import check_length_scale
+from daskrf.seeds import RandomState
 
 _DISTANCES = 1 << 20  # at a time: 8 MiB
 _TABLE = 1 << 22  # numbers of centroids as a dense array: 32 MiB
@@ -60,8 +61,8 @@ class LocalGaussianFeatures(SampleMap):
         The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
         Use all monomials of the columns instead of a sketch for low degrees that have few enough of them.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -121,7 +122,7 @@ class LocalGaussianFeatures(SampleMap):
     threshold: float | None = None
     method: Method = "rademacher"
     explicit: bool = True
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         centroids = f"about up to {self.n_centroids} centroids ({self.selection})"
@@ -180,11 +181,9 @@ class LocalGaussianFeatures(SampleMap):
 
     def _fit(self, X: Any) -> None:
         csr = self._block_map()._checked_rows(X)
-        mean, some = sample_centre(csr, self.random_state)
+        mean, some = sample_centre(csr, self.seed_)
         least = 0.0 if self.threshold is None else self.threshold * self._length
-        centroids = choose_centroids(
-            csr, mean, int(self.n_centroids), self.selection, least, self.random_state
-        )
+        centroids = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.seed_)
         self._take(centroids, some)
 
     def fit_centroids(self, X: Any, centroids: Any) -> Self:
@@ -204,7 +203,7 @@ class LocalGaussianFeatures(SampleMap):
                 f"centroids must be 1 to n_components = {self.n_components} rows of {csr.shape[1]} columns, "
                 f"not of shape {checked.shape}."
             )
-        return self._take(checked, sample_centre(csr, self.random_state)[1])
+        return self._take(checked, sample_centre(csr, self.seed_)[1])
 
     def _take(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
         """Set the centroids, and the sizes that are best for pairs of `some` rows."""
@@ -289,7 +288,7 @@ class LocalGaussianFeatures(SampleMap):
             length_scale=self._length,
             method=self.method,
             explicit=self.explicit,
-            random_state=self.random_state,
+            random_state=self.seed_,
         )
 
     def _fitted_state(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts, is_number
 from daskrf.features.sketches.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial, check_degree
+from daskrf.seeds import RandomState
 
 MEASURES = ("geometric", "proportional")
 _MOST_DEGREES = 4096  # for the geometric measure with p near 1
@@ -222,8 +223,8 @@ class RandomMaclaurinFeatures(DotProductMap):
         sqrt(a_0) and sqrt(a_1) x, the others are random features for the rest of the series.
     max_degree : int, optional
         Highest power of the series to keep. `daskrf.kernels.residual_bound` bounds the rest.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -270,7 +271,7 @@ class RandomMaclaurinFeatures(DotProductMap):
     radius: float | None = None
     h01: bool = False
     max_degree: int | None = None
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         rest = "" if self.max_degree is None else f", cut after power {self.max_degree}"
@@ -325,7 +326,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         coefficients, odds = self._measure(self.radius_)
         if not odds.any():
             return None
-        seed = int(self.random_state)
+        seed = self.seed_
         degrees = draw_degrees(odds, size, int(seeds.words(seed, "maclaurin/degrees", 1)[0]))
         return Products(degrees, np.sqrt(coefficients[degrees] / odds[degrees] / size), seed, "maclaurin")
 

@@ -19,6 +19,7 @@ from daskrf.kernels.folding import UNFOLDED
 from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges, kernel_on_first
 from daskrf.parameters import REQUIRED
+from daskrf.seeds import RandomState
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ENTRIES = 1 << 21  # features in a part of the rows
@@ -55,8 +56,8 @@ class MeanFeatures(FeatureMap):
         As in `Mean`: how many columns each kind of fingerprint has; 2**32 if unfolded.
     n_components : int, default 4096
         Number M of features. The first bits of a larger map are those of a smaller one with the same seed.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class MeanFeatures(FeatureMap):
     columns: Columns = 2**32
     n_components: int = 4096
     _: KW_ONLY
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         return (
@@ -201,13 +202,11 @@ class MeanFeatures(FeatureMap):
 
     def _made_terms(self, n_columns: int) -> list[_Term]:
         size, shares, terms = int(self.n_components), self.kernel_.shares, []
-        places = (
-            _bytes_of(shares, n_bytes(size), self.random_state) if self.one_bit else _blocks_of(shares, size)
-        )
+        places = _bytes_of(shares, n_bytes(size), self.seed_) if self.one_bit else _blocks_of(shares, size)
         for i, (inner, columns) in enumerate(zip(self._current, self._ranges(n_columns), strict=True)):
             width = places[i].size * (8 if self.one_bit else 1)
             if width:
-                feature_map = resized(inner, width, seeds.key(self.random_state, f"mean/{i}") >> 1)
+                feature_map = resized(inner, width, seeds.key(self.seed_, f"mean/{i}") >> 1)
                 terms.append(_Term(feature_map, columns, np.float32(shares[i] ** 0.5), places[i]))
         return terms
 
@@ -282,7 +281,7 @@ def map_on_first(feature_map: FeatureMap, n_columns: int) -> FeatureMap:
         return feature_map
     size = feature_map.n_components
     if feature_map.learns_from != "sample":
-        seed = feature_map.random_state
+        seed = feature_map.seed_
         return MeanFeatures((1.0,), feature_map, ((0, n_columns),), size, random_state=seed)
     if isinstance(kernel, Kernel) and not feature_map.is_fitted():
         return clone(feature_map).set_params(kernel=kernel_on_first(kernel, n_columns))

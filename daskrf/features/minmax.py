@@ -12,6 +12,7 @@ from daskrf.arrays import unpack_bits
 from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.sketches.hashing import Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.seeds import RandomState
 
 
 @dataclass(eq=False, repr=False)
@@ -37,8 +38,8 @@ class TanimotoMinMaxFeatures(FeatureMap):
         minwise: min-wise hashing, for integer counts up to 65,535. cws: consistent weighted sampling, for any
         finite weights of at least 0. On counts both have the same distribution, and min-wise hashing is
         faster.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -85,7 +86,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
     _: KW_ONLY
     distribution: Literal["rademacher", "gaussian"] = "rademacher"
     hashing: Hashing = "minwise"
-    random_state: int = 0
+    random_state: RandomState = 0
 
     @property
     def one_bit(self) -> bool:
@@ -124,4 +125,4 @@ class TanimotoMinMaxFeatures(FeatureMap):
         return f"{kind}{how}, {self.size_words}: unbiased, variance {variance}"
 
     def _hashes(self) -> TanimotoHash:
-        return TanimotoHash(self.hashing, int(self.n_components), int(self.random_state))
+        return TanimotoHash(self.hashing, int(self.n_components), self.seed_)

@@ -21,6 +21,7 @@ from daskrf.features.sketches.spectrum import decompose
 from daskrf.features.sparserows import compact, pack, unpack
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared, prepared_blocks
+from daskrf.seeds import RandomState
 
 _BLOCK = 1 << 20  # kernel values in a block: some MiB for any number of rows
 _FEWEST = 96  # rows in a block
@@ -58,8 +59,8 @@ class NystromFeatures(LandmarkMap):
         centres, and suits any kernel.
     n_candidates : int, optional
         Most rows to choose from, for all selections but "random". Default: the larger of 20,000 and 4 l.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -112,7 +113,7 @@ class NystromFeatures(LandmarkMap):
     n_landmarks: int | None = None
     selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random"
     n_candidates: int | None = None
-    random_state: int = 0
+    random_state: RandomState = 0
 
     @property
     def seconds_per_component(self) -> float:

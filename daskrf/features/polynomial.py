@@ -23,6 +23,7 @@ from daskrf.features.sketches.srht import SubsampledHadamard, check_dense
 from daskrf.features.sketches.tensorsketch import fast_length, spectra
 from daskrf.features.sketches.variances import padded_width
 from daskrf.kernels.powerseries import Polynomial
+from daskrf.seeds import RandomState
 
 Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch"]
 
@@ -53,8 +54,8 @@ class PolynomialSketch(FeatureMap):
     normalize : bool, default False
         Divide every row by its length first, for (cos(x, y) + c)^degree. Without it, features grow as the
         degree-th power of the rows.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class PolynomialSketch(FeatureMap):
     method: Method = "rademacher"
     c: float = 0.0
     normalize: bool = False
-    random_state: int = 0
+    random_state: RandomState = 0
 
     def words(self) -> str:
         return f"polynomial sketch ({self.method}) of k = {self.kernel_.words()}, {self.size_words}"
@@ -145,14 +146,14 @@ class PolynomialSketch(FeatureMap):
         return Products(
             np.full(M, self.degree, np.int64),
             weights,
-            self.random_state,
+            self.seed_,
             f"polynomial/{self.method}",
             normal=self.method == "gaussian",
             origin=origin,
         )
 
     def _hadamard(self, width: int) -> SubsampledHadamard:
-        return SubsampledHadamard(self.n_components, self.degree, width, self.random_state, "polynomial")
+        return SubsampledHadamard(self.n_components, self.degree, width, self.seed_, "polynomial")
 
     def _sketch_keys(self) -> list[npt.NDArray[np.uint64]]:
         """Return the keys of the count sketches of each block, whose lengths suit fast transforms."""
@@ -161,7 +162,7 @@ class PolynomialSketch(FeatureMap):
         while rest:
             rest -= fast_length(rest)
             names = [f"polynomial/tensorsketch/{len(keys)}/{j}" for j in range(self.degree)]
-            keys.append(np.array([seeds.key(self.random_state, name) for name in names], np.uint64))
+            keys.append(np.array([seeds.key(self.seed_, name) for name in names], np.uint64))
         return keys
 
     def _with_constant(self, rows: ScaledRows) -> Rows:

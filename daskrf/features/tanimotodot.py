@@ -18,6 +18,7 @@ from daskrf.features.featuremap import FeatureMap, MapFacts, check_count, is_num
 from daskrf.features.sketches.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
+from daskrf.seeds import RandomState
 
 TOLERANCE = 1e-4
 """Relative error of the prefactor above which a range of norms, or a row outside the range, is refused."""
@@ -63,8 +64,8 @@ class TanimotoDotProductFeatures(FeatureMap):
     norm_range : None or (float, float), default None
         Smallest and largest squared norm, after `input_transform`. If given, no `fit` is needed, and `fit`
         does not change it.
-    random_state : int, default 0
-        Seed of every random number of the map.
+    random_state : int, RandomState, Generator or None, default 0
+        Seed of every random number of the map, or what `fit` draws it from.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class TanimotoDotProductFeatures(FeatureMap):
     polynomial: Literal["tensorsketch"] = "tensorsketch"
     input_transform: Literal["sqrt"] | None = "sqrt"
     norm_range: tuple[float, float] | None = None
-    random_state: int = 0
+    random_state: RandomState = 0
 
     @property
     def seconds_per_component(self) -> float:
@@ -178,7 +179,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         self._learned = learned
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        n_components, seed = self.n_components, int(self.random_state)
+        n_components, seed = self.n_components, self.seed_
         csr, norms, values = self._rows(X)
         series = self._series(*self.norm_range_)
         zero = norms == 0
@@ -265,7 +266,7 @@ class TanimotoDotProductFeatures(FeatureMap):
                 allocate(int(self.n_components), self._n_blocks(), float(self.allocation)),
                 n_prefactor=int(self.n_prefactor),
                 zeta=smallest / largest,
-                seed=int(self.random_state),
+                seed=self.seed_,
                 residual=self.bias_correction == "residual",
             )
             error = series.prefactor.largest_error()

@@ -276,7 +276,7 @@ class FeaturesHeldOut(Process):
         if not self.learns_metric:
             return self._fitted(self._sum(training), training, rows)
         measured = self._measured(training)
-        X, y, seed = self.X[measured], self.y[measured], self.feature_map.random_state
+        X, y, seed = self.X[measured], self.y[measured], self.feature_map.seed_
         choice = choose_metric(X, y, random_state=seed)
         learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), dict(self.options)
         if options["noise_variance"] is None:

@@ -19,6 +19,7 @@ from daskrf.arrays import n_bytes, unpack_bits
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.kernels.radial import RadialKernel
+from daskrf.seeds import RandomState
 from tests.features.maps import MAPS, MISSING, Case
 from tests.floats import assert_agree
 from tests.jit import jit_disabled
@@ -60,6 +61,25 @@ def test_columns_of_a_table_are_those_of_the_fit(case: Case) -> None:
                 method(table[table.columns[::-1]])
             with pytest.raises(InputError, match=r"without \['c5'\]"):
                 method(table.drop(columns="c5"))
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: None, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)]
+)
+def test_seeds_are_drawn_as_scikit_learn_draws_them(case: Case, draw: Callable[[], RandomState]) -> None:
+    """Each fit draws one, which state and copies keep; equal generators give equal maps."""
+    X, size = case.rows(), case.size(72)
+    feature_map = case.make(size, random_state=draw()).fit(X)
+    Phi = feature_map.transform(X)
+    again = from_state(json.loads(json.dumps(feature_map.state())))
+    same = case.make(size, random_state=feature_map.seed_).fit(X)
+    unfitted = case.make(size, random_state=draw())
+    for each in (feature_map, again, pickle.loads(pickle.dumps(feature_map)), same):
+        assert np.array_equal(each.transform(X), Phi)
+    assert pickle.loads(pickle.dumps(unfitted)).seed_ == unfitted.seed_
+    other = case.make(size, random_state=draw()).fit(X)
+    assert (other.seed_ == feature_map.seed_) == (draw() is not None)
+    assert feature_map.fit(X).seed_ != again.seed_
 
 
 def test_rows_that_nothing_can_be_learned_from_are_refused(case: Case) -> None:

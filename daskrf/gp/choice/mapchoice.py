@@ -232,7 +232,7 @@ def choose_map(
 def _small(feature_map: FeatureMap) -> FeatureMap:
     """Return the map with at most as many features as a trial may have."""
     n_components = min(feature_map.n_components, _MOST_FEATURES)
-    return resized(feature_map, n_components, feature_map.random_state)
+    return resized(feature_map, n_components, feature_map.seed_)
 
 
 @dataclass(frozen=True)
