@@ -5,6 +5,7 @@ It runs as a program of its own, so that a function that crashes or hangs takes 
 
 from __future__ import annotations
 
+import csv
 import importlib
 import math
 import sys
@@ -43,6 +44,24 @@ def scores_of(returned: Any, smiles: Sequence[str]) -> list[float]:
     return scores
 
 
+def others_of(returned: Any, smiles: Sequence[str]) -> list[tuple[str, float]]:
+    """Return the scores of molecules that the function was not called with, which are counted.
+
+    Examples
+    --------
+    >>> others_of({"CCN": -8, "CCC": -7.5}, ["CCO", "CCN"])
+    [('CCC', -7.5)]
+    """
+    if not isinstance(returned, Mapping):
+        return []
+    requested = {None, *smiles}
+    others = {key: score for key, score in returned.items() if key not in requested and score is not None}
+    try:
+        return [(str(key), float(score)) for key, score in others.items()]
+    except (TypeError, ValueError):
+        raise ValueError("it returned no dict of numbers") from None
+
+
 def main(name: str, molecules: str, scores: str) -> int:
     """Call the function `module:function` on the molecules of a file, and write their scores."""
     rows = [line.split(None, 1) for line in Path(molecules).read_text().splitlines()]
@@ -56,12 +75,13 @@ def main(name: str, molecules: str, scores: str) -> int:
         return WRONG
     returned = called(smiles)
     try:
-        values = scores_of(returned, smiles)
+        values, others = scores_of(returned, smiles), others_of(returned, smiles)
     except ValueError as error:
         print(f"{name}: {error}")
         return WRONG
-    lines = [f"{row[1]},{score!r}\n" for row, score in zip(rows, values, strict=True) if math.isfinite(score)]
-    Path(scores).write_text("id,score\n" + "".join(lines))
+    lines = [(row[1], score) for row, score in zip(rows, values, strict=True) if math.isfinite(score)]
+    with Path(scores).open("w", newline="") as file:
+        csv.writer(file).writerows([("id", "score"), *lines, *others])
     return 0
 
 

@@ -155,6 +155,11 @@ def test_a_program_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
             "",
         ),
         ("def f(smiles): return [1]", {}, "it returned 1 scores of 6 molecules"),
+        (
+            "def f(smiles): return {s + 'C': -1 for s in smiles}",
+            {},
+            "none of the 6 scores that it wrote is of one of the molecules",
+        ),
         ("def f(smiles): return 'abcdef'", {}, "it returned no list of numbers"),
         ("def g(smiles): return []", {}, "mine:f cannot be called: module 'mine' has no attribute 'f'"),
         ("import absent", {}, "mine:f cannot be called: No module named 'absent'"),
