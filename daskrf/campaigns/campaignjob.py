@@ -31,6 +31,7 @@ from daskrf.storage.outputs import guarded
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Once, Progress
 
+_FILTERS = ("where", "smarts", "without_smarts", "alerts")
 _BEST = 100  # how many molecules count as the best of the library, where the file does not say
 
 
@@ -149,6 +150,10 @@ class CampaignJob(Job[Progressed]):
                 self.steps.show(self.output, history)
             number += 1
         self.steps.show(self.output, history)
+        if self.options.estimate and set(_FILTERS) & self.settings["suggest"].keys():
+            self.notes.append(
+                "estimates of the best molecules count those that the filters of [suggest] leave out, too"
+            )
         return Progressed(history, stopped, run.seconds, tuple(self.notes))
 
     def _record(self) -> dict[str, Any]:
@@ -206,13 +211,7 @@ class CampaignJob(Job[Progressed]):
             n=chosen.first,
             by=chosen.first_by,
             seed=chosen.seed,
-            filters=FilterTexts(
-                **{
-                    name: options[name]
-                    for name in ("where", "smarts", "without_smarts", "alerts")
-                    if name in options
-                }
-            ),
+            filters=FilterTexts(**{name: options[name] for name in _FILTERS if name in options}),
             exclude=[exclude] if isinstance(exclude, str) else exclude,
             level=options.get("exclude_by", "tautomer"),
             max_similarity=options.get("max_similarity"),

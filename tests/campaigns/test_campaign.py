@@ -89,6 +89,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"3 rounds with {len(report.history.scores)} scores of 22 molecules in {folder / 'c'}: best"
     )
     assert "stopped: 3 rounds done" in words
+    assert "count those that the filters of [suggest] leave out, too" in words
     return folder
 
 
