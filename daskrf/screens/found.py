@@ -250,6 +250,7 @@ class FoundJob(Job[Any]):
         notes = (
             *self.aim.notes,
             *population.notes,
+            *_note_on_limits(population.measured),
             *_note_on_rejects(population.ranking),
             *features.note_on_groups(),
             *population.notes_on_sampling(self.k, float(np.mean(below))),
@@ -308,12 +309,26 @@ def _note_on_rejects(ranking: LibraryRanking) -> tuple[str, ...]:
 
 
 def _values(measured: Measured) -> npt.NDArray[np.float64]:
-    """Return the label of each molecule; the mean where one has several."""
-    y = measured.values[np.isfinite(measured.values)]
-    if len(y) != len(measured.labelled_molecules):
+    """Return the label of each molecule that was measured; the mean where one has several."""
+    there = np.isfinite(measured.values)
+    y = measured.values[there]
+    molecules = [text for text, is_there in zip(measured.smiles, there.tolist(), strict=False) if is_there]
+    if len(y) != len(molecules) or not all(molecules):  # structures are not known
         return y
-    _, index = np.unique(canonical_smiles(measured.labelled_molecules), return_inverse=True)
+    _, index = np.unique(canonical_smiles(molecules), return_inverse=True)
     return np.bincount(index, y) / np.bincount(index)
+
+
+def _note_on_limits(measured: Measured) -> tuple[str, ...]:
+    """Return a note on labels that are limits, if there are any."""
+    n = int(np.count_nonzero(measured.labelled & ~np.isfinite(measured.values)))
+    if not n:
+        return ()
+    n_labels = int(measured.labelled.sum())
+    return (
+        f"{n:,} of {amount(n_labels, 'labels')} {'is a limit' if n == 1 else 'are limits'}; molecules with a "
+        "limit alone count neither as found nor as missing",
+    )
 
 
 def _doubts(better: float, k: int) -> list[str]:

@@ -135,6 +135,16 @@ def test_molecules_with_limits_are_labelled_and_not_suggested_again(tmp_path, mo
     assert all(new in rows for new in ("BrCCBr", "CCI"))
 
 
+def test_found_counts_measured_molecules_and_says_what_limits_are(tmp_path, model):
+    library = tmp_path / "library.csv"
+    others = [f"{'C' * k}{tail}" for k in range(1, 8) for tail in ("Br", "I", "S")]
+    library.write_text("smiles\n" + "".join(f"{s}\n" for s in [*CHAINS, *others]))
+    report = daskrf.found(model, library, k=5, maximize=True)
+    n = sum(value < 6.5 for value in VALUES)
+    assert report.n_labelled == len(CHAINS) - n
+    assert f"{n} of 60 labels are limits; molecules with a limit alone count neither" in str(report)
+
+
 def test_a_sum_counts_a_limit_of_each_target_as_a_label(tmp_path):
     both = [
         f"{a},{v:.3f}" if k % 3 else f"{a}," for k, (a, v) in enumerate(zip(cells(), VALUES, strict=True))
