@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
+from daskrf.gp.processes import exact
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.solve.landmarkpreconditioner import LandmarkPreconditioner, ScaledLandmarks
 from daskrf.kernels import Gaussian
@@ -138,3 +139,14 @@ def test_limits_that_no_process_agrees_with_are_refused():
     gp = ExactGP(Gaussian(2.0), mean=0.0, signal_variance=1.0, noise_variance=1e-3, **BY_ITERATION)
     with pytest.raises(InputError, match=r"no process was found .* lies farthest .* standard deviations"):
         gp.fit(X, y, side=side)
+
+
+def test_all_labels_determine_the_variances(monkeypatch):
+    X, _, y, side = censored(300, 3)
+    best = ExactGP(Gaussian(1.0)).fit(X, y, side=side)
+    monkeypatch.setattr(exact, "_FIRST_GUESS", 40)
+    gp = ExactGP(Gaussian(1.0), **BY_ITERATION, n_landmarks=60).fit(X, y, side=side)
+    fitted = [float(v[0]) for v in (gp.mean_, gp.signal_variance_, gp.noise_variance_)]
+    assert best.log_marginal_likelihood(*fitted) > best.log_marginal_likelihood_value_ - 0.5
+    given = ExactGP(Gaussian(1.0), noise_variance=0.3, **BY_ITERATION).fit(X, y, side=side)
+    assert given.noise_variance_[0] == 0.3
