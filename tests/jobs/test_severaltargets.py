@@ -439,7 +439,8 @@ def test_a_name_that_looks_like_a_sum_is_a_name() -> None:
 def test_a_target_called_y_has_deviations_of_its_own(library: Path, tmp_path: Path) -> None:
     """`std_y` is that of a measurement of the sum."""
     given = labels(library).dropna().rename(columns={"size": "y", "logP": "z"})
-    fit(given, output=tmp_path / "m", target=["y", "z"], direction="maximize", quick=True)
+    options: dict[str, Any] = {"direction": "maximize", "quick": True, "together": False}
+    fit(given, output=tmp_path / "m", target=["y", "z"], **options)
     batch = suggest(tmp_path / "m", library, tmp_path / "b.csv", n=3, target="y - z", maximize=True).table
     assert {"mean_y", "std of y", "mean_z", "std_z", "std", "std_y"} <= set(batch.column_names)
     both, own = batch["std"].to_numpy(), np.hypot(batch["std of y"].to_numpy(), batch["std_z"].to_numpy())
