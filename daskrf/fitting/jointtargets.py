@@ -84,6 +84,28 @@ def model_together(
         raise InputError(f"Targets cannot be modelled together, since {reason}: leave --together out.")
     if reason:
         return JointTargets(separate, f"Targets are modelled separately, since {reason}.")
+    try:
+        return _by_evidence(run, requested, separate, joined, X, kernels=kernels, always=together is True)
+    except InputError as error:  # the labels of each target alone could be fitted
+        if together:
+            raise
+        return JointTargets(
+            separate, f"Targets are modelled separately, since one process of all fails: {error}"
+        )
+
+
+def _by_evidence(
+    run: Run,
+    requested: ExactGP,
+    separate: SeparateGP,
+    joined: JoinedLabels,
+    X: Any,
+    *,
+    kernels: Sequence[Kernel],
+    always: bool,
+) -> JointTargets:
+    """Return one process of all targets if the evidence speaks for it, or `always`, else those of each."""
+    solved = [gp for gp in separate.parts if isinstance(gp, ExactGP)]
     run.progress.start("model targets together", len(kernels) + 1, "steps")
     y, trials = joined.y, list[tuple[float, Kernel, JointParameters]]()
     for kernel in kernels:
@@ -99,7 +121,7 @@ def model_together(
         f"log evidence of {'all' if n == np.isfinite(y).sum() else 'some'} {n:,} labels {evidence:,.1f} "
         f"together, {alone:,.1f} separately"
     )
-    if together is None and not evidence - alone > 0.5 * n_pairs * math.log(n):
+    if not always and not evidence - alone > 0.5 * n_pairs * math.log(n):
         run.progress.advance(1)
         little = "" if evidence <= alone else f", too little for {amount(n_pairs, 'correlations')}"
         return JointTargets(separate, f"Targets are modelled separately: {words}{little}.")

@@ -9,13 +9,14 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from daskrf.acquisition import rules
 from daskrf.errors import InputError
+from daskrf.gp.processes.coregionalized import CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import Target, WeightedSum, values_of
@@ -133,17 +134,18 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     place = _of_page(model, target)
     name = model.name_of(place)
     process, _ = process_of(model.gp, place)
-    if not isinstance(process, ExactGP) or process.solver_ != "cholesky" or _in_metric(process):
+    if not _leaves_out(process) or isinstance(place, WeightedSum):
         return b"", "To see how good the model is, cross-validate it: daskrf evaluate."
-    if process.n_rows_ < _FEWEST_SHOWN:
-        return b"", f"Too few labels to tell: {process.n_rows_:,}."
+    n_labels = process.n_labels_ if isinstance(process, CoregionalizedTarget) else process.n_rows_
+    if n_labels < _FEWEST_SHOWN:
+        return b"", f"Too few labels to tell: {n_labels:,}."
     left = leave_one_out(process)
     held_out = HeldOut(left.y, left.mean, left.std)
     if np.ptp(left.y) == 0:
         return b"", "All labels are equal."
     share, error = r2(left.y, left.mean), rmse(left.y, left.mean)
     held = float(coverage(left.y, left.mean, left.std, [0.95])[0])
-    each = f"{len(left.y):,} of {process.n_rows_:,} labels" if len(left.y) < process.n_rows_ else "Each label"
+    each = f"{len(left.y):,} of {n_labels:,} labels" if len(left.y) < n_labels else "Each label"
     text = (
         f"{each} of '{name}', predicted without the labels of its molecule: R2 {share:.2f}, RMSE "
         f"{error:.3g}; 1.96 standard deviations contain {held:.0%} of them. Kernel and variances were "
@@ -155,9 +157,12 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     return picture.getvalue(), text
 
 
-def _in_metric(process: ExactGP) -> bool:
-    """Return whether the kernel was learned from the labels: leave-one-out errors are then too small."""
-    return process.kernel_choice_ is not None and bool(process.kernel_choice_.variances)
+def _leaves_out(process: Any) -> TypeGuard[ExactGP | CoregionalizedTarget]:
+    """Return whether labels can be left out: not if the kernel was learned from them, for small errors."""
+    if not isinstance(process, (ExactGP, CoregionalizedTarget)) or process.solver_ != "cholesky":
+        return False
+    choice = process.kernel_choice_ if isinstance(process, ExactGP) else None
+    return choice is None or not choice.variances
 
 
 def _of_page(model: Model, target: str) -> Target:

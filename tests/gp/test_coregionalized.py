@@ -259,6 +259,9 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             CoregionalizedGP(KERNEL, **{name: value}).fit(X, y)
+    exact = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 1e-30, "correlation": np.ones((3, 3))}
+    with pytest.raises(InputError, match="not positive definite to within rounding"):
+        CoregionalizedGP(KERNEL, **exact).fit(X, y)
     fitted = CoregionalizedGP(KERNEL, **parameters).fit(X, y)
     with pytest.raises(InputError, match="expecting 9 features"):
         fitted.predict(X[:, :5])

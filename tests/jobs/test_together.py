@@ -70,6 +70,10 @@ def test_predictions_intervals_and_sums_are_those_of_the_process(
     assert (rows.low_80_twice < rows.mean_twice).all()
     formula = "logP - 0.5 twice"
     screen(model, table[["smiles"]], tmp_path / "hits.csv", k=5, target=formula, maximize=True, std="all")
+    screen(model, table[["smiles"]], tmp_path / "hits.html", k=5, target="twice", maximize=True)
+    assert "Each label of 'twice', predicted without the labels of its molecule" in (
+        (tmp_path / "hits.html").read_text().replace("&#x27;", "'").replace("&#39;", "'")
+    )
     hits, total = pd.read_csv(tmp_path / "hits.csv"), gp.of_sum((0, 1), (1.0, -0.5))
     summed, std_sum = total.predict(X, return_std=True, of="f")
     assert hits.row.tolist() == np.argsort(-summed, kind="stable")[:5].tolist()

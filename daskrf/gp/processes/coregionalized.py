@@ -196,17 +196,24 @@ class CoregionalizedGP(Regressor):
         row, target = some_labels(labels, FOR_CORRELATIONS, self.random_state)
         rows, place = np.unique(row, return_inverse=True)
         gram = self.kernel(as_csr(check_rows(X, self.kernel))[rows])[np.ix_(place, place)]
-        evidence = JointEvidence(gram, target, labels[row, target])
-        if self.correlation is None:
-            parameters = evidence.maximize(fixed)
-        else:
-            R = _checked_correlation(self.correlation, labels.shape[1])
-            first = evidence.maximize(fixed, correlated=False)
-            first = dataclasses.replace(first, correlation=R)
-            value, *_, mean = evidence(first.covariance, first.noise_variance, fixed.mean)
-            parameters = dataclasses.replace(first, mean=mean, log_evidence=value)
+        try:
+            parameters = self._best(JointEvidence(gram, target, labels[row, target]), fixed)
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "the covariance of the labels of all targets is not positive definite to within rounding: "
+                "give a larger noise variance, or fit each target alone."
+            ) from None
         assert parameters.at_bound is not None
         return dataclasses.replace(parameters, at_bound=parameters.at_bound | at_bound)
+
+    def _best(self, evidence: JointEvidence, fixed: FixedParameters) -> JointParameters:
+        """Return the parameters with the most evidence, with the correlations of the user if given."""
+        if self.correlation is None:
+            return evidence.maximize(fixed)
+        R = _checked_correlation(self.correlation, evidence.n_targets)
+        alone = dataclasses.replace(evidence.maximize(fixed, correlated=False), correlation=R)
+        value, *_, mean = evidence(alone.covariance, alone.noise_variance, fixed.mean)
+        return dataclasses.replace(alone, mean=mean, log_evidence=value)
 
     def _determined(
         self, X: Any, y: Array, alone: FixedParameters
@@ -518,6 +525,11 @@ class CoregionalizedTarget:
     def n_rows_(self) -> int:
         """Number of weights of a posterior sample: the labels of all targets."""
         return self.joint.n_rows_
+
+    @property
+    def n_labels_(self) -> int:
+        """Number of labels of the target; 0 for a sum of targets."""
+        return int(np.count_nonzero(self.whole.target_of_label_ == self.place))
 
     def predict(
         self,
