@@ -40,7 +40,7 @@ class Space:
     digest : str
         SHA-256 of the files that it was read from.
     merged : tuple of str, default ()
-        What was merged in each file that repeats reagents.
+        What was merged in each file that repeats reagents, and IDs that are not unique.
     marked : int
         Number of blocks with enhanced stereo groups.
     """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 
 import numpy as np
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.quantities import amount
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.spacetables import Space
@@ -71,7 +71,8 @@ def read_synthons(path: PurePath) -> Space:
         points.setdefault((reaction, slot), Counter())[attachment_points(smiles)] += 1
     if not members:
         raise InputError(f"{path} has no synthons.")
-    reactions, slots = [], {}
+    reactions, slots, repeated = [], {}, dict[str, None]()
+    blocks = [block for block, _ in number]
     for r, (reaction, slot_members) in enumerate(members.items()):
         labels = sorted(slot_members, key=natural_order)
         # The attachment points of most synthons of a slot; cutting leaves out the others, and counts them.
@@ -83,8 +84,19 @@ def read_synthons(path: PurePath) -> Space:
                     f"{path} repeats {amount(repeats, 'synthons')} in slot {label} of reaction {reaction}."
                 )
             slots[r, s] = np.sort(np.array(slot_members[label], np.int32))
-    blocks, digest = [block for block, _ in number], hashlib.sha256(data).hexdigest()
-    return Space(tuple(reactions), blocks, [text for _, text in number], slots, digest, path)
+            times = Counter(blocks[position] for position in slot_members[label])
+            repeated |= dict.fromkeys(block for block, count in times.items() if count > 1)
+    texts, digest = [text for _, text in number], hashlib.sha256(data).hexdigest()
+    return Space(tuple(reactions), blocks, texts, slots, digest, path, _ambiguous(repeated))
+
+
+def _ambiguous(blocks: Collection[str]) -> tuple[str, ...]:
+    """Say which IDs stand for several synthons of a slot."""
+    if not blocks:
+        return ()
+    example = printable(next(iter(blocks)), 60)
+    words = f"{amount(len(blocks), 'IDs')} with several synthons in one slot, such as {example}"
+    return (f"{words}: their products have the same ID, and different SMILES",)
 
 
 def attachment_points(smiles: str) -> tuple[int, ...]:

@@ -190,6 +190,15 @@ def test_tables_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> 
         read_space(tmp_path / "a.txt")
 
 
+def test_ids_of_several_synthons_are_named(tmp_path: Path) -> None:
+    rows = ["C[1*]\ta\t1\tr", "CC[1*]\ta\t1\tr", "O[1*]\tb\t2\tr", "O[1*]\ta\t2\tother", "C[1*]\ta\t1\tother"]
+    (tmp_path / "a.tsv").write_text("\n".join(["SMILES\tsynton_id\tsynton#\treaction_id", *rows]))
+    (note,) = read_space(tmp_path / "a.tsv").notes
+    assert note.startswith(
+        "1 ID with several synthons in one slot, such as a: their products have the same ID"
+    )
+
+
 def test_no_space(tmp_path: Path) -> None:
     assert not is_space(tmp_path)
     assert not is_space(tmp_path / "nothing")
