@@ -200,6 +200,7 @@ def score_call(call: ScoringCall) -> Failure | None:
         "repeated": read.repeated,
         "others": read.others,
         "words": read.words.replace(f"{folder.name}{os.sep}", f"{final.name}{os.sep}"),
+        **({"unread": read.unread} if read.unread else {}),
     }
     write_sealed(folder / RESULT, result)
     if not read.scores:
@@ -278,12 +279,13 @@ def _whole(folder: Path, molecules: Sequence[Molecule]) -> Scored:
     """Return the results of all calls of a batch."""
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    repeated = others = 0
+    repeated = others = unread = 0
     words = ""
     for result in _results(folder):
         scores |= result["scores"]
         reasons |= dict.fromkeys(result["molecules"], result["reason"] or NO_SCORE)
         repeated, others = repeated + result["repeated"], others + result["others"]
+        unread += result.get("unread", 0)
         words = words or result["words"]
     failures = {each.name: reasons.get(each.name, NO_SCORE) for each in molecules if each.name not in scores}
     notes = [words] if words else []
@@ -299,6 +301,8 @@ def _whole(folder: Path, molecules: Sequence[Molecule]) -> Scored:
         notes.append(
             f"{amount(others, 'scores')} are of other molecules than those of the call, and were left out"
         )
+    if unread:
+        notes.append(f"left out: {amount(unread, 'rows')} of what the scorer wrote, which cannot be read")
     names = {each.name for each in molecules}
     return Scored({name: score for name, score in scores.items() if name in names}, failures, tuple(notes))
 

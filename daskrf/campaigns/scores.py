@@ -33,12 +33,15 @@ class CallScores:
         Number of scores of molecules that the call was not asked for.
     words : str
         How the file was read.
+    unread : int
+        Number of rows or poses that cannot be read, such as those of a file that ends too early.
     """
 
     scores: Mapping[str, float] = field(default_factory=dict)
     repeated: int = 0
     others: int = 0
     words: str = ""
+    unread: int = 0
 
 
 def read_scores(
@@ -129,4 +132,5 @@ def _joined(
             name = names[number]
             better = max if maximize else min
             scores[name] = better(scores.get(name, score), score)
-    return CallScores(scores, int((counts > 1).sum()), int((numbers < 0).sum()), words)
+    unread, _ = labels.unread
+    return CallScores(scores, int((counts > 1).sum()), int((numbers < 0).sum()), words, unread)

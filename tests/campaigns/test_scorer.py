@@ -114,6 +114,19 @@ def test_calls_that_fail_beside_others_are_final(scored: Callable[..., Scored], 
     assert len((tmp_path / "asked.txt").read_text().split()) == 6
 
 
+def test_poses_of_files_that_end_too_early_are_counted(scored: Callable[..., Scored]) -> None:
+    docked = """
+out.mkdir()
+for name, score in scores:
+    pose = "MODEL {}\\nREMARK VINA RESULT: {:.3f} 0.000 0.000\\nROOT\\nATOM 1\\nENDROOT\\n"
+    text = pose.format(1, score) + "ENDMDL\\n" + pose.format(2, score + 1)
+    out.joinpath(name + "_out.pdbqt").write_text(text + "ENDMDL\\n" * (name != "m4"))
+"""
+    result = scored(docked)
+    assert result.scores == EXACT
+    assert "left out: 1 row of what the scorer wrote, which cannot be read" in result.notes
+
+
 def test_a_scorer_that_is_killed_is_called_once_more(scored: Callable[..., Scored], tmp_path: Path) -> None:
     kill = "import os\nif rows[0][1] == 'm2' and {}: os.kill(os.getpid(), 9)\nwrite(scores)"
     assert scored(kill.format("open('asked.txt').read().count('m2') == 1")).scores == EXACT
