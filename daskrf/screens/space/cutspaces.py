@@ -28,7 +28,7 @@ COMPARED = 50
 """Random combinations of blocks of each reaction that are compared with RDKit."""
 
 _VERSION = 3  # of the tables
-_KEPT = ".daskrf-spaces"  # folder of tables, beside the outputs of searches
+_FOLDER = ".daskrf-spaces"  # folder of tables, beside the outputs of searches
 _CUT, _FAMILIES = "space-cut", "space-families"
 _OF_SIDE = ("synthon", "reach", "edge", "overlap", "places")
 
@@ -66,7 +66,7 @@ class TablesPlace:
         """Return the place beside an output."""
         about = {"space": space.digest, "fingerprint": spec.state(), "rdkit": rdkit_version()}
         key = hash_of(about | {"version": _VERSION})
-        return cls(absolute(output.parent / _KEPT / key[:16]), key, spec.n_columns)
+        return cls(absolute(output.parent / _FOLDER / key[:16]), key, spec.n_columns)
 
 
 def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
@@ -181,9 +181,9 @@ def composing_once(
     cut, made = families_once(cut_once(space, spec, work, place.key, progress), work, place.key, check)
     if not made:
         raise no_products(space, refused)
-    kept = f"tables of {space.path.name}, {work}"
+    words = f"tables of {space.path.name}, {work}"
     progress.note(
-        f"{kept}, are those of an earlier search" if is_there else f"{kept}, stay for later searches"
+        f"{words}, are those of an earlier search" if is_there else f"{kept}, stay for later searches"
     )
     return cut, made, place
 
