@@ -183,7 +183,7 @@ def composing_once(
         raise no_products(space, refused)
     words = f"tables of {space.path.name}, {work}"
     progress.note(
-        f"{words}, are those of an earlier search" if is_there else f"{kept}, stay for later searches"
+        f"{words}, are those of an earlier search" if is_there else f"{words}, stay for later searches"
     )
     return cut, made, place
 
