@@ -36,6 +36,7 @@ from daskrf import (
 )
 from daskrf.errors import InputError
 from daskrf.estimators import Estimator, clone
+from daskrf.features import SCISSORS, FeatureMap, FoldedFeatures, MeanFeatures, known_maps
 
 ESTIMATORS = [
     TanimotoMinMaxFeatures(16, hashing="cws"),
@@ -50,6 +51,7 @@ ESTIMATORS = [
     PolynomialSketch(n_components=16),
     RandomFourierFeatures(n_components=16),
     RandomMaclaurinFeatures(n_components=16),
+    SCISSORS(4, similarity=Gaussian(2.0), measure="product"),
     ExactGP(Gaussian(2.0)),
     ExactGP(),
     RandomFeatureGP(),
@@ -57,6 +59,9 @@ ESTIMATORS = [
     SparseGP(LandmarkFeatures(16, kernel=Gaussian(5.0)), signal_variance=1.0, noise_variance=0.1),
     LocalGaussianGP(LocalGaussianFeatures(n_components=200, length_scale=5.0)),
 ]
+
+# These two serve fingerprints of several kinds side by side; the checks bring rows of one to ten columns.
+WITHOUT_CHECKS: set[type[FeatureMap]] = {FoldedFeatures, MeanFeatures}
 
 ALL = {"check_dtype_object": "a ValueError names the dtype; the check wants a TypeError of NumPy's words"}
 CACHING = {"check_dict_unchanged": "what transform computes once for all rows is kept"}
@@ -84,6 +89,11 @@ REASONS: dict[type, dict[str, str]] = {
     PolynomialSketch: CACHING,
     RandomMaclaurinFeatures: CACHING,
     ExactGP: ONE_TARGET,
+    SCISSORS: dict.fromkeys(
+        ("check_n_features_in", "check_n_features_in_after_fitting"),
+        "its rows are molecules of any kind, and n_features_in_ counts those of the basis",
+    )
+    | {"check_estimators_empty_data_messages": "the similarity function decides which molecules it takes"},
 }
 
 
@@ -95,6 +105,12 @@ def expected_failures(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_s_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def test_every_map_is_checked() -> None:
+    checked = {type(estimator) for estimator in ESTIMATORS}
+    assert {*known_maps()} <= checked | WITHOUT_CHECKS
+    assert not checked & WITHOUT_CHECKS
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from daskrf.errors import InputError
 from daskrf.estimators import Transformer
 from daskrf.features.featuremap import check_count
 from daskrf.features.sketches.spectrum import decompose
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _ASYMMETRY = 1e-6  # of the largest number: shape programs search twice for the best overlay of a pair
 _FLOOR = 2.0**-40  # eigenvalues below this fraction of the largest are rounding errors
@@ -223,6 +226,12 @@ class SCISSORS(Transformer):
         a = np.asarray(A, dtype=np.float64)
         b = a if B is None else np.asarray(B, dtype=np.float64)
         return product_to_tanimoto(a @ b.T, np.square(a).sum(axis=1), np.square(b).sum(axis=1))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags
 
     def _matrix(self, S: Any) -> Array:
         """Return similarities as a float64 matrix of finite numbers that the measure allows."""
