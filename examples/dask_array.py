@@ -16,7 +16,7 @@ from daskrf.gp import RandomFeatureGP
 N, N_COLUMNS, N_COMPONENTS = 4000, 512, 1024
 
 
-def fingerprint_block(block_info: dict) -> sparse.csr_matrix:
+def fingerprint_block(block_info: dict[None, dict[str, list[tuple[int, int]]]]) -> sparse.csr_matrix:
     """Make the fingerprints of one block: any function that returns CSR, GCXS, COO or NumPy will do."""
     start, stop = block_info[None]["array-location"][0]
     generator = seeds.generator(0, "example/fingerprints", start)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,16 +42,18 @@ from daskrf.workers.calls import check_stop
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress
 
+_Map = TypeVar("_Map", bound=FeatureMap)
+
 _READ_SECONDS = 3e-6  # per molecule, to read and examine its fingerprint
 
 
 def fit_map(
-    feature_map: FeatureMap,
+    feature_map: _Map,
     store: str | os.PathLike[str] | FingerprintStore,
     *,
     client: Client | None = None,
     progress: Progress | None = None,
-) -> FeatureMap:
+) -> _Map:
     """Return a copy of a feature map, fitted to the molecules of a fingerprint store.
 
     `featurize` and `fit` do this when they need it. Call it yourself to share one fitted map between several
@@ -89,9 +91,7 @@ def fit_map(
     return _fitted(Run(store.path, client=client, progress=progress or Progress()), feature_map, store)
 
 
-def _fitted(
-    run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need] = Need
-) -> FeatureMap:
+def _fitted(run: Run, feature_map: _Map, store: FingerprintStore, need: Callable[[], Need] = Need) -> _Map:
     """Return the map, fitted in this run; the `need` of what follows is checked along with it."""
     rows_of = np.array(store.kept_rows(), dtype=np.int64)
     largest, total, nonzeros = int(rows_of.max(initial=0)), int(rows_of.sum()), most_nonzeros(store)
@@ -216,7 +216,7 @@ def need_of_learning(
 def _sample(feature_map: FeatureMap, rows_of: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
     """Return the positions of the sampled rows within each partition that has some."""
     total = int(rows_of.sum())
-    wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "random_state", 0))
+    wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "seed_", 0))
     bounds = np.concatenate([[0], np.cumsum(rows_of)])
     cuts = np.searchsorted(wanted, bounds)
     return {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
