@@ -159,7 +159,7 @@ def explain(
     model : path
         Directory of the model, as written by fit.
     smiles : str, path, or other data
-        A molecule, or a file of molecules; in Python also a list of SMILES or of RDKit molecules, or a
+        A molecule, or a file of molecules. In Python also a list of SMILES or of RDKit molecules, or a
         DataFrame.
     output : path, optional
         Of one molecule: a drawing, a file that ends in .svg or .png; atoms that raise the mean are blue,
