@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import InputError, OptionError, printable
-from daskrf.files.backend import as_path, is_file
+from daskrf.files.backend import as_path, exists, is_file
 from daskrf.gp.processes.coregionalized import CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.separate import process_of
@@ -33,8 +33,9 @@ from daskrf.report.tabulation import shorten, text_table
 from daskrf.sources.given import Data, molecules_given
 from daskrf.sources.wholefile import named_molecules_in
 from daskrf.storage.hits import write_recorded
+from daskrf.storage.kinds import kind_of
 from daskrf.storage.outputs import guarded, refuse_others
-from daskrf.storage.tablefiles import check_ending
+from daskrf.storage.tablefiles import check_ending, holds_any_rows
 from daskrf.workers.progress import Progress
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def explain(
     Source of the contributions of atoms: Riniker & Landrum 2013, Similarity maps (J. Cheminform. 5, 43).
     """
     path = None if output is None else as_path(output)
-    several = not isinstance(smiles, str) or is_file(as_path(smiles))
+    several = not isinstance(smiles, str) or exists(as_path(smiles))
     if path is not None:
         _check_output(path, several=several, overwrite=overwrite)
     from daskrf.models.views import load  # with dask.array, which takes half a second
@@ -270,6 +271,8 @@ def _molecules(data: Any, progress: Progress) -> ToExplain:
     """Return the molecules of a file, or of data in memory."""
     if isinstance(data, (str, os.PathLike)):
         path = as_path(data)
+        if not is_file(path) and (kind := kind_of(path, missing_ok=True)) is not None:
+            raise InputError(f"{path} is not a file of molecules, but daskrf's own ({kind}); give molecules.")
         file = named_molecules_in(path, progress)
         return ToExplain(file.names, file.smiles, file.rejects, path.name)
     texts, reasons = molecules_given(data)
@@ -286,7 +289,12 @@ def _check_output(path: PurePath, *, several: bool, overwrite: bool) -> None:
     """Refuse another ending, and a file that may not be replaced."""
     if several:
         if path.suffix.lower() != PAGE:
-            check_ending(path, [PAGE])
+            if not holds_any_rows(path):
+                raise OptionError(
+                    f"Many molecules are explained by a page or a table of atoms; end {path} in {PAGE}, "
+                    f".csv, .parquet or .xlsx, for example {path.parent / f'{path.stem}{PAGE}'}."
+                )
+            check_ending(path)
         refuse_others(path, overwrite=overwrite)
         return
     if path.suffix.lower() not in (_SVG, _PNG):

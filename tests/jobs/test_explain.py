@@ -166,5 +166,8 @@ def test_the_page_of_many_draws_each(models: Path, tmp_path: Path) -> None:
     assert verify(page).sound
     with pytest.raises(StoreError, match="replace it by --overwrite"):
         explain(models / "exact", [SMILES[70]], page)
-    with pytest.raises(OptionError, match=r"ending of .*why\.svg"):
-        explain(models / "exact", [SMILES[70]], tmp_path / "why.svg")
+    for ending in (".svg", ".smi"):
+        with pytest.raises(
+            OptionError, match=r"page or a table of atoms; end .* in \.html, .* example .*why\.html"
+        ):
+            explain(models / "exact", [SMILES[70]], tmp_path / f"why{ending}")
