@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -375,7 +375,8 @@ class Edges:
         synthons = text.split()
         molecule = join(synthons)
         every = [Chem.MolFromSmiles(synthon) for synthon in synthons]
-        ring = shared_cuts([_cuts(synthon) for synthon in every])
+        several = sum(synthon.count("*]") > 1 for synthon in synthons) > 1  # what most products have not
+        ring = shared_cuts([_cuts(synthon) for synthon in every]) if several else ()
         near = [_near(synthon, _closure_between(synthon, ring)) for synthon in every]
         totals = [Counter[int]() for _ in synthons]
         for identifier, atom, radius in self._environments.counted(molecule):
@@ -424,22 +425,25 @@ class _Environments:
 
         `ring` are the two cuts of a ring that it may be in, and `closure` what it is between them.
         """
-        near, cuts = _near(molecule, closure), _cuts(molecule)
-        inner = Counter[int]()
-        for identifier, atom, radius in self.counted(molecule):
-            if not _number(molecule.GetAtomWithIdx(atom)) and min(near.get(atom, (radius,))) >= radius:
+        near = _near(molecule, closure)
+        counted = {(atom, radius): identifier for identifier, atom, radius in self.counted(molecule)}
+        numbers = {atom.GetIdx(): number for atom in _atoms(molecule) if (number := _number(atom))}
+        cuts, inner = tuple(sorted(numbers.values())), Counter[int]()
+        for (atom, radius), identifier in counted.items():
+            if atom not in numbers and (atom not in near or min(near[atom]) >= radius):
                 inner.update(self.columns(identifier, radius))
         ends = _ends(molecule)
         shared = len(set(ends)) < len(ends)
         every = self._identifiers(molecule)
         seen = [self._seen(molecule, end, every) for end in ends]
-        edge: list[Any] = self._edge(molecule, near, every)
+        edge: list[Any] = _edge(near, every, counted)
         if closure:
             edge = [edge]
             if closure.length:
                 other = closed(molecule, _dummies(molecule, ring), _LINKER)
                 every = self._identifiers(other)
-                edge.append(self._edge(other, near, every))
+                places = {(atom, radius) for _, atom, radius in self.counted(other)}
+                edge.append(_edge(near, every, places))
                 in_ring = [self._seen(other, end, every) for end in ends]
                 shared |= any(a != b for c, a, b in zip(cuts, seen, in_ring, strict=True) if c not in ring)
                 seen = [_digest(*both) for both in zip(seen, in_ring, strict=True)]
@@ -453,20 +457,6 @@ class _Environments:
         """Return the identifier of the environment of each atom and radius, counted or not."""
         return {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
 
-    def _edge(
-        self,
-        molecule: Chem.Mol,
-        near: Mapping[int, tuple[int, ...]],
-        every: Mapping[tuple[int, int], int],
-    ) -> list[tuple[tuple[int, ...], int, int, bool]]:
-        """Return the environments that reach over a cut, and those next to one."""
-        counted = {(atom, radius) for _, atom, radius in self.counted(molecule)}
-        return sorted(
-            (near[atom], radius, identifier, (atom, radius) in counted)
-            for (atom, radius), identifier in every.items()
-            if atom in near and min(near[atom]) < max(radius, 1)
-        )
-
     def _seen(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
         """Return a hash of what environments of a partner see behind the cut at atom `end`."""
         if self.radius < LARGEST_RADIUS:
@@ -474,6 +464,19 @@ class _Environments:
         atom = molecule.GetAtomWithIdx(end)
         star = all(n.GetDegree() == 1 for n in atom.GetNeighbors())
         return _digest(every[end, 0], every.get((end, 1)), star)
+
+
+def _edge(
+    near: Mapping[int, tuple[int, ...]],
+    every: Mapping[tuple[int, int], int],
+    counted: Collection[tuple[int, int]],
+) -> list[tuple[tuple[int, ...], int, int, bool]]:
+    """Return the environments that reach over a cut, and those next to one, by atom and radius."""
+    return sorted(
+        (near[atom], radius, identifier, (atom, radius) in counted)
+        for (atom, radius), identifier in every.items()
+        if atom in near and min(near[atom]) < max(radius, 1)
+    )
 
 
 def _atoms(molecule: Chem.Mol) -> list[Chem.Atom]:
