@@ -26,6 +26,7 @@ from daskrf.files.backend import absolute, as_path, backend, remove_quietly
 from daskrf.files.disk import crc32c_of
 from daskrf.fitting.totals import LabelledBlock
 from daskrf.gp.choice.kernelchoice import choose_kernel
+from daskrf.gp.choice.limitchoice import choose_with_limits
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.together import fit_together
@@ -360,11 +361,7 @@ def solve_exact(
         gp.set_params(cache_bytes=_cache(gp, target.X, limits=target.side is not None))
         choice, start = None, target.start
         if columns is not None:
-            if start is None:
-                measured = target.measured
-                choice = kernel_choice(within, gp, measured.X, measured.y, columns, target.folder)
-            else:
-                choice = start.kernel_choice_
+            choice = _choice_of(within, gp, target, columns) if start is None else start.kernel_choice_
             gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
             gp.set_params(**_variances(gp, choice, limits=target.side is not None))
         fitted.append(gp)
@@ -382,6 +379,25 @@ def solve_exact(
     for gp, choice in zip(fitted, choices, strict=True):
         gp.kernel_choice_ = choice
     return fitted
+
+
+def _choice_of(
+    run: Run, gp: ExactGP, target: Equations, columns: Mapping[str, tuple[int, int]]
+) -> KernelChoice:
+    """Return the kernel chosen for a target: by measured labels, and among the best of these by limits."""
+    measured, side = target.measured, target.side
+    choice = kernel_choice(run, gp, measured.X, measured.y, columns, target.folder)
+    if side is None:
+        return choice
+
+    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        chosen = choose_with_limits(choice, target.X, target.y, side, random_state=gp.random_state)
+        return {}, {"choice": chosen.state()}
+
+    digests = [hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() for values in (target.y, side)]
+    key = hash_of([choice.state(), *digests, gp.random_state])
+    saved = made_once(target.folder / "kernel-with-limits", key, make)
+    return KernelChoice.from_state(saved.metadata["choice"])
 
 
 def _solver(gp: ExactGP, target: Equations) -> str:

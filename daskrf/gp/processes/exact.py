@@ -993,7 +993,10 @@ class ExactGP(Regressor):
         searched = self.signal_variance is None or self.noise_variance is None
         if self.solver_ == "cholesky" and len(side) > _FIRST_GUESS and searched:
             words += f", with the variances of a random {_FIRST_GUESS:,}"
-        return words + ("" if self.kernel_choice_ is None else "; kernels were compared on measured labels")
+        if self.kernel_choice_ is None:
+            return words
+        also = ", and the best of them on limits, too" if self.kernel_choice_.evidence else ""
+        return f"{words}; kernels were compared on measured labels{also}"
 
     def _fixed_value(self, name: str) -> float | None:
         """Return the hyperparameter that the user fixed, or None."""

@@ -51,6 +51,9 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         "signal_variance" and "noise_variance" for a kernel in a learned metric, estimated from labels that
         the metric has not seen, since labels that it was learned from look less noisy than they are. Empty
         for other kernels: the evidence of all labels determines their variances.
+    evidence : dict of int to float
+        If some labels are limits, the log evidence of labels and limits for some of the trials, by their
+        place; see `daskrf.gp.choice.limitchoice`.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -62,6 +65,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     asked: Kernel | None = None
     n_learned: int = 0
     variances: dict[str, float] = field(default_factory=dict)
+    evidence: dict[int, float] = field(default_factory=dict)
 
     def _too_few(self) -> str:
         return f"too few labels to compare kernels: took {self.kernel.words()}"
@@ -74,14 +78,22 @@ class KernelChoice(ChoiceByLabelsLeftOut):
 
     def _comparable(self) -> Sequence[Trial]:
         """Return the trials judged by the same labels: all but that of a learned metric."""
-        return () if self.variances else self.trials[: len(self.trials) - bool(self.n_learned)]
+        return (
+            () if self.variances or self.evidence else self.trials[: len(self.trials) - bool(self.n_learned)]
+        )
 
     def _notes(self) -> list[str]:
         learned = (
             f"The metric was learned from {self.n_learned:,} of the labels; its figures are for others, left "
             "out then."
         )
-        return [learned] * bool(self.n_learned) + super()._notes()
+        notes = [learned] * bool(self.n_learned) + super()._notes()
+        if self.evidence:
+            values = ", ".join(
+                f"{value:.1f} for {place + 1}" for place, value in sorted(self.evidence.items())
+            )
+            notes.append(f"Log evidence of labels and limits together: {values}.")
+        return notes
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
@@ -96,6 +108,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             "n_left_out": self.n_left_out,
             **({} if self.asked is None else {"asked": self.asked.state()}),
             **({"n_learned": self.n_learned, "variances": self.variances} if self.n_learned else {}),
+            **({"evidence": sorted(self.evidence.items())} if self.evidence else {}),
         }
 
     @classmethod
@@ -109,4 +122,5 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         )
         requested = from_state(state["asked"]) if "asked" in state else None
         learned = state.get("n_learned", 0), state.get("variances", {})
-        return cls(kernel, trials, state["n_rows"], state["n_left_out"], requested, *learned)
+        evidence = {int(place): float(value) for place, value in state.get("evidence", ())}
+        return cls(kernel, trials, state["n_rows"], state["n_left_out"], requested, *learned, evidence)
