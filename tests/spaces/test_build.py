@@ -182,9 +182,10 @@ def test_lists_of_reactions_in_several_forms(tmp_path: Path) -> None:
 
 
 def test_the_command(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["build-space", *map(str, files), "-o", str(tmp_path / "space"), "--json"]) == 0
+    command = ["build-space", *map(str, files), "--workers", "0", "-o"]
+    assert run([*command, str(tmp_path / "space"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert {slot["reaction"] for slot in printed["slots"]} == {*REACTIONS, "nothing", "cage"}
     again = write_space(tmp_path / "again", {"amide": (AMIDE, [AMINES, ACIDS])})
-    assert run(["build-space", *map(str, files), "-o", str(again)]) != 0
+    assert run([*command, str(again)]) != 0
     assert "again exists; give another path, or delete it" in capsys.readouterr().err
