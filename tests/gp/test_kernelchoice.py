@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
+from daskrf.gp.choice.choicetime import Meter
 from daskrf.gp.choice.kernelchoice import (
     _distance,
     _Evidence,
@@ -20,6 +21,7 @@ from daskrf.gp.choice.kernelchoice import (
     _line_search,
     _OneByOne,
     _Score,
+    _Search,
     usual_kernel,
 )
 from daskrf.kernels import (
@@ -264,6 +266,61 @@ def test_a_weighted_mean_is_taken_where_several_kinds_tell() -> None:
     own = dict(zip(choice.kernel.columns, choice.kernel.shares, strict=True))
     assert own[0, 30] > 2 * own[30, 60] > 0.1
     assert ExactGP(choice.kernel).fit(X, y).predict(X[:3]).shape == (3,)
+
+
+def _with_descriptors(n: int) -> tuple[Any, np.ndarray]:
+    """Return rows of two kinds and 14 descriptors, and a sample of a process that sees all of them."""
+    rng = np.random.default_rng(6)
+    counts, descriptors = rng.poisson(0.6, (n, 60)), rng.integers(0, 300, (n, 14))
+    K = (
+        TanimotoMinMax()(counts[:, :30])
+        + TanimotoMinMax()(counts[:, 30:])
+        + 2.0 * Gaussian(400.0)(descriptors)
+    )
+    K.flat[:: n + 1] += 0.01
+    y = np.linalg.cholesky(K) @ rng.standard_normal(n)
+    return sp.csr_matrix(np.column_stack([counts, descriptors]).astype(np.uint16)), y
+
+
+DESCRIBED = {**COLUMNS, "descriptors": (60, 74)}
+
+
+def test_descriptors_have_weights_beside_kinds() -> None:
+    X, y = _with_descriptors(300)
+    choice = choose_kernel(X, y, DESCRIBED)
+    *_, weighted = choice.trials
+    assert weighted.name.startswith("weighted mean: ")
+    assert weighted.name.endswith(" on descriptors")
+    assert choice.weighs_descriptors
+    assert choice.kernel == weighted.kernel
+    assert isinstance(choice.kernel, Mean)
+    seen = dict(zip(choice.kernel.columns, choice.kernel.shares, strict=True))
+    assert {(0, 30), (30, 60), (60, 74)} <= set(seen)
+    assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
+    assert ExactGP(choice.kernel).fit(X, y).predict(X[:3]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("weighs_descriptors", "gain", "taken"),
+    [(True, 1e-4, 2), (True, 0.0, 2), (True, -1e-4, 1), (False, 1e-4, 1)],
+)
+def test_a_mean_with_descriptors_is_taken_if_it_is_not_worse(
+    weighs_descriptors: bool, gain: float, taken: int
+) -> None:
+    """Other kernels have to be clearly better, as the second one is."""
+    X, y = _data(40)
+    scores = [_Score(np.full(40, mean), np.ones(40)) for mean in (-1.0, -0.8, -0.8 + gain)]
+    trials = [(Gaussian(float(i + 1)), f"{i + 1}", score) for i, score in enumerate(scores)]
+    meter: Meter[_Score] = Meter(lambda kernel: lambda ratio: scores[0], lambda words, seconds: None, [])
+    search = _Search(meter, X, _Evidence(X, y), trials=trials, weighs_descriptors=weighs_descriptors)
+    assert search.choice(y, 40).kernel == trials[taken][0]
+
+
+def test_records_without_descriptors_are_as_before() -> None:
+    X, y = _data(100)
+    choice = choose_kernel(X, y, COLUMNS)
+    assert not choice.weighs_descriptors
+    assert set(choice.state()) == {"kernel", "trials", "n_rows", "n_left_out"}
 
 
 def test_bad_input_is_refused() -> None:

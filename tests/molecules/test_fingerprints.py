@@ -373,3 +373,15 @@ def test_errors_are_told_by_their_first_line() -> None:
     assert sentence(RuntimeError("Invariant Violation\n what is wrong")) == "what is wrong"
     assert sentence(RuntimeError("Violation")) == "Violation"
     assert sentence(RuntimeError()) == "RuntimeError"
+
+
+def test_wide_stands_for_kinds_by_name() -> None:
+    """So stores and models hold these names, and nothing else that a reader would have to know."""
+    names = ["morgan:3", "morgan:3:features", "atompair", "rdkit", "descriptors"]
+    assert FingerprintSpec("wide") == FingerprintSpec(names)
+    assert FingerprintSpec("wide").state() == FingerprintSpec(names).state()
+    assert [*FingerprintSpec(["wide", "torsion"]).columns] == [*names[:4], "torsion", "descriptors"]
+    with pytest.raises(InputError, match="kinds must differ"):
+        FingerprintSpec(["wide", "rdkit"])
+    with pytest.raises(InputError, match="lingo, descriptors, wide"):
+        FingerprintSpec("wider")

@@ -64,6 +64,7 @@ _LEAST = 0.01  # share of the differences below which a term is not worth its ti
 _FEWEST_LEARN = 200  # fewest labels that a metric learns from: half of those that are left out one by one
 _METRIC_RATIOS = 1e-4, 1e3  # for factorizations: with a metric, labels may show very little noise
 _STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights; its unit is a nat per label
+_SHARES_OF_LENGTH = 0.25, 0.5, 1.0  # length scales of descriptors that are weighed, in usual ones
 _HEAVIEST = 8.0  # largest weight of descriptors relative to all other kinds
 _SCALES_WORK = Work(8, 30)  # for the search for a length scale
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
@@ -110,14 +111,16 @@ def choose_kernel(
     - the mean of the best Tanimoto and the best Gaussian kernel;
     - a weighted mean of the Tanimoto kernels of all kinds and the best Gaussian kernel;
     - if there are "descriptors", whose columns the kernels above do not see: the best of these plus a
-      Gaussian kernel of the descriptors, with its best length scale and weight.
+      Gaussian kernel of the descriptors, with its best length scale and weight; and a weighted mean as above
+      with three Gaussian kernels of the descriptors, from fine to coarse, among its terms.
 
     A candidate replaces an earlier one if its mean log probability is better by more than 0.01 and by more
-    than a standard error. With 400 labels or more, a Gaussian kernel in a learned metric follows. The metric
-    is learned from half of the labels (at most 2,000). It is a candidate only if it predicts left-out labels
-    of this half better than usual distances do (`choose_metric`). It is taken if it is clearly better for the
-    other labels, from which its variances are then estimated. If a kernel with the length scale "auto" is
-    given, only its length scales are tried, and the best is taken.
+    than a standard error. The weighted mean with descriptors, whose weights the evidence prefers to each
+    kernel alone, is taken if it is not worse. With 400 labels or more, a Gaussian kernel in a learned metric
+    follows. The metric is learned from half of the labels (at most 2,000). It is a candidate only if it
+    predicts left-out labels of this half better than usual distances do (`choose_metric`). It is taken if it
+    is clearly better for the other labels, from which its variances are then estimated. If a kernel with the
+    length scale "auto" is given, only its length scales are tried, and the best is taken.
 
     Parameters
     ----------
@@ -233,6 +236,7 @@ class _Search:
     evidence: _Evidence
     log_ratio: float = math.log(_RATIO)
     trials: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
+    weighs_descriptors: bool = False  # whether descriptors are terms of the last trial, a weighted mean
 
     def run(self, columns: Mapping[str, Range]) -> None:
         """Try the short list."""
@@ -254,21 +258,41 @@ class _Search:
         kinds = [i for i, name in enumerate(names) if name in columns] or [0]  # the first has all columns
         self.add_weighted([*kinds, smooth])
         if (apart := parts[names[0]]) is not None:
-            self.add_described((apart[1], columns[DESCRIPTORS][1]))
+            span = apart[1], columns[DESCRIPTORS][1]
+            self.add_described(span)
+            self.add_weighted([*kinds, smooth], span)
 
-    def add_weighted(self, places: Sequence[int]) -> None:
-        """Try the mean of the kernels at some places, with weights that maximize the evidence."""
+    def add_weighted(self, places: Sequence[int], span: Range | None = None) -> None:
+        """Try the mean of some kernels, with weights that maximize the evidence.
+
+        Parameters
+        ----------
+        places : sequence of int
+            Trials whose kernels are terms.
+        span : (int, int), optional
+            Columns of descriptors: Gaussian kernels of these are further terms.
+        """
         if len(self.evidence.y) < _FEWEST_WEIGHED:
             self.meter.skip()
             return
         self.meter.begin("weights of kernels")
-        weights, parts = self.evidence.weights([self.trials[i][0] for i in places])
-        candidates = zip(weights, parts, places, strict=True)
-        terms = [(float(f"{weight:.2g}"), i) for weight, share, i in candidates if share >= _LEAST]
-        if len(terms) > 1:
-            mean = _mean([(weight, self.trials[i][0]) for weight, i in terms])
-            words = ", ".join(f"{weight:g} of {i + 1}" for weight, i in terms)
+        terms = [(f"{place + 1}", self.trials[place][0]) for place in places]
+        if span is not None:
+            usual = _LENGTH * _distance(self.some, span)
+            smooth = [Gaussian(_rounded(usual * share)) for share in _SHARES_OF_LENGTH]
+            terms += [(f"{kernel.words()} on {DESCRIPTORS}", _on(kernel, span)) for kernel in smooth]
+        weights, shares = self.evidence.weights([kernel for _, kernel in terms])
+        weighted = [
+            (float(f"{weight:.2g}"), *term)
+            for weight, share, term in zip(weights, shares, terms, strict=True)
+            if share >= _LEAST
+        ]
+        described = any(name.endswith(DESCRIPTORS) for _, name, _ in weighted)
+        if len(weighted) > 1 and (described or span is None):
+            words = ", ".join(f"{weight:g} of {name}" for weight, name, _ in weighted)
+            mean = _mean([(weight, kernel) for weight, _, kernel in weighted])
             self.add(mean, f"weighted mean: {words}", begin=False)
+            self.weighs_descriptors = described
 
     def run_scales(self, kernel: Kernel) -> None:
         """Try length scales of a kernel; they are listed from the smallest to the largest."""
@@ -410,11 +434,19 @@ class _Search:
             taken = max(range(len(scores)), key=lambda i: scores[i].log_probability.mean())
         else:
             taken = first_of_the_best([score.log_probability for score in scores])
+            if self.weighs_descriptors and scores[-1].mean >= scores[taken].mean:
+                taken = len(scores) - 1  # the evidence prefers it already, and labels left out do not object
         trials = [
             Trial(kernel, name, score.mean, 1.0 - float(score.errors @ score.errors) / total)
             for kernel, name, score in self.trials
         ]
-        return KernelChoice(self.trials[taken][0], tuple(trials), n_rows, len(labels))
+        return KernelChoice(
+            self.trials[taken][0],
+            tuple(trials),
+            n_rows,
+            len(labels),
+            weighs_descriptors=self.weighs_descriptors,
+        )
 
 
 def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list[Work]:
@@ -423,9 +455,11 @@ def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list
     gaussian = Work(6, 10)
     weighed = min(n_rows, _WEIGHED)
     work = [Work(1, 4)] * n_parts + [gaussian, *([gaussian] if n_parts > 1 else []), Work(2, 4)]
-    work.append(Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3))
+    weights = Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3)
+    work.append(weights)
     if DESCRIPTORS in columns and len(columns) > 1:
         work.append(Work(11 * (2 + n_parts), 14))
+        work.append(replace(weights, matrices=weights.matrices + len(_SHARES_OF_LENGTH)))
     seen = min(n_rows, _ONE_BY_ONE) // 2
     if seen >= _FEWEST_LEARN:
         of_unseen = Work(8, 8) if not by_folds else Work(1, 4, seconds=16 * 2.5e-11 * _ONE_BY_ONE**3)

@@ -54,6 +54,9 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     evidence : dict of int to float
         If some labels are limits, the log evidence of labels and limits for some of the trials, by their
         place; see `daskrf.gp.choice.limitchoice`.
+    weighs_descriptors : bool
+        Whether the last kernel but that in a learned metric is a weighted mean with terms of descriptors,
+        which is taken if it is not worse than the kernel taken from those before it.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -66,6 +69,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     n_learned: int = 0
     variances: dict[str, float] = field(default_factory=dict)
     evidence: dict[int, float] = field(default_factory=dict)
+    weighs_descriptors: bool = False
 
     def _too_few(self) -> str:
         return f"too few labels to compare kernels: took {self.kernel.words()}"
@@ -87,13 +91,17 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             f"The metric was learned from {self.n_learned:,} of the labels; its figures are for others, left "
             "out then."
         )
-        notes = [learned] * bool(self.n_learned) + super()._notes()
+        notes = super()._notes()
+        if notes and self.weighs_descriptors:
+            notes.append(
+                "The weighted mean with descriptors is taken if it is not worse, since evidence prefers it."
+            )
         if self.evidence:
             values = ", ".join(
                 f"{value:.1f} for {place + 1}" for place, value in sorted(self.evidence.items())
             )
             notes.append(f"Log evidence of labels and limits together: {values}.")
-        return notes
+        return [learned] * bool(self.n_learned) + notes
 
     def state(self) -> dict[str, Any]:
         """Return a JSON-able description."""
@@ -109,6 +117,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             **({} if self.asked is None else {"asked": self.asked.state()}),
             **({"n_learned": self.n_learned, "variances": self.variances} if self.n_learned else {}),
             **({"evidence": sorted(self.evidence.items())} if self.evidence else {}),
+            **({"weighs_descriptors": True} if self.weighs_descriptors else {}),
         }
 
     @classmethod
@@ -123,4 +132,13 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         requested = from_state(state["asked"]) if "asked" in state else None
         learned = state.get("n_learned", 0), state.get("variances", {})
         evidence = {int(place): float(value) for place, value in state.get("evidence", ())}
-        return cls(kernel, trials, state["n_rows"], state["n_left_out"], requested, *learned, evidence)
+        return cls(
+            kernel,
+            trials,
+            state["n_rows"],
+            state["n_left_out"],
+            requested,
+            *learned,
+            evidence,
+            bool(state.get("weighs_descriptors")),
+        )

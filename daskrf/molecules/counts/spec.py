@@ -18,6 +18,9 @@ FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
 """The kinds counted by default; docs/maps.md has the comparison."""
+WIDE = "wide"
+WIDE_KINDS = ("morgan:3", "morgan:3:features", "atompair", "rdkit", DESCRIPTORS)
+"""The kinds that "wide" stands for: together they predict measured values best; benchmarks/README.md."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _PAIRS = 25  # atom pairs at each distance, as far as there are
@@ -40,7 +43,9 @@ class FingerprintSpec:
         RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), or "descriptors" (weight, logP, polar
         surface and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they
         come last in a row, see `daskrf.molecules.counts.descriptors`). A Morgan kind may have its own radius,
-        as in "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (repeat --kind) are
+        as in "morgan:2", and feature classes, as in "morgan:2:features"; "wide" are "morgan:3",
+        "morgan:3:features", "atompair", "rdkit" and "descriptors", which predict most measured values better
+        than the default and take longer. Several kinds (repeat --kind) are
         concatenated, each in its own columns. Default: "morgan:2",
         "morgan:2:features" and "atompair:4", or "morgan" if `radius` or `features` is given.
     radius : int, optional
@@ -131,7 +136,8 @@ class FingerprintSpec:
         """Return the requested kinds, or the default ones."""
         if self.kind is None:
             return [*DEFAULT_KINDS] if self.radius is None and not self.features else ["morgan"]
-        return [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
+        texts = [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
+        return [kind for text in texts for kind in (WIDE_KINDS if text == WIDE else (text,))]
 
     def _take(self, kind: str | tuple[str, ...], radius: int | None, features: bool) -> None:
         for name, value in (("kind", kind), ("radius", radius), ("features", features)):
@@ -249,7 +255,7 @@ def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bo
     """Return a kind, its radius, and whether it counts atom classes, from its name and the parameters."""
     kind, *words = text.split(":")
     if kind not in KINDS:
-        raise InputError(f"fingerprint kind {kind!r} is unknown; choose one of {', '.join(KINDS)}.")
+        raise InputError(f"fingerprint kind {kind!r} is unknown; choose one of {', '.join((*KINDS, WIDE))}.")
     if words[-1:] == [_FEATURES]:
         features = bool(words.pop())
     if words:
