@@ -6,6 +6,11 @@ reads a table with SMILES and a column of two classes. The scaffolds, from the l
 the training set up to 80 % of the molecules; the others are the test set (the scaffold split of MoleculeNet,
 with its validation set in the test set). daskrf fits and predicts with its defaults. The forest has 500
 trees of scikit-learn, with its defaults, on the same counts. Nothing is chosen by the test set.
+
+    python benchmarks/classes.py bace.csv Class --kind wide --splits 5
+
+counts other kinds, and draws further splits: the scaffolds in random order fill the training set. Differences
+between daskrf and the forest are then shown with their standard error.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import functools
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +53,8 @@ def main() -> None:
     options_of.add_argument("target", help="its column of 0 and 1")
     options_of.add_argument("--smiles", default="smiles", help="its column of SMILES (default: %(default)s)")
     options_of.add_argument("--without-forest", action="store_true", help="the forest takes long")
+    options_of.add_argument("--kind", nargs="*", default=[], help="fingerprint kinds, such as wide")
+    options_of.add_argument("--splits", type=int, default=0, help="further splits by scaffold, at random")
     options_of.add_argument("--process", choices=["auto", "exact", "features"], default="auto")
     options = options_of.parse_args()
     print_header(options.seed)
@@ -54,36 +62,68 @@ def main() -> None:
         rows = list(csv.DictReader(file))
     kept = Fingerprinter(FingerprintSpec())([row[options.smiles] for row in rows]).kept
     rows = [rows[i] for i in kept.tolist()]
-    train, test = split_by_scaffold(rows, options.smiles)
-    truth = np.array([float(row[options.target]) for row in test])
-    results: dict[str, Any] = {"n_train": len(train), "n_test": len(test), "positive": float(truth.mean())}
-    print(f"{options.table.name}: {len(train):,} + {len(test):,} molecules, {truth.mean():.2%} positive")
     ours = functools.partial(by_daskrf, process=options.process)
     predictors: dict[str, Any] = {"daskrf": ours} | ({} if options.without_forest else {"forest": by_forest})
+    spec = FingerprintSpec(options.kind) if options.kind else FingerprintSpec()
+    settings = {"trees": TREES, "share": SHARE}
+    name = "-".join([options.table.stem, *options.kind])
+    of_splits = []
+    for split in range(1 + options.splits):
+        random_state = options.seed + split if split else None
+        train, test = split_by_scaffold(rows, options.smiles, random_state)
+        problem = Problem(train, test, options.smiles, options.target, spec, options.seed)
+        print(f"{name}, {f'random split {split}' if split else 'largest scaffolds to fit'}: ", end="")
+        of_splits.append(compared(problem, predictors))
+        whole = {f"{name}-split{split}" if split else name: of_splits[-1]}
+        print(
+            write_results(
+                options.output, "classes", seed=options.seed, settings=settings, results=whole, keep=True
+            )
+        )
+    if options.splits and not options.without_forest:
+        for figure in ("auc", "log_loss"):
+            difference = np.array([each["daskrf"][figure] - each["forest"][figure] for each in of_splits])
+            error = difference.std(ddof=1) / np.sqrt(len(difference))
+            print(f"{figure}: daskrf less forest {difference.mean():.4f}, standard error {error:.4f}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A training and a test set, the columns of SMILES and classes, and what is counted."""
+
+    train: Rows
+    test: Rows
+    smiles: str
+    target: str
+    spec: FingerprintSpec
+    seed: int
+
+
+def compared(problem: Problem, predictors: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of each predictor on the test set."""
+    truth = np.array([float(row[problem.target]) for row in problem.test])
+    results: dict[str, Any] = {"n_train": len(problem.train), "n_test": len(truth), "positive": truth.mean()}
+    print(f"{len(problem.train):,} + {len(truth):,} molecules, {truth.mean():.2%} positive")
     for name, predicted in predictors.items():
         begun = time.process_time()
-        probability = predicted(train, test, options.smiles, options.target, options.seed)
+        probability = predicted(problem)
         cpu_seconds = time.process_time() - begun
         # A forest says 0 where no tree agrees: half a tree is the least probability, here for both.
         probability = np.clip(probability, 0.5 / TREES, 1 - 0.5 / TREES)
         figures = measured_classes(truth, probability, probability)
         results[name] = {figure: figures[figure] for figure in FIGURES} | {"cpu_seconds": cpu_seconds}
         print(name, {key: round(value, 4) for key, value in results[name].items()}, flush=True)
-    settings = {"trees": TREES, "share": SHARE}
-    whole = {options.table.stem: results}
-    print(
-        write_results(
-            options.output, "classes", seed=options.seed, settings=settings, results=whole, keep=True
-        )
-    )
+    return results
 
 
-def split_by_scaffold(rows: Rows, smiles: str) -> tuple[Rows, Rows]:
-    """Return the molecules of the largest scaffolds, up to a share of all, and the others."""
+def split_by_scaffold(rows: Rows, smiles: str, random_state: int | None = None) -> tuple[Rows, Rows]:
+    """Return the molecules of the largest scaffolds, or of random ones, up to a share, and the others."""
     _, group, size = np.unique(
         scaffolds([row[smiles] for row in rows]), return_inverse=True, return_counts=True
     )
     order = np.lexsort([np.arange(len(size)), -size])
+    if random_state is not None:
+        order = np.random.default_rng(random_state).permutation(len(size))
     filled = np.cumsum(size[order])
     training = np.zeros(len(size), bool)
     training[order[filled <= SHARE * len(rows)]] = True
@@ -92,32 +132,32 @@ def split_by_scaffold(rows: Rows, smiles: str) -> tuple[Rows, Rows]:
     ]
 
 
-def by_daskrf(
-    train: Rows, test: Rows, smiles: str, target: str, seed: int, *, process: Any = "auto"
-) -> npt.NDArray[np.float64]:
-    """Return probabilities by daskrf, with its defaults except for the process."""
+def by_daskrf(problem: Problem, *, process: Any = "auto") -> npt.NDArray[np.float64]:
+    """Return probabilities by daskrf, with its defaults except for the process and the kinds."""
+    smiles, target, spec = problem.smiles, problem.target, problem.spec
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        for name, rows in (("train", train), ("test", test)):
+        for name, rows in (("train", problem.train), ("test", problem.test)):
             with (place / f"{name}.csv").open("w", newline="") as file:
                 writer = csv.writer(file)
                 writer.writerow(["smiles", target])
                 writer.writerows([row[smiles], row[target]] for row in rows)
-        print(fit(place / "train.csv", output=place / "a.model", process=process), flush=True)
+        print(fit(place / "train.csv", output=place / "a.model", process=process, spec=spec), flush=True)
         predict(place / "a.model", place / "test.csv", place / "predicted.parquet")
         table = pq.read_table(place / "predicted.parquet")
-        assert table["row"].to_pylist() == list(range(len(test)))
+        assert table["row"].to_pylist() == list(range(len(problem.test)))
         return np.asarray(table["probability"].to_numpy())
 
 
-def by_forest(train: Rows, test: Rows, smiles: str, target: str, seed: int) -> npt.NDArray[np.float64]:
-    """Return the shares of the trees of a random forest on the default fingerprints."""
+def by_forest(problem: Problem) -> npt.NDArray[np.float64]:
+    """Return the shares of the trees of a random forest on the same fingerprints."""
     X, X_test = (
-        Fingerprinter(FingerprintSpec())([row[smiles] for row in rows]).fingerprints for rows in (train, test)
+        Fingerprinter(problem.spec)([row[problem.smiles] for row in rows]).fingerprints
+        for rows in (problem.train, problem.test)
     )
     seen = np.unique(X.indices)
-    forest = RandomForestClassifier(TREES, n_jobs=-1, random_state=seed)
-    forest.fit(forest_columns(X, seen), [float(row[target]) for row in train])
+    forest = RandomForestClassifier(TREES, n_jobs=-1, random_state=problem.seed)
+    forest.fit(forest_columns(X, seen), [float(row[problem.target]) for row in problem.train])
     return np.asarray(forest.predict_proba(forest_columns(X_test, seen))[:, 1])
 
 

