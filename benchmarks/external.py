@@ -316,8 +316,10 @@ def report_gauche(_: Data, frame: pd.DataFrame) -> None:
             cells = row(f"{name}, {len(some)} splits", some)
             for place, key in enumerate(("rmse", "r2", "log_probability"), start=1):
                 cells[place] += f" ± {error[key]:.3f}"
+            by_errors = some["log_probability_t"].dropna()
+            cells.append(f"{by_errors.mean():.3f} ± {by_errors.sem():.3f}")
             lines.append(cells)
-    print(in_columns(HEADER, lines))
+    print(in_columns([*HEADER, "by error distribution"], lines))
 
 
 def report_adme(_: Data, frame: pd.DataFrame) -> None:
