@@ -139,6 +139,6 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             state["n_left_out"],
             requested,
             *learned,
-            evidence,
-            bool(state.get("weighs_descriptors")),
+            evidence=evidence,
+            weighs_descriptors=bool(state.get("weighs_descriptors")),
         )
