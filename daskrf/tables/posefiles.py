@@ -11,8 +11,7 @@ import pyarrow as pa
 from daskrf.errors import InputError
 from daskrf.files.backend import size_of
 from daskrf.tables.formats import Head, Purpose, TableFormat, View, open_table, reader_of, whole
-from daskrf.tables.formats.parquet import FAULT, FILE, POSES
-from daskrf.tables.formats.sequential import NAME
+from daskrf.tables.formats.sequential import FAULT, FILE, NAME, POSES
 from daskrf.tables.values.docking import molecule_of_file
 
 _AT_ONCE = 1_000  # files whose poses are in memory together

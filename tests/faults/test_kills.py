@@ -54,6 +54,7 @@ LINES = {
     "explain": "explain model CCOC(=O)C -o out.svg",
     "page": "page hits.parquet -o out.html",
     "sample": "sample space -o out.csv -n 20",
+    "build-space": "build-space reactions.smarts blocks.smi -o out",
     "search": "search space -o out.csv --similar-to CC(=O)NC -k 5",
 }
 
@@ -89,6 +90,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{campaign}rounds = 2\nestimate = false\n[fit]\nquick = true\n[suggest]\nn = 4\n"
     )
     write_space(at / "space", {"amide": (AMIDE, [AMINES[3:], ACIDS])})
+    (at / "reactions.smarts").write_text(f"{AMIDE} amide\n")
+    blocks = dict.fromkeys([*AMINES, *ACIDS])
+    (at / "blocks.smi").write_text("".join(f"{text} b{i}\n" for i, text in enumerate(blocks)))
     return at
 
 

@@ -26,18 +26,12 @@ from daskrf.tables.formats import (
     Table,
     View,
 )
-from daskrf.tables.formats.sequential import NO_SCORE, POSE
+from daskrf.tables.formats.sequential import FAULT, FILE, NO_SCORE, POSE, POSES
 from daskrf.tables.frames import NOT_ARROW
 from daskrf.tables.spool import Spool, SpoolWriter
 
 _BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
-POSES: str = "daskrf poses"
-"""Key under which the metadata of a table of the poses in many files say in words how these were read."""
-FILE: str = "file"
-"""Column of the path of the file of each pose, in such a table."""
-FAULT: str = "fault"
-"""Column of the reason why a pose cannot be read."""
 
 
 class ParquetReader(Reader):
@@ -75,7 +69,8 @@ class ParquetReader(Reader):
         with _opened(path) as file:
             schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
         poses = (schema.metadata or {}).get(POSES.encode(), b"").decode()
-        names = tuple(name for name in schema.names if not (poses and name == FAULT))
+        fields = [field for field in schema if not (poses and field.name == FAULT)]
+        names = tuple(field.name for field in fields)
         n_rows = min(n_rows, HEAD_ROWS, max(1, _HEAD_FIELDS // max(1, len(names))))
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
@@ -88,7 +83,7 @@ class ParquetReader(Reader):
             Table(self.name, "", poses, True, 0, names, len(names)),
             n_rows=n_rows,
             width=len(names),
-            text=[at for at, name in enumerate(names) if _is_text(schema.field(name).type)],
+            text=[at for at, field in enumerate(fields) if _is_text(field.type)],
             columns=columns,
         )
 
