@@ -82,13 +82,15 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     'the labels are others'
     >>> differences({"where": ["price > 9"]}, {"where": []})
     '--where (was price > 9, now not given)'
+    >>> differences({"k": 3, "shortlist": None}, {"k": 4})
+    '-k (was 3, now 4)'
     """
     first, second = (dict(_leaves(spec)) for spec in _by_kind(old, new))
     keys = [*first, *(key for key in second if key not in first)]
     keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
-    # A missing kernel is one leaf, None. Only the parts of the kernel that is given are reported.
-    absent = {key for key in keys if first.get(key) is None and second.get(key) is None}
-    keys = [key for key in keys if key not in absent or not any(k.startswith(f"{key}.") for k in keys)]
+    # What is None in one and not in the other at all is not given in either. A missing kernel is one leaf,
+    # None: only the parts of the kernel that is given are reported.
+    keys = [key for key in keys if first.get(key) is not None or second.get(key) is not None]
     # Likewise for an empty list: only the items of the other list are reported.
     empty = {key for key in keys if first.get(key) == [] or second.get(key) == []}
     keys = [key for key in keys if key not in empty or not any(k.startswith(f"{key}[") for k in keys)]

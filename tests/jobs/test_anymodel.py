@@ -433,7 +433,7 @@ def test_equal_fingerprints_get_equal_numbers() -> None:
 
 
 def test_a_shortlist_is_longer_than_the_hits(space: Path, model: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="cannot hold 1,000 hits"):
+    with pytest.raises(OptionError, match="cannot hold the 1,000 to be found"):
         screen(model, space / "space", tmp_path / "h.parquet", maximize=True, shortlist=100)
 
 

@@ -320,6 +320,10 @@ def test_reactions_that_differ_from_rdkit_are_left_out(
     report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=9999)
     assert set(report.table["reaction"].to_pylist()) == set(REACTIONS) - {"amide"}
     assert "left out: 1 reaction (amide)" in str(report)
+    alone = write_space(tmp_path / "alone", {"amide": SPACES["amide"]})
+    for _ in range(2):  # what was found the first time is not forgotten
+        with pytest.raises(InputError, match=r"no products: amide .it differs"):
+            screen(made / "model", alone, tmp_path / "none.parquet", k=5)
 
 
 def test_a_model_that_ranks_itself_needs_no_shortlist(made: Path, tmp_path: Path) -> None:

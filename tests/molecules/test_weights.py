@@ -15,7 +15,7 @@ from daskrf.models.models import read_model
 from daskrf.molecules.weights import molecular_weights
 from daskrf.tables.measurements import Labels, label_words, read_labels
 from daskrf.tables.values.units import grams_per_litre, mass_unit
-from daskrf.tables.values.values import BY_WEIGHT, Scale
+from daskrf.tables.values.values import BY_WEIGHT, Scale, scales_of
 
 SMILES = ["CCO", "CCN.Cl", "c1ccccc1", "CC(=O)[O-].[Na+]", "[2H]C([2H])([2H])O"]
 
@@ -131,3 +131,10 @@ def test_fit_add_and_evaluate_agree_on_the_scale(tmp_path):
     other.write_text("smiles,IC50 (ug/mL)\nCCCCCCCCCCO,1\nCCCCCCCCCF,20\nCCCOC,30\n")
     (target,) = evaluate(tmp_path / "m", other).targets
     assert target.n_predicted == 3
+
+
+@pytest.mark.parametrize(("name", "unit"), [("IC50 (ug/mL)", "nM"), ("IC50 (nM)", "ug/mL")])
+def test_a_name_that_contradicts_the_unit_is_refused(name: str, unit: str) -> None:
+    with pytest.raises(InputError, match="leave --unit out, or rename the column"):
+        scales_of([name], "pIC50", unit)
+    assert scales_of([name], "pIC50")[0].transform == "pIC50"

@@ -140,7 +140,7 @@ def test_an_interrupted_run_is_finished_and_shards_make_the_same_bytes(
         (
             f"{AMIDE} a\n{NOTHING} n",
             "CCC a\nCCCC b",
-            r"2 blocks make no products: reaction a is left out, as no block fits its slot 0, .* \(1 other",
+            r"make no products: reaction a is left out, as no block fits its slot 0, .* \(and 1 other",
         ),
         (f"{AMIDE} a", "CN.Cl a\nCC(=O)O.Cl b", "2 blocks have several fragments: try --fragments largest"),
         (
@@ -189,3 +189,11 @@ def test_the_command(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.Ca
     again = write_space(tmp_path / "again", {"amide": (AMIDE, [AMINES, ACIDS])})
     assert run([*command, str(again)]) != 0
     assert "again exists; give another path, or delete it" in capsys.readouterr().err
+
+
+def test_ids_are_kept_as_they_are(tmp_path: Path) -> None:
+    """Also those that look like the names of rows without an ID."""
+    (tmp_path / "amide.smarts").write_text(f"{AMIDE} amide\n")
+    (tmp_path / "b.csv").write_text("smiles,id\nNCC,row-0\nCC(=O)O,row-1\nNCCC,row-7\nNCCCC,\n")
+    daskrf.build_space(tmp_path / "amide.smarts", tmp_path / "b.csv", tmp_path / "space")
+    assert read_space(tmp_path / "space").blocks == ["row-0", "row-1", "row-7", "row-3"]

@@ -318,10 +318,11 @@ class BuildSpaceJob(Job[Any]):
         """Refuse to write a space without products."""
         if working:
             return
-        (name, why), *more = [*refused.items(), *((name, _emptiness(slot)) for name, slot in empty.items())]
+        reasons = {name: _emptiness(slot) for name, slot in empty.items()} | dict(refused)
+        (name, why), *more = reasons.items()
         n_salts = assigned.reasons.count(FRAGMENTS)
         salts = f"; {amount(n_salts, 'blocks')} have several fragments: try --fragments largest"
-        others = f" ({amount(len(more), 'other reactions')} make none either)" if more else ""
+        others = f" (and {amount(len(more), 'other reactions')}, too)" if more else ""
         raise InputError(
             f"{amount(len(assigned.row), 'blocks')} make no products: reaction {name} is left out, as {why}"
             f"{others}{salts if n_salts else ''}."
@@ -374,11 +375,7 @@ class BuildSpaceJob(Job[Any]):
             for batch in read_partition(self.library, partition, run.work / "spool"):
                 at = np.searchsorted(assigned.row, batch.row).tolist()
                 texts = self._stripped(batch.smiles)
-                names = [
-                    f"block-{row + 1}" if name == f"row-{row}" else name
-                    for row, name in zip(batch.row.tolist(), batch.id, strict=True)
-                ]
-                for place, name, text in zip(at, names, texts, strict=True):
+                for place, name, text in zip(at, batch.id, texts, strict=True):
                     if (structure := int(assigned.structure[place])) and structures.setdefault(
                         name, structure
                     ) != structure:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
-from daskrf.files.backend import absolute, as_path, backend, exists
+from daskrf.files.backend import absolute, as_path, backend
+from daskrf.jobs.job import Run
 from daskrf.molecules import FingerprintSpec, rdkit_version
 from daskrf.quantities import amount
 from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
@@ -62,11 +63,11 @@ class TablesPlace:
     n_columns: int
 
     @classmethod
-    def of(cls, space: Space, spec: FingerprintSpec, output: PurePath) -> TablesPlace:
-        """Return the place beside an output."""
+    def of(cls, space: Space, spec: FingerprintSpec, folder: PurePath) -> TablesPlace:
+        """Return the place below a folder."""
         about = {"space": space.digest, "fingerprint": spec.state(), "rdkit": rdkit_version()}
         key = hash_of(about | {"version": _VERSION})
-        return cls(absolute(output.parent / _FOLDER / key[:16]), key, spec.n_columns)
+        return cls(absolute(folder / key[:16]), key, spec.n_columns)
 
 
 def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
@@ -143,6 +144,8 @@ def families_once(
         return _with_entries(cut, entries), _families(there.arrays, meta["families"], cut.spec.n_columns)
     checked = check(cut)
     made = families(checked)
+    if not made:  # nothing is left, so that the next search says why, too
+        return checked, made
     arrays: dict[str, npt.NDArray[Any]] = {}
     for f, family in enumerate(made):
         arrays |= {f"{f}/groups": family.groups, f"{f}/views": family.views}
@@ -158,22 +161,25 @@ def families_once(
 
 
 def composing_once(
-    space: Space, spec: FingerprintSpec, output: PurePath, progress: Progress
+    space: Space, spec: FingerprintSpec, run: Run, *, keep: bool = True
 ) -> tuple[CutSpace, list[Family], TablesPlace]:
     """Return a cut space without reactions whose products differ from RDKit's, its families, and their place.
 
-    Their files stay beside the output, so that later searches with outputs in the same folder read them.
+    With `keep` their files stay beside the output, so that later searches with outputs in the same folder
+    read them. Without, they are below the folder of unfinished work.
 
     Raises
     ------
     InputError
         If no products are left.
     """
-    place = TablesPlace.of(space, spec, output)
-    work, refused = as_path(place.folder), list[str]()
-    is_there = exists(work / _FAMILIES)
+    progress = run.progress
+    place = TablesPlace.of(space, spec, run.output.parent / _FOLDER if keep else run.work)
+    work, refused, is_there = as_path(place.folder), list[str](), True
 
     def check(cut: CutSpace) -> CutSpace:
+        nonlocal is_there
+        is_there = False
         composing, differing = without_differing(cut, progress)
         refused.extend(differing)
         return composing
@@ -181,10 +187,11 @@ def composing_once(
     cut, made = families_once(cut_once(space, spec, work, place.key, progress), work, place.key, check)
     if not made:
         raise no_products(space, refused)
-    words = f"tables of {space.path.name}, {work}"
-    progress.note(
-        f"{words}, are those of an earlier search" if is_there else f"{words}, stay for later searches"
-    )
+    if keep:
+        words = f"tables of {space.path.name}, {work}"
+        progress.note(
+            f"{words}, are those of an earlier search" if is_there else f"{words}, stay for later searches"
+        )
     return cut, made, place
 
 

@@ -79,7 +79,9 @@ class SpacePopulation(Population):
         if ranks_itself(aim.model, aim.target):
             below = replace(below, rule=acquisition_for("greedy"))
             k = DEEPEST * first_shortlist(None, k) // MORE
-        products = ProductRanking(below, self.source, aim.with_rule(below.rule), k, may_list=False)
+        products = ProductRanking(
+            below, self.source, aim.with_rule(below.rule), k, may_list=False, keeps_tables=False
+        )
         measured = aim.measured or measured_of(aim.model, aim.target)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
         self.measured, limited = _within(measured, products)

@@ -117,6 +117,8 @@ class ProductRanking:
         How many posterior samples are maximized, if the rule needs samples and the model ranks all products.
     may_list : bool
         Whether the model may rank all products of a space that has more of them than a shortlist.
+    keeps_tables : bool
+        Whether the tables of the space stay beside the output.
     limits : tuple of Range
         Properties that products must have.
     shortlist : int or None
@@ -135,6 +137,7 @@ class ProductRanking:
     k: int
     n_draws: int = 1
     may_list: bool = True
+    keeps_tables: bool = True
     limits: tuple[Range, ...] = field(init=False)
     shortlist: int | None = field(init=False)
     excluded: KnownStructures = field(default_factory=lambda: KnownStructures([]))
@@ -197,8 +200,8 @@ class ProductRanking:
                 )
         if self.shortlist is not None and self.shortlist < self.k:
             raise OptionError(
-                f"A shortlist of {self.shortlist:,} products cannot hold {self.k:,} hits; take a longer one, "
-                "or leave out --shortlist."
+                f"A shortlist of {self.shortlist:,} products cannot hold the {self.k:,} to be found; take a "
+                "longer one, or leave out --shortlist."
             )
 
     def widen(self, k: int) -> None:
@@ -211,9 +214,7 @@ class ProductRanking:
             self.excluded = excluded
         of_model = ranks_itself(self.model, self.aim.target)
         spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
-        self.cut, self.families, self.tables = composing_once(
-            self.space, spec, self.request.output, run.progress
-        )
+        self.cut, self.families, self.tables = composing_once(self.space, spec, run, keep=self.keeps_tables)
         self.notes = (*self.notes, *left_out(self.cut))
         texts = self.request.filters.patterns
         if texts.wanted or texts.unwanted:
@@ -389,7 +390,13 @@ class ProductRanking:
         else:  # few products may be as asked for
             numbers = self.patterns.drawn(SAMPLE, 0, "space/learn", self.limits)
         if not len(numbers):
-            raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
+            if self.patterns is not None:
+                raise InputError(
+                    f"None of the products that {self.patterns.words} was found within the limits: widen "
+                    "these (--within), or leave a pattern out."
+                )
+            n = min(30 * SAMPLE, self.n_products)
+            raise InputError(f"None of {n:,} random products lies within the limits; widen them.")
         products = decoded(self.cut, numbers.tolist())
         scores = self.predicted(run, products)
         counts = counts_of(self.cut, products)

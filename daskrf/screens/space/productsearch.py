@@ -180,9 +180,7 @@ class ProductSearchJob(Job[Any]):
         refuse_others(self.output, run.work, overwrite=request.overwrite)
         self.queries = _queries(request.smiles, request.spec)
         self.space = read_space(request.source)
-        self.cut, self.families, self.tables = composing_once(
-            self.space, request.spec, self.output, run.progress
-        )
+        self.cut, self.families, self.tables = composing_once(self.space, request.spec, run)
         self.notes = tuple(left_out(self.cut))
         if request.smarts or request.without_smarts:
             patterns = request.smarts, request.without_smarts

@@ -515,6 +515,12 @@ def _scale(
             f"one of {', '.join(DECADES)}."
         )
     if unit:
+        named = unit_in_name(column, sure=False)
+        if named is not None and (mass_unit(named) is None) != (mass_unit(unit) is None):
+            raise InputError(
+                f"the name of '{printable(column, 60)}' says {named}, and --unit (unit) says {unit}; leave "
+                "--unit out, or rename the column."
+            )
         return Scale(column, name, form, plain_unit(unit), units="" if units is None else units[0])
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
         usual = max(common, key=common.__getitem__)
