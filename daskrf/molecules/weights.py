@@ -26,7 +26,7 @@ def molecular_weights(smiles: Sequence[str]) -> npt.NDArray[np.float64]:
     Examples
     --------
     >>> molecular_weights(["CCO", "CCN.Cl", "C1CC"]).round(2).tolist()
-    [46.07, 81.54, nan]
+    [46.07, 81.55, nan]
     """
     distinct = list(dict.fromkeys(smiles))
     results = each("daskrf.molecules.weights:weight_finder", (), distinct)

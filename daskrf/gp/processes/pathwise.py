@@ -327,20 +327,13 @@ def fit_pathwise(
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
     sites, at_bound = None, False
     if side is not None:
-        first = LimitVariances(
-            start.signal_variance,
-            start.noise_variance,
-            free_signal=fixed[1] is None,
-            free_noise=fixed[2] is None,
-            least_ratio=_RANGE[0] * float(np.mean(kernel.diag(X))),
-        )
         sites, best = sites_by_iteration(
             matrix,
             preconditioner,
             y,
             side,
             mean=fixed[0],
-            variances=first,
+            variances=_first_variances(start, fixed, float(np.mean(kernel.diag(X)))),
             tolerance=tolerance,
             max_iterations=max_iterations,
             random_state=random_state,
@@ -385,6 +378,19 @@ def fit_pathwise(
         landmark_weights=landmark_weights[:, None],
         random_state=random_state,
         sites=sites,
+    )
+
+
+def _first_variances(
+    start: ProcessParameters, fixed: tuple[float | None, float | None, float | None], size: float
+) -> LimitVariances:
+    """Return the variances that a fit with limits starts from; `size` is the mean of k(x, x)."""
+    return LimitVariances(
+        start.signal_variance,
+        start.noise_variance,
+        free_signal=fixed[1] is None,
+        free_noise=fixed[2] is None,
+        least_ratio=_RANGE[0] * size,
     )
 
 
