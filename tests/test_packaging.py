@@ -28,6 +28,14 @@ def test_the_conda_recipe_has_the_version_and_the_dependencies_of_the_package() 
     assert RECIPE["build"]["python"]["entry_points"] == commands
 
 
+def test_who_installs_the_tests_has_every_optional_package() -> None:
+    """Else the README's second command skips or fails what a user's own installation can do."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    users = extras.keys() - {"test", "docs", "dev"}
+    assert users
+    assert {line for name in users for line in extras[name]} <= set(extras["test"])
+
+
 def test_files_that_a_wheel_shares_are_there() -> None:
     shared = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
     files = {
