@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,9 @@ __all__ = [
     "engine",
 ]
 
-Array = npt.NDArray[Any]
+Float = TypeVar("Float", bound=np.floating)
+
+Array = npt.NDArray[np.number]
 Bits = npt.NDArray[np.uint8]
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
@@ -238,7 +240,7 @@ class Engine(Protocol):
         [[2], [8]]
         """
 
-    def bit_means(self, bits: Bits, n_components: int, weights: Array) -> Array:
+    def bit_means(self, bits: Bits, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
         """Return the product of each row's +1/-1 features and the weights, in the dtype of the weights.
 
         Parameters

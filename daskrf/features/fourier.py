@@ -318,9 +318,13 @@ class _Hashed:
     def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
         if not isinstance(rows, Rows):
             csr = sp.csr_matrix(rows)
-            rows = Rows(csr.indptr.astype(np.int64), csr.indices, csr.data)
+            rows = Rows(csr.indptr, csr.indices, csr.data)
+        pointer, values = (
+            rows.pointer.astype(np.int64, copy=False),
+            rows.values.astype(np.float32, copy=False),
+        )
         ones = np.ones(len(out), np.float32)
-        self._products.write(ScaledRows(*rows, ones, ones), out)
+        self._products.write(ScaledRows(pointer, rows.columns, values, ones, ones), out)
 
 
 class _InMetric:
@@ -463,13 +467,12 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
             yield start, np.ascontiguousarray(_shifted(chunk, shift), dtype=np.float32)
         return
     # Compiled code reads by address: entries must be contiguous, which SciPy does not promise.
-    parts = (
-        np.ascontiguousarray(rows.indptr, np.int64),
-        np.ascontiguousarray(rows.indices, np.int32 if rows.shape[1] < 2**31 else np.int64),
-        np.ascontiguousarray(_shifted(rows.data, shift), np.float32),
-    )
+    pointer = np.ascontiguousarray(rows.indptr, np.int64)
+    small: type[np.signedinteger] = np.int32 if rows.shape[1] < 2**31 else np.int64
+    columns = np.ascontiguousarray(rows.indices, small)
+    values = np.ascontiguousarray(_shifted(rows.data, shift), np.float32)
     for start in range(0, rows.shape[0], size):
-        yield start, Rows(parts[0][start : start + size + 1], *parts[1:])
+        yield start, Rows(pointer[start : start + size + 1], columns, values)
 
 
 def _shifted(values: Array, shift: int) -> Array:

@@ -34,15 +34,15 @@ class HashTable:
         How many are distinct.
     """
 
-    number: npt.NDArray[Any]
+    number: npt.NDArray[np.signedinteger]
     n_keys: int
     _hashes: npt.NDArray[np.uint64] = field(repr=False)
-    _slots: npt.NDArray[Any] = field(repr=False)
+    _slots: npt.NDArray[np.signedinteger] = field(repr=False)
 
     @classmethod
     def of(cls, hashes: npt.NDArray[np.uint64]) -> Self:
         """Return the table of some hashes, shape (n, 2), which are overwritten."""
-        small = np.int32 if len(hashes) < _SMALL else np.int64
+        small: type[np.signedinteger] = np.int32 if len(hashes) < _SMALL else np.int64
         # Twice as many slots as keys, so that a search meets two or three of them on average.
         slots, number = np.full(2 * len(hashes) + 1, -1, small), np.empty(len(hashes), small)
         n = engine().number_keys(hashes, slots, number)
@@ -81,7 +81,7 @@ class KeyTable:
         return len(self.number)
 
     @property
-    def number(self) -> npt.NDArray[Any]:
+    def number(self) -> npt.NDArray[np.signedinteger]:
         """The number of each key: int32 or int64 array, shape (n,)."""
         return self._table.number
 

@@ -7,19 +7,21 @@ those of RDKit's generators.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from daskrf.engine import Molecules, Rows
-from daskrf.engine.cpu.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import Intrinsic, jit, plain_or_compiled
 from daskrf.errors import InputError
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 MOST_ATOMS = 192
 MOST_BONDS = 208
@@ -45,7 +47,7 @@ _ELECTRONS[[5, 6, 7, 8, 14, 15, 16, 34]] = [3, 4, 5, 6, 4, 5, 6, 6]
 
 
 @jit
-def _combine(seed: Any, value: Any) -> Any:
+def _combine(seed: np.uint32, value: np.uint32) -> np.uint32:
     """Return the 32-bit hash of a hash and a value, as boost::hash_combine."""
     mixed = (
         np.uint32(value) + np.uint32(0x9E3779B9) + np.uint32(seed << np.uint32(6)) + (seed >> np.uint32(2))
@@ -67,7 +69,7 @@ def _atom_types(atoms: Array, out: Array) -> None:
 
 
 @jit
-def _valence(molecules: Any, i: int) -> int:
+def _valence(molecules: Molecules, i: int) -> int:
     """Return the total valence of an atom that is not aromatic."""
     valence = int(molecules.atoms[i, _HYDROGENS])
     for e in range(molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]):
@@ -76,7 +78,7 @@ def _valence(molecules: Any, i: int) -> int:
 
 
 @jit
-def _doubly(molecules: Any, start: int, i: int, phosphorus_and_sulphur: bool, nitrogen: bool) -> bool:
+def _doubly(molecules: Molecules, start: int, i: int, phosphorus_and_sulphur: bool, nitrogen: bool) -> bool:
     """Return whether an atom has a double bond to O, or to one of the other elements asked for."""
     for e in range(molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]):
         j = start + molecules.links[e, 0]
@@ -91,7 +93,7 @@ def _doubly(molecules: Any, start: int, i: int, phosphorus_and_sulphur: bool, ni
 
 
 @jit
-def _beside_doubly(molecules: Any, start: int, i: int) -> bool:
+def _beside_doubly(molecules: Molecules, start: int, i: int) -> bool:
     """Return whether an atom has a single bond to one with a double bond to O, N, P or S."""
     for e in range(molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]):
         j = start + molecules.links[e, 0]
@@ -101,7 +103,7 @@ def _beside_doubly(molecules: Any, start: int, i: int) -> bool:
 
 
 @jit
-def _near_aromatic_nitrogen(molecules: Any, start: int, i: int) -> bool:
+def _near_aromatic_nitrogen(molecules: Molecules, start: int, i: int) -> bool:
     """Return whether an aromatic atom is bound to an aromatic nitrogen, or to a carbon that is."""
     for e in range(molecules.first_links[i], molecules.first_links[i] + molecules.atoms[i, _DEGREE]):
         j = start + molecules.links[e, 0]
@@ -119,7 +121,7 @@ def _near_aromatic_nitrogen(molecules: Any, start: int, i: int) -> bool:
 
 
 @jit
-def _is_amine(molecules: Any, start: int, i: int) -> bool:
+def _is_amine(molecules: Molecules, start: int, i: int) -> bool:
     """Return whether a neutral aliphatic nitrogen is basic: bound to carbons that are no carbonyls."""
     hydrogens = molecules.atoms[i, _HYDROGENS]
     if hydrogens > 2:
@@ -135,7 +137,7 @@ def _is_amine(molecules: Any, start: int, i: int) -> bool:
 
 
 @jit
-def _is_acid(molecules: Any, start: int, i: int) -> bool:
+def _is_acid(molecules: Molecules, start: int, i: int) -> bool:
     """Return whether an aliphatic C or S has a double bond to O, S or P and a single one to OH or O-."""
     if not _doubly(molecules, start, i, True, False):
         return False
@@ -149,7 +151,7 @@ def _is_acid(molecules: Any, start: int, i: int) -> bool:
 
 
 @jit
-def _aromatic_class(molecules: Any, start: int, i: int) -> int:
+def _aromatic_class(molecules: Molecules, start: int, i: int) -> int:
     """Return the classes of an aromatic atom, as bits."""
     number, neutral = molecules.atoms[i, _NUMBER], molecules.atoms[i, _CHARGE] == 0
     hydrogens = molecules.atoms[i, _HYDROGENS]
@@ -167,7 +169,7 @@ def _aromatic_class(molecules: Any, start: int, i: int) -> int:
 
 
 @jit
-def _aliphatic_class(molecules: Any, start: int, i: int) -> int:
+def _aliphatic_class(molecules: Molecules, start: int, i: int) -> int:
     """Return the classes of an atom that is not aromatic, as bits."""
     number, charge = molecules.atoms[i, _NUMBER], molecules.atoms[i, _CHARGE]
     hydrogens, classes = molecules.atoms[i, _HYDROGENS], 0
@@ -194,7 +196,7 @@ def _aliphatic_class(molecules: Any, start: int, i: int) -> int:
 
 
 @jit
-def _atom_classes(molecules: Any, out: Array) -> None:
+def _atom_classes(molecules: Molecules, out: Array) -> None:
     """Write the classes of each atom, one bit each: donor, acceptor, aromatic, halogen, basic, acidic."""
     for row in range(molecules.stops.size - 1):
         start = molecules.stops[row]
@@ -206,7 +208,7 @@ def _atom_classes(molecules: Any, out: Array) -> None:
 
 
 @jit
-def _pair_codes(molecules: Any, out: Array) -> None:
+def _pair_codes(molecules: Molecules, out: Array) -> None:
     """Write the code of each atom in pairs: neighbours, pi electrons and element."""
     for i in range(out.size):
         number, degree = molecules.atoms[i, _NUMBER], int(molecules.atoms[i, _DEGREE])
@@ -239,13 +241,15 @@ def _sort(values: Array) -> None:
         gap //= 3
 
 
-def _compare_python(numbers: Any, n: int, smaller: Any, equal: Any) -> None:
+def _compare_python(numbers: Array, n: int, smaller: Array, equal: Array) -> None:
     smaller[:n] = (numbers[:n] < numbers[:n, None]).sum(axis=1)
     equal[:n] = (numbers[:n] == numbers[:n, None]).sum(axis=1)
 
 
 @intrinsic
-def _compare_compiled(typing_context: Any, numbers: Any, n: Any, smaller: Any, equal: Any) -> Any:
+def _compare_compiled(
+    typing_context: object, numbers: types.Array, n: types.Type, smaller: types.Array, equal: types.Array
+) -> Intrinsic:
     """Write how many of the first n numbers are smaller than each of them, and how many are equal to it.
 
     `numbers` are uint32, `smaller` and `equal` int32, all contiguous and `_SPARE` longer than n. Each number
@@ -253,7 +257,9 @@ def _compare_compiled(typing_context: Any, numbers: Any, n: Any, smaller: Any, e
     at its end.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         source, below, same = (
             context.make_array(signature.args[place])(context, builder, arguments[place]).data
             for place in (0, 2, 3)
@@ -264,7 +270,7 @@ def _compare_compiled(typing_context: Any, numbers: Any, n: Any, smaller: Any, e
         head, body, each, following = blocks
         after, end = builder.append_basic_block("compare.after"), builder.append_basic_block("compare.end")
 
-        def place_of(array: Any, start: Any, index: int) -> Any:
+        def place_of(array: ir.Value, start: ir.Value, index: int) -> ir.Value:
             place = builder.gep(array, [builder.add(start, ir.Constant(int64, index * _LANES))])
             return builder.bitcast(place, vector.as_pointer())
 
@@ -306,7 +312,7 @@ def _compare_compiled(typing_context: Any, numbers: Any, n: Any, smaller: Any, e
 
 
 # Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
-_compare: Any = _compare_python if jit_disabled() else _compare_compiled
+_compare = plain_or_compiled(_compare_python, _compare_compiled)
 
 
 @jit
@@ -345,7 +351,7 @@ def _add_counts(
 
 
 @jit
-def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array) -> None:
+def _grow(molecules: Molecules, start: int, i: int, sets: Array, grown: Array) -> None:
     """Write the bonds of an environment of one bond more."""
     for word in range(_WORDS):
         grown[i, word] = sets[i, word]
@@ -358,7 +364,7 @@ def _grow(molecules: Any, start: int, i: int, sets: Array, grown: Array) -> None
 
 
 @jit
-def _hash(molecules: Any, start: int, i: int, layer: int, current: Array, pairs: Array) -> Any:
+def _hash(molecules: Molecules, start: int, i: int, layer: int, current: Array, pairs: Array) -> np.uint32:
     """Return the hash of an atom's environment from those of its neighbours, one bond smaller."""
     first, degree = molecules.first_links[start + i], molecules.atoms[start + i, _DEGREE]
     for k in range(degree):
@@ -378,7 +384,7 @@ def _hash(molecules: Any, start: int, i: int, layer: int, current: Array, pairs:
 
 
 @jit
-def _slot_of(grown: Array, i: int, seen: Array, digests: Array, digest: Any, slots: Array) -> int:
+def _slot_of(grown: Array, i: int, seen: Array, digests: Array, digest: np.uint64, slots: Array) -> int:
     """Return the slot of a hash table in which a set of bonds is, or would be: it is negative then."""
     slot = np.int64(digest & np.uint64(_SLOTS - 1))
     while slots[slot] >= 0:
@@ -394,7 +400,7 @@ def _slot_of(grown: Array, i: int, seen: Array, digests: Array, digest: Any, slo
 
 
 @jit
-def _digest(grown: Array, i: int) -> Any:
+def _digest(grown: Array, i: int) -> np.uint64:
     digest = np.uint64(0)
     for word in range(_WORDS):
         digest = np.uint64((digest ^ grown[i, word]) * np.uint64(0x9E3779B97F4A7C15))
@@ -404,7 +410,13 @@ def _digest(grown: Array, i: int) -> Any:
 
 @jit
 def _environments(
-    molecules: Any, invariants: Array, radius: int, size: int, pointer: Array, columns: Array, values: Array
+    molecules: Molecules,
+    invariants: Array,
+    radius: int,
+    size: int,
+    pointer: Array,
+    columns: Array,
+    values: Array,
 ) -> None:
     """Write the counts of environments of up to `radius` bonds.
 
@@ -469,7 +481,13 @@ def _environments(
 
 @jit
 def _pairs(
-    molecules: Any, codes: Array, distance: int, size: int, pointer: Array, columns: Array, values: Array
+    molecules: Molecules,
+    codes: Array,
+    distance: int,
+    size: int,
+    pointer: Array,
+    columns: Array,
+    values: Array,
 ) -> None:
     """Write the counts of pairs of atoms up to `distance` bonds apart."""
     queue, far = np.zeros(MOST_ATOMS, np.int16), np.full(MOST_ATOMS, -1, np.int16)
@@ -506,7 +524,7 @@ def _pairs(
 
 
 @jit
-def _pair(low: Any, distance: Any, high: Any, size: int) -> Any:
+def _pair(low: np.uint32, distance: np.uint32, high: np.uint32, size: int) -> np.uint32:
     """Return the identifier of a pair, or its column among `size`."""
     if size == 0:
         return np.uint32(distance | low << np.uint32(5) | high << np.uint32(14))
@@ -515,7 +533,7 @@ def _pair(low: Any, distance: Any, high: Any, size: int) -> Any:
 
 
 @jit
-def _mix64(x: Any) -> Any:
+def _mix64(x: np.uint64) -> np.uint64:
     """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -523,7 +541,7 @@ def _mix64(x: Any) -> Any:
 
 
 @jit
-def _torsion(path: Array, size: int) -> Any:
+def _torsion(path: Array, size: int) -> np.uint32:
     """Return the identifier of a chain of four atoms, mixed to 32 bits, or its column among `size`."""
     forward = path[0] < path[3] or (path[0] == path[3] and path[1] <= path[2])
     identifier, seed = np.uint64(0), np.uint32(0)
@@ -535,7 +553,7 @@ def _torsion(path: Array, size: int) -> Any:
 
 
 @jit
-def _chain_code(code: Any) -> Any:
+def _chain_code(code: np.uint32) -> np.uint32:
     """Return the code of an atom at the end of a chain, whose bond it leaves out; it is one less within."""
     return np.uint32(np.uint32(code - np.uint32(2)) % np.uint32(2**_CODE_BITS - 1) + np.uint32(1))
 
@@ -547,7 +565,9 @@ def _is_lower(codes: Array, i: int, j: int) -> bool:
 
 
 @jit
-def _torsions(molecules: Any, codes: Array, size: int, pointer: Array, columns: Array, values: Array) -> None:
+def _torsions(
+    molecules: Molecules, codes: Array, size: int, pointer: Array, columns: Array, values: Array
+) -> None:
     """Write the counts of chains of four atoms.
 
     A ring of three atoms is one chain, which begins and ends at the atom of the lowest code; RDKit begins at

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
@@ -11,7 +9,7 @@ import scipy.fft
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 _NUMBERS = 1 << 17
 """Number of values transformed at a time, which stay in the L2 cache."""
@@ -21,7 +19,7 @@ _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 @jit
-def _word(column: Any, key: Any) -> Any:
+def _word(column: np.uint64 | int, key: np.uint64) -> np.uint64:
     """Return the random word of a column: the finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = np.uint64(column) ^ key
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
@@ -30,13 +28,13 @@ def _word(column: Any, key: Any) -> Any:
 
 
 @jit
-def _bucket(word: Any, length: int) -> Any:
+def _bucket(word: np.uint64, length: int) -> np.int64:
     """Return a number below `length` from the high half of a word."""
     return np.int64(((word >> np.uint64(32)) * np.uint64(length)) >> np.uint64(32))
 
 
 @jit
-def _sketch(pointer: Array, columns: Array, values: Array, key: Any, out: Array) -> None:
+def _sketch(pointer: Array, columns: Array, values: Array, key: np.uint64, out: Array) -> None:
     """Write the count sketches of sparse rows to `out`."""
     for row in range(out.shape[0]):
         sketch = out[row]
@@ -51,7 +49,7 @@ def _sketch(pointer: Array, columns: Array, values: Array, key: Any, out: Array)
 
 
 @jit
-def _sketch_dense(dense: Array, key: Any, out: Array) -> None:
+def _sketch_dense(dense: Array, key: np.uint64, out: Array) -> None:
     """As `_sketch`, for the rows (1, dense[row])."""
     out[:] = np.float32(0.0)
     for column in range(dense.shape[1] + 1):
@@ -97,7 +95,7 @@ def _first_term(
     pointer: Array,
     columns: Array,
     values: Array,
-    key: Any,
+    key: np.uint64,
     places: Array,
     weights: Array,
     slots: Array,

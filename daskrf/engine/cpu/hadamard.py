@@ -7,15 +7,13 @@ cache. Every number comes from the same sums in the same order on any machine an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.engine import Blocks, Rows
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 _LANES = 8
 """Number of rows transformed together."""

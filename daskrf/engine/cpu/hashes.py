@@ -15,17 +15,19 @@ by column is stored. The arithmetic is integer, or single float64 operations tha
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from daskrf.engine.cpu.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import Intrinsic, jit, plain_or_compiled
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 TILE = 64
 """Features per tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
@@ -54,28 +56,30 @@ _SMALLEST_NORMAL = 2.0**-1022
 
 
 @jit
-def _mix64(x: Any) -> Any:
+def _mix64(x: np.uint64) -> np.uint64:
     """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
     return x ^ (x >> np.uint64(31))
 
 
-def _mix32_python(x: Any) -> Any:
+def _mix32_python(x: np.uint32) -> np.uint32:
     x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(_MIX_1))
     x = np.uint32((x ^ (x >> np.uint32(15))) * np.uint32(_MIX_2))
     return np.uint32(x ^ (x >> np.uint32(15)))
 
 
 @intrinsic
-def _mix32_compiled(typing_context: Any, x: Any) -> Any:
+def _mix32_compiled(typing_context: object, x: types.Type) -> Intrinsic:
     """Mix a uint32 with a low-bias bijection (Wellons' hash prospector, constants of 2022).
 
     Emitted as 32-bit instructions: numba would widen every product to 64 bits, and vector products of 64 bits
     are several times slower.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         lane = ir.IntType(32)
         value = arguments[0]
         for shift, factor in ((16, _MIX_1), (15, _MIX_2)):
@@ -87,7 +91,7 @@ def _mix32_compiled(typing_context: Any, x: Any) -> Any:
 
 
 # Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
-mix32: Any = _mix32_python if jit_disabled() else _mix32_compiled
+mix32 = plain_or_compiled(_mix32_python, _mix32_compiled)
 
 
 @jit
@@ -95,7 +99,7 @@ def fill_minwise(
     pair_column: Array,
     pair_count: Array,
     slot: Array,
-    element_key: Any,
+    element_key: np.uint64,
     keys_low: Array,
     keys_high: Array,
     table: Array,
@@ -128,7 +132,7 @@ def fill_minwise(
 
 
 @jit
-def _log(x: Any) -> Any:
+def _log(x: np.float64) -> np.float64:
     """Return ln x of a positive normal float64 within one unit in the last place.
 
     Method and constants are those of fdlibm (Sun Microsystems 1993): x = 2^k (1 + f) with 1 + f between
@@ -163,7 +167,9 @@ def logarithms(x: Array, out: Array) -> None:
 
 
 @jit
-def _column_words(column: Any, element_key: Any, keys_low: Array, keys_high: Array, words: Array) -> None:
+def _column_words(
+    column: np.uint64, element_key: np.uint64, keys_low: Array, keys_high: Array, words: Array
+) -> None:
     """Write five independent 32-bit words for each feature to `words`, shape (5, features)."""
     element = _mix64(column ^ element_key)
     low = np.uint32(element)
@@ -197,7 +203,7 @@ def _column_numbers(words: Array, numbers: Array) -> None:
 
 
 @jit
-def _pair_ranks(log_weight: Any, numbers: Array, ranks: Array) -> None:
+def _pair_ranks(log_weight: np.float64, numbers: Array, ranks: Array) -> None:
     """Write 2^21 (ln a + 1024), rounded to 32 bits, for each feature to `ranks`.
 
     t = floor(ln w / r + beta) and ln a = ln c - ln y - r with ln y = r (t - beta).
@@ -213,7 +219,7 @@ def fill_weighted(
     pair_column: Array,
     log_weight: Array,
     slot: Array,
-    element_key: Any,
+    element_key: np.uint64,
     keys_low: Array,
     keys_high: Array,
     table: Array,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 
 F = TypeVar("F", bound=Callable[..., object])
+
+Intrinsic = tuple[Signature, Callable[[BaseContext, ir.IRBuilder, Signature, Sequence[ir.Value]], ir.Value]]
+"""What a function decorated as `intrinsic` returns: its signature, and the function that emits its code."""
 
 
 def jit(function: F) -> F:
@@ -29,3 +35,8 @@ def jit(function: F) -> F:
 def jit_disabled() -> bool:
     """Return whether NUMBA_DISABLE_JIT makes every compiled function run as plain Python."""
     return bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+
+
+def plain_or_compiled(plain: F, compiled: object) -> F:
+    """Return an intrinsic, which compiled code calls as it would call `plain`, or `plain` without the JIT."""
+    return plain if jit_disabled() else cast(F, compiled)

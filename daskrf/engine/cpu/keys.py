@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -20,7 +18,7 @@ _R27, _R30, _R31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 @jit
-def _mixed(x: Any) -> Any:
+def _mixed(x: np.uint64) -> np.uint64:
     """Return a 64-bit word mixed by the finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> _R30)) * _MIX_1
     x = (x ^ (x >> _R27)) * _MIX_2

@@ -9,17 +9,18 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from daskrf.engine.cpu.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import Intrinsic, jit, plain_or_compiled
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 _TILE = 64  # features; see hashes.py, which no compiled function of another file may import
 _VECTOR_BITS = 512  # of an LLVM vector, which LLVM splits into machine registers
@@ -27,20 +28,24 @@ _ABOVE = 0xFFFE
 """Narrow numbers from here on stand for all larger ones."""
 
 
-def _tile_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> Any:
+def _tile_minimum_bits_python(table: Array, slots: Array, start: int, stop: int) -> np.uint64:
     lowest = table[slots[start:stop]].min(axis=0) & np.uint32(1)
     return np.packbits(lowest.astype(np.uint8), bitorder="little").view("<u8")[0]
 
 
 @intrinsic
-def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
+def _tile_minimum_bits_compiled(
+    typing_context: object, table: types.Array, slots: types.Array, start: types.Type, stop: types.Type
+) -> Intrinsic:
     """Return the lowest bits of min(table[slots[start:stop]], axis=0), packed to a uint64.
 
     `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as LLVM vectors so
     that the 64 running minima stay in registers, which a loop over an array does not achieve.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         bases = _bases(context, builder, signature, arguments)
         [minima] = _emit_minima(builder, *bases, *arguments[2:], lane_bits=32, flips=[0])
         return _emit_pack(builder, [_lowest_bits(builder, minimum) for minimum in minima])
@@ -48,7 +53,7 @@ def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, sta
     return types.uint64(table, slots, types.int64, types.int64), generate
 
 
-def _narrow_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> Any:
+def _narrow_minimum_bits_python(table: Array, slots: Array, start: int, stop: int) -> tuple[np.uint64, ...]:
     rows = table[slots[start:stop]]
     minimum, flipped = rows.min(axis=0), (rows ^ np.uint16(1)).min(axis=0)
     bits = [minimum & np.uint16(1), (minimum == flipped) | (minimum >= _ABOVE)]
@@ -56,7 +61,9 @@ def _narrow_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -
 
 
 @intrinsic
-def _narrow_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
+def _narrow_minimum_bits_compiled(
+    typing_context: object, table: types.Array, slots: types.Array, start: types.Type, stop: types.Type
+) -> Intrinsic:
     """Return the lowest bits of the minima of rows of a narrow table, and which of them are undetermined.
 
     `table` is C-contiguous uint16 of shape (any, 64), as made by `narrow`. If two numbers are the smallest
@@ -64,7 +71,9 @@ def _narrow_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, s
     their lowest bits flipped.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         bases = _bases(context, builder, signature, arguments)
         minima, flipped = _emit_minima(builder, *bases, *arguments[2:], lane_bits=16, flips=[0, 1])
         undetermined = []
@@ -79,17 +88,24 @@ def _narrow_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, s
     return types.UniTuple(types.uint64, 2)(table, slots, types.int64, types.int64), generate
 
 
-def _tile_minimum_python(table: Any, slots: Any, start: int, stop: int, out: Any) -> None:
+def _tile_minimum_python(table: Array, slots: Array, start: int, stop: int, out: Array) -> None:
     out[:] = table[slots[start:stop]].min(axis=0)
 
 
 @intrinsic
 def _tile_minimum_compiled(
-    typing_context: Any, table: Any, slots: Any, start: Any, stop: Any, out: Any
-) -> Any:
+    typing_context: object,
+    table: types.Array,
+    slots: types.Array,
+    start: types.Type,
+    stop: types.Type,
+    out: types.Array,
+) -> Intrinsic:
     """Write min(table[slots[start:stop]], axis=0) to `out`; as above."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         bases = _bases(context, builder, signature, arguments)
         out_base = context.make_array(signature.args[4])(context, builder, arguments[4]).data
         [minima] = _emit_minima(builder, *bases, *arguments[2:4], lane_bits=32, flips=[0])
@@ -101,7 +117,9 @@ def _tile_minimum_compiled(
     return types.void(table, slots, types.int64, types.int64, out), generate
 
 
-def _bases(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+def _bases(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+) -> list[ir.Value]:
     """Return the pointers to the first elements of the first two arguments, which are arrays."""
     return [
         context.make_array(kind)(context, builder, array).data
@@ -109,13 +127,20 @@ def _bases(context: Any, builder: Any, signature: Any, arguments: Any) -> list[A
     ]
 
 
-def _splat(vector: Any, value: int) -> Any:
+def _splat(vector: ir.Value, value: int) -> ir.Value:
     return ir.Constant(vector, [value] * vector.count)
 
 
 def _emit_minima(
-    builder: Any, table: Any, slots: Any, start: Any, stop: Any, *, lane_bits: int, flips: Sequence[int]
-) -> list[list[Any]]:
+    builder: ir.IRBuilder,
+    table: ir.Value,
+    slots: ir.Value,
+    start: ir.Value,
+    stop: ir.Value,
+    *,
+    lane_bits: int,
+    flips: Sequence[int],
+) -> list[list[ir.Value]]:
     """Emit the loop over slots; return the vectors of minima of the numbers XOR each of `flips`.
 
     They are all ones if the range is empty.
@@ -150,11 +175,11 @@ def _emit_minima(
     return minima
 
 
-def _lowest_bits(builder: Any, vector: Any) -> Any:
+def _lowest_bits(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     return builder.trunc(vector, ir.VectorType(ir.IntType(1), vector.type.count))
 
 
-def _emit_pack(builder: Any, bits: list[Any]) -> Any:
+def _emit_pack(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
     """Emit code that packs vectors of single bits into a 64-bit word, lane 0 first."""
     int64 = ir.IntType(64)
     word = ir.Constant(int64, 0)
@@ -166,13 +191,13 @@ def _emit_pack(builder: Any, bits: list[Any]) -> Any:
 
 
 # Vector code that numba cannot generate from Python; without the JIT the plain Python versions are used.
-tile_minimum: Any = _tile_minimum_python if jit_disabled() else _tile_minimum_compiled
-tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_minimum_bits_compiled
-narrow_minimum_bits: Any = _narrow_minimum_bits_python if jit_disabled() else _narrow_minimum_bits_compiled
+tile_minimum = plain_or_compiled(_tile_minimum_python, _tile_minimum_compiled)
+tile_minimum_bits = plain_or_compiled(_tile_minimum_bits_python, _tile_minimum_bits_compiled)
+narrow_minimum_bits = plain_or_compiled(_narrow_minimum_bits_python, _narrow_minimum_bits_compiled)
 
 
 @jit
-def narrow(table: Array, base: Any, shift: Any, out: Array) -> None:
+def narrow(table: Array, base: np.uint32, shift: np.uint32, out: Array) -> None:
     """Write each number's lowest bit to the lowest bit of `out`, and above it (number - base) >> shift.
 
     What does not fit into the 15 bits above is written as `_ABOVE` or more, so that the order is kept.

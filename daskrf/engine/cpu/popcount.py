@@ -6,23 +6,26 @@ packed little-endian; padding bits are zero and are not counted.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from daskrf.arrays import check_bits, n_bytes
-from daskrf.engine.cpu.jit import jit, jit_disabled
+from daskrf.engine import Float
+from daskrf.engine.cpu.jit import Intrinsic, jit, plain_or_compiled
 from daskrf.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int64]
-Reals = npt.NDArray[Any]
+Reals = npt.NDArray[np.number]
 
 TILE = 4
 """Columns on each side of a register tile: 16 counters and 8 words stay in registers."""
@@ -74,17 +77,19 @@ def _popcount_python(word: int) -> int:
 
 
 @intrinsic
-def _popcount_compiled(typing_context: Any, word: Any) -> Any:
+def _popcount_compiled(typing_context: object, word: types.Type) -> Intrinsic:
     """Return the number of set bits of a uint64 as int64, with llvm.ctpop, which LLVM vectorizes."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), generate
 
 
 # LLVM has an instruction that numba does not expose; without the JIT the plain Python version is used.
-popcount: Any = _popcount_python if jit_disabled() else _popcount_compiled
+popcount = plain_or_compiled(_popcount_python, _popcount_compiled)
 
 
 @jit
@@ -218,15 +223,20 @@ def _add_entries_python(tables: Reals, values: Bytes, row: Reals) -> None:
 
 
 @intrinsic
-def _add_entries_compiled(typing_context: Any, tables: Any, values: Any, row: Any) -> Any:
+def _add_entries_compiled(
+    typing_context: object, tables: types.Array, values: types.Array, row: types.Array
+) -> Intrinsic:
     """Add the table entry of each byte to a row of sums, which stays in vector registers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         arrays = [
             context.make_array(kind)(context, builder, argument)
             for kind, argument in zip(signature.args, arguments, strict=True)
         ]
-        number, align = context.get_data_type(tables.dtype), tables.dtype.bitwidth // 8
+        number = context.get_data_type(tables.dtype)
+        align = context.get_abi_sizeof(number)
         lanes = ir.VectorType(number, VECTOR_BYTES // align).as_pointer()
         entries, sums = (builder.bitcast(arrays[i].data, lanes) for i in (0, 2))
         total = cgutils.alloca_once_value(builder, builder.load(sums, align=align))
@@ -243,7 +253,7 @@ def _add_entries_compiled(typing_context: Any, tables: Any, values: Any, row: An
 
 
 # numba keeps a row in memory between additions, which takes three to four times as long.
-_add_entries: Any = _add_entries_python if jit_disabled() else _add_entries_compiled
+_add_entries = plain_or_compiled(_add_entries_python, _add_entries_compiled)
 
 
 @jit
@@ -253,7 +263,7 @@ def _add_byte_tables(bits: Bytes, first: int, tables: Reals, out: Reals) -> None
         _add_entries(tables, bits[i, first : first + tables.shape[0]], out[i])
 
 
-def bit_means(bits: Bytes, n_components: int, weights: Reals) -> Reals:
+def bit_means(bits: Bytes, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
     """Return the product of features and weights; see `Engine`."""
     bits = np.ascontiguousarray(check_bits(bits, n_components))
     if weights.ndim != 2 or weights.shape[0] != n_components or weights.dtype.kind != "f":

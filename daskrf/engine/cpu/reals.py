@@ -7,7 +7,6 @@ time, and NumPy's cosines and exponentials take several passes.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 # sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9
 # and 3e-8 are below single-precision rounding.
@@ -31,7 +30,7 @@ _POWERS = tuple(np.float32(math.log(2.0) ** k / math.factorial(k)) for k in rang
 
 
 @jit
-def _cosines(phases: Array, n_pairs: int, scale: Any, out: Array) -> None:
+def _cosines(phases: Array, n_pairs: int, scale: np.float32, out: Array) -> None:
     one, four, fourth = np.float32(1.0), np.float32(4.0), np.float32(0.25)
     for row in range(out.shape[0]):
         turns, target = phases[row], out[row]
@@ -80,7 +79,7 @@ def project(rows: Rows, directions: npt.NDArray[np.float32], out: npt.NDArray[np
 
 
 @jit
-def _exp2(t: Any) -> Any:
+def _exp2(t: np.float32) -> np.float32:
     """Return 2^t of a float32 t <= 0, 0 below the smallest normal number."""
     t = max(t, _LOWEST)
     whole = np.floor(t + np.float32(0.5))
@@ -98,7 +97,9 @@ def _exp2(t: Any) -> Any:
 
 
 @jit
-def _values(left: Array, right: Array, factor: Any, root: bool, a: Any, b: Any, out: Array) -> None:
+def _values(
+    left: Array, right: Array, factor: np.float32, root: bool, a: np.float32, b: np.float32, out: Array
+) -> None:
     zero, one, two, most = np.float32(0.0), np.float32(1.0), np.float32(2.0), np.float32(1e6)
     for i in range(left.size):
         row, length = out[i], left[i]

@@ -8,7 +8,7 @@ row's own terms in the same order, so that the coefficient of equal rows is exac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from daskrf.engine import QUOTIENT, RATIO, Rows
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 # Rows of a block, by bytes per number: its sums stay in the L1 cache, dense columns in the L2 cache.
 _WIDTH = {1: 2048, 2: 2048, 8: 1024}
@@ -24,6 +24,8 @@ _POINTERS = 4  # maximum pointers per entry, so that memory is bounded whatever 
 # A column is dense if at least one row in this many has it: chosen by measurement, by bytes per number.
 # Memory is thus at most this many numbers per entry.
 _SPARSEST = {1: 64, 2: 40, 8: 12}
+
+_NARROW = np.dtype(np.uint8)  # of terms whose sums are added up in runs
 
 _FACTOR = np.uint64(0x9E3779B1)
 _LOW = np.uint64(0xFFFFFFFF)  # the product with the factor cannot overflow, which plain Python warns of
@@ -148,7 +150,14 @@ def _finish(acc: Array, total: float, sums: Array, mode: int, out: Array) -> Non
 
 @jit
 def _coefficients(
-    left: Any, right: Any, rows: Array, multiply: bool, limit: int, mode: int, acc: Array, out: Array
+    left: tuple[Array, ...],
+    right: tuple[Array, ...],
+    rows: Array,
+    multiply: bool,
+    limit: int,
+    mode: int,
+    acc: Array,
+    out: Array,
 ) -> None:
     """Write the coefficients of the left rows `rows`, with all rows of the right, to the rows of `out`.
 
@@ -212,7 +221,7 @@ class _Overlaps:
         size = 4 << int(columns.size).bit_length()
         self._keys, self._slots = np.empty(size, np.int64), np.zeros(size, np.int32)
         _fill_table(columns, self._keys, self._slots)
-        self._typed: dict[np.dtype[Any], _Columns] = {}
+        self._typed: dict[np.dtype[np.generic], _Columns] = {}
 
     def __call__(
         self, left: Rows, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
@@ -229,17 +238,16 @@ class _Overlaps:
         sums = self._totals(indptr, left.values, numbers, typed.n_dense)
         left_rows = indptr, numbers, _clipped(left.values, dtype), sums
         rows = np.arange(sums.size) if rows is None else rows
-        limit = np.iinfo(dtype).max if dtype != sums_of else 0
+        limit = np.iinfo(_NARROW).max if dtype != sums_of else 0
         acc = np.empty(typed.arrays[0].shape[2], sums_of)
         _coefficients(left_rows, (*typed.arrays, typed.sums), rows, self._multiply, limit, mode, acc, out)
         return sums, typed.sums
 
-    def _type_of_terms(self, sums: np.dtype[Any], values: Array) -> np.dtype[Any]:
+    def _type_of_terms(self, sums: np.dtype[np.generic], values: Array) -> np.dtype[np.generic]:
         """Return the type of terms: bytes for minima with small `values` if sums are integers."""
-        narrow = np.dtype(np.uint8)
-        if self._multiply or sums.kind != "u" or values.max(initial=0) > np.iinfo(narrow).max:
+        if self._multiply or sums.kind != "u" or values.max(initial=0) > np.iinfo(_NARROW).max:
             return sums
-        return narrow
+        return _NARROW
 
     def _totals(self, indptr: Array, data: Array, numbers: Array, n_dense: int) -> Array:
         sums = np.empty(indptr.size - 1)
@@ -247,7 +255,7 @@ class _Overlaps:
         _totals(indptr, numbers, data.astype(np.float64, copy=False), n_dense, self._multiply, sums)
         return sums
 
-    def _in_type(self, dtype: np.dtype[Any]) -> _Columns:
+    def _in_type(self, dtype: np.dtype[np.generic]) -> _Columns:
         indptr = self._right.pointer.astype(np.int64, copy=False)
         m, data = indptr.size - 1, _clipped(self._right.values, dtype)
         is_dense = self._frequencies * _SPARSEST[dtype.itemsize] >= m

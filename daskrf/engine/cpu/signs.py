@@ -9,17 +9,19 @@ for all columns and features at a time.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from daskrf.engine.cpu.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import Intrinsic, jit, plain_or_compiled
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 TILE = 64
 """Features per tile: one word of signs, and eight 256-bit registers of sums."""
@@ -35,7 +37,7 @@ _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 @jit
-def _mix64(x: Any) -> Any:
+def _mix64(x: np.uint64) -> np.uint64:
     """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
@@ -43,7 +45,7 @@ def _mix64(x: Any) -> Any:
 
 
 @jit
-def fill_signs(columns: Array, slots: Array, element_key: Any, keys: Array, table: Array) -> None:
+def fill_signs(columns: Array, slots: Array, element_key: np.uint64, keys: Array, table: Array) -> None:
     """Write 64 random signs of each column and factor to table[slot, factor], bit 1 for -1.
 
     Parameters
@@ -63,7 +65,7 @@ def fill_signs(columns: Array, slots: Array, element_key: Any, keys: Array, tabl
 
 @jit
 def fill_normals(
-    columns: Array, slots: Array, element_key: Any, keys: Array, levels: Array, table: Array
+    columns: Array, slots: Array, element_key: np.uint64, keys: Array, levels: Array, table: Array
 ) -> None:
     """Write 64 of the 65,536 `levels` for each column and factor to table[slot, factor]; as `fill_signs`.
 
@@ -81,12 +83,14 @@ def fill_normals(
 
 
 def _sum_counts_python(
-    table: Any, j: int, slots: Any, counts: Any, start: int, stop: int, total: Any, out: Any
+    table: Array, j: int, slots: Array, counts: Array, start: int, stop: int, total: np.float32, out: Array
 ) -> None:
     _sum_signs_python(table, j, slots, counts, start, stop, out)
 
 
-def _sum_signs_python(table: Any, j: int, slots: Any, values: Any, start: int, stop: int, out: Any) -> None:
+def _sum_signs_python(
+    table: Array, j: int, slots: Array, values: Array, start: int, stop: int, out: Array
+) -> None:
     out[:] = 0
     shifts = np.arange(TILE, dtype=np.uint64)
     for i in range(start, stop):
@@ -97,8 +101,15 @@ def _sum_signs_python(table: Any, j: int, slots: Any, values: Any, start: int, s
 
 @intrinsic
 def _sum_signs_compiled(
-    typing_context: Any, table: Any, j: Any, slots: Any, values: Any, start: Any, stop: Any, out: Any
-) -> Any:
+    typing_context: object,
+    table: types.Array,
+    j: types.Type,
+    slots: types.Array,
+    values: types.Array,
+    start: types.Type,
+    stop: types.Type,
+    out: types.Array,
+) -> Intrinsic:
     """Write sum_i s_i values[i], start <= i < stop, for each of the 64 signs in table[slots[i], j] to `out`.
 
     `table` is C-contiguous uint64 of shape (any, factors), `slots` contiguous int32, `values` and `out`
@@ -106,7 +117,9 @@ def _sum_signs_compiled(
     applied by shifting its bit to a float's sign bit: no sign is ever unpacked to memory.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         arrays = [context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 6)]
         n_factors = builder.extract_value(arrays[0].shape, 1)
         pointers = [array.data for array in arrays]
@@ -120,7 +133,14 @@ def _sum_signs_compiled(
     return types.void(table, i64, slots, values, i64, i64, out), generate
 
 
-def _emit_sign_loop(builder: Any, pointers: list[Any], n_factors: Any, j: Any, start: Any, stop: Any) -> Any:
+def _emit_sign_loop(
+    builder: ir.IRBuilder,
+    pointers: list[ir.Value],
+    n_factors: ir.Value,
+    j: ir.Value,
+    start: ir.Value,
+    stop: ir.Value,
+) -> ir.Value:
     """Emit the loop over the entries of a row; return the eight vectors of sums."""
     int32, int64 = ir.IntType(32), ir.IntType(64)
     floats, integers = ir.VectorType(ir.FloatType(), _LANES), ir.VectorType(int32, _LANES)
@@ -154,7 +174,9 @@ def _emit_sign_loop(builder: Any, pointers: list[Any], n_factors: Any, j: Any, s
     return sums
 
 
-def _emit_word_loads(builder: Any, pointers: list[Any], position: Any, n_factors: Any, j: Any) -> list[Any]:
+def _emit_word_loads(
+    builder: ir.IRBuilder, pointers: list[ir.Value], position: ir.Value, n_factors: ir.Value, j: ir.Value
+) -> list[ir.Value]:
     """Emit the loads of both halves of an entry's word: each is broadcast from memory to all lanes."""
     int32, int64 = ir.IntType(32), ir.IntType(64)
     slot = builder.sext(builder.load(builder.gep(pointers[1], [position])), int64)
@@ -164,7 +186,7 @@ def _emit_word_loads(builder: Any, pointers: list[Any], position: Any, n_factors
     return halves if sys.byteorder == "little" else halves[::-1]
 
 
-def _splat(builder: Any, scalar: Any, kind: Any) -> Any:
+def _splat(builder: ir.IRBuilder, scalar: ir.Value, kind: ir.Type) -> ir.Value:
     empty = ir.Constant(kind, ir.Undefined)
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
     first = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
@@ -173,23 +195,25 @@ def _splat(builder: Any, scalar: Any, kind: Any) -> Any:
 
 @intrinsic
 def _sum_counts_compiled(
-    typing_context: Any,
-    table: Any,
-    j: Any,
-    slots: Any,
-    counts: Any,
-    start: Any,
-    stop: Any,
-    total: Any,
-    out: Any,
-) -> Any:
+    typing_context: object,
+    table: types.Array,
+    j: types.Type,
+    slots: types.Array,
+    counts: types.Array,
+    start: types.Type,
+    stop: types.Type,
+    total: types.Type,
+    out: types.Array,
+) -> Intrinsic:
     """As `_sum_signs_compiled`, for uint8 `counts` whose sum, `total` (a float32), is at most 255.
 
     The counts with negative signs are summed as bytes, 32 per register: a few instructions per entry. The sum
     is exact, the same as with floats.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         arrays = [context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 7)]
         n_factors = builder.extract_value(arrays[0].shape, 1)
         pointers = [array.data for array in arrays]
@@ -208,8 +232,13 @@ def _sum_counts_compiled(
 
 
 def _emit_count_loop(
-    builder: Any, pointers: list[Any], n_factors: Any, j: Any, start: Any, stop: Any
-) -> list[Any]:
+    builder: ir.IRBuilder,
+    pointers: list[ir.Value],
+    n_factors: ir.Value,
+    j: ir.Value,
+    start: ir.Value,
+    stop: ir.Value,
+) -> list[ir.Value]:
     """Emit the loop over a row's entries; return the sums of the counts with negative signs, as bytes."""
     int8, int32, int64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
     byte_vector, words = ir.VectorType(int8, _BYTES), ir.VectorType(int32, _BYTES // 4)
@@ -246,12 +275,14 @@ def _emit_count_loop(
 
 
 # Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
-_sum_signs: Any = _sum_signs_python if jit_disabled() else _sum_signs_compiled
-_sum_counts: Any = _sum_counts_python if jit_disabled() else _sum_counts_compiled
+_sum_signs = plain_or_compiled(_sum_signs_python, _sum_signs_compiled)
+_sum_counts = plain_or_compiled(_sum_counts_python, _sum_counts_compiled)
 
 
 @jit
-def multiply_signs(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
+def multiply_signs(
+    rows: tuple[Array, ...], table: Array, layers: tuple[Array, ...], weights: Array, first: int, out: Array
+) -> None:
     """Write the features of a tile, products of random-sign projections, to columns of `out`.
 
     Parameters
@@ -290,7 +321,9 @@ def multiply_signs(rows: Any, table: Array, layers: Any, weights: Array, first: 
 
 
 @jit
-def multiply_normals(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
+def multiply_normals(
+    rows: tuple[Array, ...], table: Array, layers: tuple[Array, ...], weights: Array, first: int, out: Array
+) -> None:
     """As :func:`multiply_signs`, with a table from :func:`fill_normals`."""
     pointer, slots, values, factors, starts, _, _ = rows
     counts, scales, offsets = layers

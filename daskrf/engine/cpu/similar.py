@@ -7,15 +7,13 @@ beginning of each run of equal shares.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.engine import Query, Shares
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 _SLACK = 1e-6  # of a sum of minima, which is an integer
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ import numpy.typing as npt
 from daskrf.engine import ASK, DONE, UNKNOWN, Molecules, Readings, RingTable
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
@@ -586,7 +585,7 @@ def _apply(atoms: Array, bonds: Array, links: Array, members: Array, sizes: Arra
 
 
 @jit
-def _digest(key: Array) -> Any:
+def _digest(key: Array) -> np.uint64:
     """Return a 64-bit hash of a key (FNV-1a, with the upper half folded in)."""
     digest = np.uint64(0xCBF29CE484222325)
     for i in range(key.size):
@@ -626,7 +625,13 @@ def _fill_slots(keys: Array, stops: Array, slots: Array) -> None:
 
 @jit
 def _perceive(
-    atoms: Array, bonds: Array, links: Array, sizes: Array, table: Any, work: Any, unknown: Any
+    atoms: Array,
+    bonds: Array,
+    links: Array,
+    sizes: Array,
+    table: RingTable,
+    work: tuple[Array, ...],
+    unknown: tuple[Array, ...],
 ) -> int:
     """Find out what is aromatic; return DONE, ASK or UNKNOWN."""
     stack, members, key = work
@@ -667,9 +672,9 @@ def _read_all(
     text: Array,
     stops: Array,
     dots: bool,
-    table: Any,
-    unknown: Any,
-    molecules: Any,
+    table: RingTable,
+    unknown: tuple[Array, ...],
+    molecules: Molecules,
     status: Array,
 ) -> None:
     """Read each text; write the molecules of those that are done, one after another."""

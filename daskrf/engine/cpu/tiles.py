@@ -9,7 +9,7 @@ that table. Random products are sums over rows of a similar table, with one row 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from daskrf.engine.cpu.hashes import (
 from daskrf.engine.cpu.minima import narrow, row_minima, row_words
 from daskrf.engine.cpu.signs import fill_normals, fill_signs, multiply_normals, multiply_signs
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.number]
 
 BATCH_ENTRIES = 1 << 22
 """Entries (about 26,000 drug-like molecules of the default kinds) that share one dictionary of pairs.

@@ -106,7 +106,8 @@ def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.b
     else:
         rows = engine().environment_counts(molecules, kind.radius, classes=kind.features, size=kind.size)
     pointer = np.concatenate([[0], rows.pointer[1:][done]])  # the others are empty
-    counts = rows.values if kind.counts else np.minimum(rows.values, 1)
+    values = rows.values.astype(np.int64, copy=False)
+    counts = values if kind.counts else np.minimum(values, 1)
     return pointer, rows.columns.astype(np.uint64), counts
 
 
