@@ -16,12 +16,12 @@ from processes import Cluster, Times, start_cluster, tasks_counted
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, screen, seeds
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.files.backend import as_path
+from daskrf.measurements import read_labels
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.counts.fingerprints import LEAST_READ
 from daskrf.storage.labels import join_labels
 from daskrf.storage.runlog import log_directory, read_log
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.tables.measurements import read_labels
 
 __all__ = [
     "Job",

@@ -141,7 +141,7 @@ TESTS = {
     "tables/formats/excel": "excel",
     "tables/frames": "../jobs/test_given",
     "tables/beside": "values",
-    "tables/measurements": "values ../storage/test_labels ../jobs/test_wronglabels",
+    "measurements/": "values ../storage/test_labels ../jobs/test_wronglabels",
     "tables/values/values": "values ../jobs/test_replicates",
     "tables/values/names": "names enumeration",
     "demo/objective": "objective",

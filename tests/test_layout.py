@@ -36,6 +36,7 @@ LAYERS = [
     "molecules",
     "demo",
     "tables",
+    "measurements",
     "spaces",
     "storage",
     "screening",
@@ -75,7 +76,7 @@ ONLY = {
     "llvmlite": {"engine"},
     "obstore": {"files"},
     "openpyxl": {"tables"},
-    "pyarrow": {"molecules", "tables", "storage", "report", *ON_DASK},
+    "pyarrow": {"molecules", "tables", "measurements", "storage", "report", *ON_DASK},
     "click": {"cli"},
     "rich": {"cli"},
 }

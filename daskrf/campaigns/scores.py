@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.files.backend import as_path
+from daskrf.measurements import Labels, Reading, keys_of, label_words, read_labels
 from daskrf.molecules.structures import canonical_smiles, same_names
 from daskrf.storage.tablefiles import write_molecules
-from daskrf.tables.measurements import Labels, Reading, keys_of, label_words, read_labels
 from daskrf.tables.posefiles import pose_tables
 
 NO_SCORE = "no score in the file that the scorer wrote"

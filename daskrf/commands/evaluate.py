@@ -47,6 +47,7 @@ from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
+from daskrf.measurements import Reading, read_column
 from daskrf.models.classtargets import ClassTarget
 from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.everylabel import EveryLabel
@@ -77,7 +78,6 @@ from daskrf.storage.labels import match_labels
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import check_ending
 from daskrf.tables import given_words
-from daskrf.tables.measurements import Reading, read_column
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.order import ordinals
 from daskrf.tables.values.repeats import Repeats

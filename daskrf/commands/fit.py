@@ -27,6 +27,7 @@ from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.jobs.job import AnyShard, ShardReport, run
 from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.measurements.reading import BY_SMILES, Reading
 from daskrf.models.classtargets import ClassTarget
 from daskrf.models.directions import direction_of
 from daskrf.molecules import FingerprintSpec
@@ -41,7 +42,6 @@ from daskrf.sources.sources import (
 from daskrf.storage.kinds import kind_of, stored_library
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.stores.featurestore import FeatureStore
-from daskrf.tables.measurements import BY_SMILES, Reading
 from daskrf.tables.values.repeats import Repeats
 from daskrf.workers.progress import Progress
 

@@ -34,6 +34,7 @@ from daskrf.gp.sums.sums import Summation, precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
+from daskrf.measurements import read_labels
 from daskrf.models.joinedlabels import MOST_AT_ONCE
 from daskrf.models.labelparts import need_of_order, need_of_part
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
@@ -50,7 +51,6 @@ from daskrf.sources.sources import check_map, map_for
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.tables import Library, TableFormat, sample_rows
-from daskrf.tables.measurements import read_labels
 from daskrf.workers.progress import Progress
 
 CLI = Command(

@@ -31,7 +31,7 @@ _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix 
 def need_of_labels(n_labels: int, key_bytes: float = 0.0, key: str = "id") -> MemoryNeed:
     """Return the memory needed to join labels whose keys have this many bytes of text on average.
 
-    `key` is how they are joined; see `daskrf.tables.measurements.Reading`.
+    `key` is how they are joined; see `daskrf.measurements.Reading`.
     """
     each = _LABEL_BYTES + _KEY_BYTES * key_bytes
     if key in LEVELS:

@@ -23,6 +23,7 @@ from daskrf.gp.sums.shapes import SumsShape
 from daskrf.gp.validation.agreement import impossible
 from daskrf.jobs.job import Run
 from daskrf.jobs.memory import Making, MemoryNeed
+from daskrf.measurements import Labels, read_column
 from daskrf.models.everylabel import EveryLabel
 from daskrf.models.intervals import residuals_of
 from daskrf.models.labelled import labelled_smiles
@@ -30,7 +31,6 @@ from daskrf.models.models import Model, feature_map_of, need_of_model
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.structures import LEVELS, KnownStructures
 from daskrf.quantities import amount
-from daskrf.tables.measurements import Labels, read_column
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import Run
+from daskrf.measurements import Labels, Reading, label_table, label_words, read_labels
 from daskrf.models.directions import largest_best
 from daskrf.models.joinedlabels import POSES, other_molecules
 from daskrf.models.labelled import library_of_model, smiles_of_rows
@@ -29,7 +30,6 @@ from daskrf.storage.labels import join_labels, match_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
-from daskrf.tables.measurements import Labels, Reading, label_table, label_words, read_labels
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.docking import hold_poses, known_score
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
@@ -97,7 +97,7 @@ class NewLabels:
     merged, merged_as : int and str
         Labels that were merged into one label of their molecule, and how.
     bound, side : arrays, shape (n, n_targets of the model), or None
-        Limits, and 1 for lower and -1 for upper ones, as in `daskrf.tables.measurements.Labels`.
+        Limits, and 1 for lower and -1 for upper ones, as in `daskrf.measurements.Labels`.
     """
 
     smiles: list[str]

@@ -15,6 +15,7 @@ from daskrf.fitting.costs import need_of_labels
 from daskrf.fitting.training import FitRequest, Molecules, TrainingRows, checkable
 from daskrf.gp import gp_for
 from daskrf.jobs.job import Need, Run
+from daskrf.measurements import label_table, read_labels
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.sources.sources import open_source
@@ -22,7 +23,6 @@ from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables.columns import smiles_column
-from daskrf.tables.measurements import label_table, read_labels
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.names import find_id, position_of
 

@@ -39,6 +39,7 @@ from daskrf.jobs.memory import Making, MemoryNeed
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
 from daskrf.kernels.weightedmean import kernel_on_first
+from daskrf.measurements import Reading, keys_of, label_words
 from daskrf.models.directions import check_conventions, directions_of
 from daskrf.models.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.models.models import read_model
@@ -54,7 +55,6 @@ from daskrf.sources.sources import (
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.stores.store import hash_of
-from daskrf.tables.measurements import Reading, keys_of, label_words
 
 Paths = str | os.PathLike[str]
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daskrf.measurements import Reading, read_column, read_labels
 from daskrf.molecules.structures import LEVELS
 from daskrf.storage.labels import JoinedLabels, match_labels
 from daskrf.storage.stores.rowstore import RowStore
-from daskrf.tables.measurements import Reading, read_column, read_labels
 
 _NO_LABEL = "it has no label"
 _FIRST = "there are no earlier labels to learn from"

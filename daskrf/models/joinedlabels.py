@@ -16,6 +16,15 @@ import pyarrow as pa
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.files.backend import backend, exists, is_file, remove_quietly
 from daskrf.jobs.job import Run
+from daskrf.measurements import (
+    LabelFile,
+    Reading,
+    keys_of,
+    label_table,
+    read_column,
+    read_labels,
+)
+from daskrf.measurements.opening import open_labels
 from daskrf.models.directions import directions_of, largest_best
 from daskrf.models.labelled import labelled_tables
 from daskrf.models.labelparts import KEYS_IN_PARTS, Surveyed, join_in_parts
@@ -25,15 +34,6 @@ from daskrf.storage.labels import JoinedLabels, RowLabels, join_labels, match_la
 from daskrf.storage.labels import joined as ordered
 from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import hash_of
-from daskrf.tables.measurements import (
-    LabelFile,
-    Reading,
-    keys_of,
-    label_table,
-    open_labels,
-    read_column,
-    read_labels,
-)
 from daskrf.tables.scanning import survey
 from daskrf.tables.spool import Spool
 from daskrf.tables.values.classes import ClassWords, are_classes

@@ -33,6 +33,12 @@ from daskrf.jobs.job import Disk, Need, Run
 from daskrf.jobs.memory import MIB, ROW_BYTES, MemoryNeed, peak
 from daskrf.jobs.pieces import Maker, Partitions, group_by_rows, opened, submit
 from daskrf.jobs.shards import Shard, Share
+from daskrf.measurements import LabelFile
+from daskrf.measurements.blocks import CutRowError, Seen, label_blocks
+from daskrf.measurements.doubts import Doubts, SeenValues, doubts_of, notes_on_labels
+from daskrf.measurements.keys import MarkedKeys, marked_among, notes_on_keys
+from daskrf.measurements.labeltable import LabelTable
+from daskrf.measurements.tally import FarLimit, Tally
 from daskrf.molecules.radicals import Radicals
 from daskrf.seeds import splitmix64
 from daskrf.sources.sources import planned_rows
@@ -50,17 +56,6 @@ from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import CommitRecord, Store, hash_of
 from daskrf.tables.formats import BATCH_ROWS, Segment
 from daskrf.tables.keytable import TEXT, HashTable, hashes_of
-from daskrf.tables.measurements import (
-    CutRowError,
-    Doubts,
-    FarLimit,
-    LabelFile,
-    LabelTable,
-    MarkedKeys,
-    Seen,
-    SeenValues,
-    Tally,
-)
 from daskrf.tables.scanning import segments_of
 from daskrf.tables.spool import Spool
 from daskrf.workers.execution import Task
@@ -307,7 +302,7 @@ class ReadLabels(Maker):
         """Divide the labels of a segment, and write the values that are judged in the order of the file."""
         segment, n = None if self.segments is None else self.segments[partition], 0
         is_last = self.segments is None or partition == len(self.segments) - 1
-        for block in self.table.blocks(tally, segment, self.spool, is_last=is_last):
+        for block in label_blocks(self.table, tally, segment, self.spool, is_last=is_last):
             columns: dict[str, Any] = {"at": n + np.arange(len(block.keys))}
             if self.table.reading.key != "row":
                 columns["key"] = block.keys
@@ -390,7 +385,7 @@ class JoinPart(Maker):
         firsts = place[np.unique(keys.number, return_index=True)[1]]
         absent = absent_keys(matches, firsts, lambda numbers: self._keys_at(name, firsts[numbers]))
         counts = JoinCounts.of(matches, absent)
-        marked = self.table.keys_among(key for _, key in self._first_keys(name, firsts))
+        marked = marked_among((key for _, key in self._first_keys(name, firsts)), self.table.reading.key)
         at = marked.radicals.place
         attached = Attached.of(matches.first_row, keys.number)
         facts = {
@@ -533,7 +528,7 @@ def join_in_parts(
     Raises
     ------
     InputError
-        As `daskrf.tables.measurements.read_labels`, and if no label is in the library.
+        As `daskrf.measurements.read_labels`, and if no label is in the library.
     """
     division = Division.of(store, surveyed.n_rows, surveyed.index)
     library, carried = Library.of(store), table.carried()
@@ -543,7 +538,7 @@ def join_in_parts(
     for each in facts:
         tally.merge(each["tally"])
         starts.append(tally.n_labels)
-    file = table.described(tally, table.notes(_all_doubts(run, labels, carried, tally, starts)))
+    file = tally.described(notes_on_labels(table, _all_doubts(run, labels, carried, tally, starts)))
     spec = {"labels": surveyed.identity, "ways": division.n_ways, "groups": division.groups}
     keys = Parts.create(folder / "keys", {**spec, "step": "keys"}, len(division.groups))
     reading = ReadLibrary(keys, library, file.key, division.groups, division.n_ways)
@@ -554,7 +549,7 @@ def join_in_parts(
     join = JoinPart(parts, labels, keys, len(division.groups), starts[:-1], carried, division.range_rows)
     _make(run, join, [-(-tally.n_labels // division.n_ways)] * division.n_ways)
     counts, marked, n_matched = _counted(parts, division.n_ways)
-    file = replace(file, notes=file.notes + table.notes_on_keys(marked))
+    file = replace(file, notes=file.notes + notes_on_keys(marked))
     elsewhere = check_matches(file, store, counts)
     return PartedJoin(
         parts=parts,
@@ -628,7 +623,7 @@ def _doubts_of(
         values.append(seen)
         del seen
     pa.default_memory_pool().release_unused()
-    return table.doubts(t, values.finish(), np.zeros(0), limits=limits)
+    return doubts_of(table, t, values.finish(), np.zeros(0), limits=limits)
 
 
 def _seen(labels: Parts, n_segments: int, t: int) -> Iterator[Seen]:

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from daskrf.errors import InputError, printable
 from daskrf.files.disk import canonical_json
+from daskrf.measurements import LabelFile, Labels
+from daskrf.measurements.reading import BY_SMILES
 from daskrf.molecules.structures import LEVELS, KnownStructures, inchikeys, same_names
 from daskrf.quantities import amount, listed
 from daskrf.storage.stores.rowstore import RowStore
-from daskrf.tables.measurements import BY_SMILES, LabelFile, Labels
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.limits import limits_words, notes_on_limits, one_limit_of_each
 from daskrf.tables.values.repeats import notes_on_repeats, one_of_each, row_blocks

@@ -26,6 +26,7 @@ from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, pred
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.jobs.job import Run
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
+from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import kept_arrays, labels_of
 from daskrf.models.models import read_model
 from daskrf.models.modelsource import source_for
@@ -41,7 +42,6 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.predictions import PredictionStore
 from daskrf.storage.stores.store import Store
 from daskrf.tables import Library, read_partition, scan
-from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES
 
 FLIPS = int(os.environ.get("DASKRF_FLIPS", "400"))

@@ -13,6 +13,7 @@ import pytest
 from daskrf import featurize, fingerprint, fit, predict, screen, status, verify
 from daskrf.errors import DaskrfError, InputError, StoreError
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
+from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
 from daskrf.sources.smiles import planned_library
@@ -21,7 +22,6 @@ from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import ARRAYS_FILE, plan_hash
-from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES
 
 VALUES: list[Any] = [None, 10**30, "x", [], {"a": {"b": "\x1b[2J"}}]

@@ -20,6 +20,7 @@ from daskrf.errors import DaskrfError
 from daskrf.fitting.costs import need_of_solve
 from daskrf.jobs.job import Run
 from daskrf.jobs.memory import LIBRARIES, Making
+from daskrf.measurements import Reading
 from daskrf.models import joinedlabels, labelled, labelparts
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.labelled import smiles_array_of_rows
@@ -28,7 +29,6 @@ from daskrf.storage.model import load_model, save_model
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord, Store
 from daskrf.tables.formats import streamed
-from daskrf.tables.measurements import Reading
 from tests.storage.strategies import UNFOLDED, csr_of, new_store, rows_table
 
 SEGMENT = 40

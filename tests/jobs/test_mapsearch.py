@@ -29,10 +29,10 @@ from daskrf.gp import AutoMap, choose_length_scale, choose_map
 from daskrf.gp.choice.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
 from daskrf.kernels import Gaussian
+from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.tables.measurements import Reading
 
 ASKED = GaussianMaclaurinFeatures(60, length_scale="auto", random_state=3)
 

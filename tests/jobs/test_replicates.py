@@ -16,8 +16,8 @@ import daskrf
 from daskrf import FingerprintSpec, LandmarkFeatures, TanimotoMinMax, TanimotoMinMaxFeatures
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
+from daskrf.measurements import read_labels
 from daskrf.molecules import Fingerprinter
-from daskrf.tables.measurements import read_labels
 from daskrf.tables.values.values import as_measured
 
 N = 50

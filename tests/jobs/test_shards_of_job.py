@@ -16,9 +16,9 @@ from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, scree
 from daskrf.errors import InputError, StoreError
 from daskrf.fitting import totals as fitting
 from daskrf.gp.sums.sums import strip_columns
+from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.tables.measurements import Reading
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
 from tests.jobs.test_shards import ended, start, wait_for
 

@@ -13,9 +13,9 @@ from rdkit import Chem
 from daskrf import TanimotoMinMaxFeatures, evaluate, fingerprint, fit
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
+from daskrf.measurements import keys_of, label_words, read_labels
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.tables.measurements import keys_of, label_words, read_labels
 from daskrf.workers.progress import Progress
 
 N = 150

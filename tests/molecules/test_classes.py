@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import label_words, read_labels
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables.values.classes import ClassWords
 
 SMILES = ["CCO", "CCN", "CCC", "CCCl", "CCBr", "CCF"]

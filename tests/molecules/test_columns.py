@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
+from daskrf.measurements import label_table, label_words, read_labels
 from daskrf.tables import lay_out
 from daskrf.tables.columns import smiles_position
-from daskrf.tables.measurements import label_table, label_words, read_labels
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)N", "OCC[NH3+]", "C[C@H](F)Cl"]
 

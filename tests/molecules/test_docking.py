@@ -11,9 +11,9 @@ from rdkit import Chem
 
 import daskrf
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables import check_first_lines, lay_out, scan
 from daskrf.tables.frames import molecule_table
-from daskrf.tables.measurements import label_words, read_labels
 from daskrf.tables.values.conventions import convention_of
 from daskrf.tables.values.values import Scale
 from tests.molecules.helpers import rows_of, write

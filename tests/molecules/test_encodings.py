@@ -9,10 +9,10 @@ import pytest
 from rdkit import Chem
 
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables import scan, table_words
 from daskrf.tables.formats import open_table
 from daskrf.tables.layout import molecules
-from daskrf.tables.measurements import label_words, read_labels
 from tests.molecules.helpers import rejects_of, rows_of
 
 WORDS = {

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables import read_partition, scan
 from daskrf.tables.formats import excel
-from daskrf.tables.measurements import label_words, read_labels
 from tests.molecules.helpers import rows_of
 
 ROWS: list[list[Any]] = [

@@ -15,10 +15,10 @@ import pytest
 from rdkit import Chem
 
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables import Library, check_first_lines, lay_out, scan, table_words
 from daskrf.tables.formats import HEAD_ROWS, Reader, Table, open_table, reader_of, readers
 from daskrf.tables.layout import molecules
-from daskrf.tables.measurements import label_words, read_labels
 from daskrf.tables.streams import text_blocks
 from tests.molecules.helpers import rejects_of, rows_of
 

@@ -15,8 +15,8 @@ import pytest
 
 import daskrf
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables import check_first_lines, formats, lay_out, read_partition, sample_rows, scan, table_words
-from daskrf.tables.measurements import label_words, read_labels
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 PACKAGE = Path(daskrf.__file__).parent

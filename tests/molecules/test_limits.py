@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import FarLimit, Labels, TargetTally, read_labels
+from daskrf.measurements import Labels, read_labels
+from daskrf.measurements.tally import FarLimit, TargetTally
 from daskrf.tables.values.limits import one_limit_of_each
 from daskrf.tables.values.notation import side_of
 from daskrf.tables.values.values import APPROXIMATE, LEFT_OUT, LOWER_LIMITS, UPPER_LIMITS

@@ -11,7 +11,7 @@ import pytest
 
 import daskrf
 from daskrf.errors import InputError
-from daskrf.tables.measurements import label_words, read_labels
+from daskrf.measurements import label_words, read_labels
 from daskrf.tables.posefiles import pose_tables
 from tests.molecules.helpers import write
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import Reading
+from daskrf.measurements import Reading
 from daskrf.tables.values import repeats
 from daskrf.tables.values.repeats import notes_on_repeats, notes_on_suffixes, one_of_each
 

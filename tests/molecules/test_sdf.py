@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from daskrf.errors import InputError
+from daskrf.measurements import label_words, read_labels
 from daskrf.molecules.isolation import each
 from daskrf.tables import (
     TableFormat,
@@ -23,7 +24,6 @@ from daskrf.tables import (
     table_words,
 )
 from daskrf.tables.formats import sdf
-from daskrf.tables.measurements import label_words, read_labels
 from daskrf.tables.streams import RecordStream
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 import daskrf
+from daskrf.measurements import read_labels
 from daskrf.molecules import Fingerprinter, FingerprintSpec, clean_smiles
 from daskrf.molecules.structures import LEVELS, KnownStructures, canonical_smiles, inchikeys, same_names
 from daskrf.spaces import read_space
 from daskrf.storage.labels import join_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.tables.frames import molecule_table
-from daskrf.tables.measurements import read_labels
 from tests.naive.stereogroups import meant
 
 RACEMATE, EITHER, PURE, OTHER = (

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import Labels, read_labels
+from daskrf.measurements import Labels, read_labels
 from daskrf.tables.values.suspicious import suspicions
 
 DATA = Path(os.environ.get("DASKRF_DATA", "../shared/data"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
-from daskrf.tables.measurements import Labels, label_words, read_labels
+from daskrf.measurements import Labels, label_words, read_labels
 from daskrf.tables.values.values import AS_VALUES, LEFT_OUT, is_concentration, scales_of
 from tests.naive.values import IN_MOL, value_of
 

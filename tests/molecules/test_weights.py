@@ -11,9 +11,9 @@ from rdkit.Chem import Descriptors
 
 from daskrf import add, evaluate, fit
 from daskrf.errors import InputError
+from daskrf.measurements import Labels, label_words, read_labels
 from daskrf.models.models import read_model
 from daskrf.molecules.weights import molecular_weights
-from daskrf.tables.measurements import Labels, label_words, read_labels
 from daskrf.tables.values.units import grams_per_litre, mass_unit
 from daskrf.tables.values.values import BY_WEIGHT, Scale, scales_of
 

@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
+from daskrf.measurements import Labels, label_words, read_labels
 from daskrf.storage.labels import JoinedLabels, RowLabels, join_labels, library_keys, match_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
-from daskrf.tables.measurements import Labels, label_words, read_labels
 from daskrf.tables.values import repeats as repeats_module
 from tests.naive.stores import naive_join
 from tests.storage.strategies import UNFOLDED, csr_of, new_store, random_counts, rejects_table, rows_table

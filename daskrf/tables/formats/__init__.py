@@ -3,7 +3,7 @@
 A format is one module of this package with a subclass of `Reader`, or of `Streamed` if each line is a row.
 It is discovered by being in this folder: nothing else names it. Files are decompressed first
 (`daskrf.tables.streams`), and what the columns hold is decided later, by `daskrf.tables.layout` for
-libraries and by `daskrf.tables.measurements` for labels.
+libraries and by `daskrf.measurements` for labels.
 """
 
 from __future__ import annotations
