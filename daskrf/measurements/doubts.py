@@ -22,11 +22,19 @@ _FEW_VALUES = 4  # different values that are named one by one
 
 
 @dataclass(frozen=True)
-class Doubts:
-    """Labels of one target that are probably wrong: what they are, and the option to leave them out."""
+class Doubt:
+    """Labels that are probably wrong: what they are, in words, and the option that leaves them out."""
 
-    wrong: list[tuple[str, str]]
-    doubtful: list[tuple[str, str]]
+    text: str
+    option: str
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Labels of one target that cannot be right, and those that are doubtful, by groups."""
+
+    wrong: list[Doubt]
+    doubtful: list[Doubt]
 
 
 class SeenValues:
@@ -118,7 +126,7 @@ def doubts_of(
             usual = source.usual[t]
             unit = f", in {scale.unit or 'mol/L'}," if scale.units or scale.unit != usual else ""
             text = f"{len(members):,} of {len(y):,} labels of '{name}'{unit} {words}"
-            (doubts.wrong if each.certain else doubts.doubtful).append((text, option))
+            (doubts.wrong if each.certain else doubts.doubtful).append(Doubt(text, option))
     return doubts
 
 
@@ -135,8 +143,8 @@ def notes_on_labels(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str, 
 
 def _words_on_limit(
     source: LabelTable, t: int, limit: FarLimit, y: np.ndarray, groups: Sequence[Suspicion]
-) -> tuple[str, str] | None:
-    """Return what is suspicious about a limit, and the option to leave it out; None if nothing is.
+) -> Doubt | None:
+    """Return what is suspicious about a limit; None if nothing is.
 
     It is judged as a measured value would be, by those that are not suspicious themselves.
     """
@@ -158,10 +166,12 @@ def _words_on_limit(
     on_scale = f", {turned} {limit.y:.6g} as {scale.name}," if scale.transform else ""
     option = _leaving_out(np.array([limit.value]), usual, f"{name}=" if len(source.targets) > 1 else "")
     where = source.place_in(limit.line)
-    return (
+    return Doubt(
         f"the limit {sign} {repr(limit.value).removesuffix('.0')}{unit} of '{name}' ({where}){on_scale} lies "
-        f"far beyond all measured values ({usual.min():.6g} to {usual.max():.6g}) and draws predictions there"
-    ), option
+        f"far beyond all measured values ({usual.min():.6g} to {usual.max():.6g}) and draws predictions "
+        "there",
+        option,
+    )
 
 
 def _notes_on_values(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str, ...]:
@@ -170,13 +180,13 @@ def _notes_on_values(source: LabelTable, doubts: Sequence[Doubts]) -> tuple[str,
     doubtful = [each for target in doubts for each in target.doubtful]
     if wrong and not source.reading.accept_outliers:
         raise InputError(
-            f"{source.path}: {'; '.join(text for text, _ in wrong)}. Leave them out with "
-            f"{' '.join(dict.fromkeys(option for _, option in wrong))}, or keep them with "
+            f"{source.path}: {'; '.join(each.text for each in wrong)}. Leave them out with "
+            f"{' '.join(dict.fromkeys(each.option for each in wrong))}, or keep them with "
             "--accept-outliers (accept_outliers=True)"
         )
     return tuple(
-        f"{text}; {option} leaves {'it' if text.startswith('the limit ') else 'them'} out"
-        for text, option in [*wrong, *doubtful]
+        f"{each.text}; {each.option} leaves {'it' if each.text.startswith('the limit ') else 'them'} out"
+        for each in [*wrong, *doubtful]
     )
 
 
