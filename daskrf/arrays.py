@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,33 @@ import scipy.sparse as sp
 from daskrf.errors import InputError
 from daskrf.quantities import MAX_COUNT
 
+
+class HasShape(Protocol):
+    """Rows of any library: matrices of SciPy, arrays of Dask and of pydata/sparse, tables of pandas."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class HasArray(Protocol):
+    """What NumPy can make an array of."""
+
+    def __array__(self) -> npt.NDArray[np.generic]: ...
+
+
+MatrixLike: TypeAlias = HasShape | HasArray | Sequence[object]
+"""Rows as users give them: what :func:`as_matrix` takes. Sequences hold rows, or RDKit fingerprints."""
+
+Matrix: TypeAlias = npt.NDArray[np.number] | sp.csr_matrix
+"""Rows as :func:`as_rows` returns them."""
+
+_Number = TypeVar("_Number", bound=np.number)
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
 _BITS = 2**32  # that RDKit's vectors have at most
 
 
-def as_csr(X: Any) -> sp.csr_matrix:
+def as_csr(X: MatrixLike) -> sp.csr_matrix:
     """Return `X` as a canonical CSR matrix: sorted unique indices, no explicit zeros.
 
     Duplicate entries are summed. The input is never modified; if it is already canonical, it is returned
@@ -53,7 +76,7 @@ def as_csr(X: Any) -> sp.csr_matrix:
     return csr
 
 
-def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
+def as_rows(X: MatrixLike) -> Matrix:
     """Return a dense array unchanged, and anything else as :func:`as_csr` does.
 
     Raises
@@ -68,7 +91,7 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
     return _usual(X)
 
 
-def check_rows_to_fit(X: Any) -> None:
+def check_rows_to_fit(X: MatrixLike) -> None:
     """Raise if there are no rows, no columns, or values that are not finite.
 
     Values of lazy arrays are not checked.
@@ -78,7 +101,7 @@ def check_rows_to_fit(X: Any) -> None:
     InputError
     """
     X = as_matrix(X)
-    shape = np.shape(X)
+    shape = shape_of(X)
     if len(shape) == 2 and 0 in shape:
         what, in_words = ("row", "sample") if shape[0] == 0 else ("column", "feature")
         raise InputError(
@@ -90,7 +113,7 @@ def check_rows_to_fit(X: Any) -> None:
         _finite_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
 
 
-def refuse_negative(X: Any, name: str, advice: str = "(give counts or weights of at least 0)") -> None:
+def refuse_negative(X: MatrixLike, name: str, advice: str = "(give counts or weights of at least 0)") -> None:
     """Raise if rows for the estimator of this name have a negative value; lazy arrays are not looked at.
 
     Raises
@@ -108,7 +131,7 @@ def refuse_negative(X: Any, name: str, advice: str = "(give counts or weights of
             raise InputError(f"Negative values in data passed to {name}. {error}") from None
 
 
-def learn_columns(estimator: Any, X: Any) -> None:
+def learn_columns(estimator: Any, X: MatrixLike) -> None:
     """Record the columns of a fit: `n_features_in_`, and `feature_names_in_` for a DataFrame.
 
     Raises
@@ -124,7 +147,7 @@ def learn_columns(estimator: Any, X: Any) -> None:
         del estimator.feature_names_in_
 
 
-def check_width_of(estimator: Any, X: Any) -> None:
+def check_width_of(estimator: Any, X: MatrixLike) -> None:
     """Raise if rows have not as many columns as those of the fit.
 
     Raises
@@ -141,7 +164,7 @@ def check_width_of(estimator: Any, X: Any) -> None:
         )
 
 
-def check_columns_of(estimator: Any, X: Any) -> None:
+def check_columns_of(estimator: Any, X: MatrixLike) -> None:
     """Raise if the columns have other names, or another order, than at fit.
 
     Rows without column names are accepted unchecked.
@@ -183,7 +206,7 @@ def _listed(names: Iterable[str], most: int = 5) -> str:
     return f"{first[:most]}" if len(first) <= most else f"{first[:most]} and {len(first) - most} more"
 
 
-def _column_names(X: Any) -> npt.NDArray[np.object_] | None:
+def _column_names(X: MatrixLike) -> npt.NDArray[np.object_] | None:
     """Return the column names of a DataFrame, if all of them are strings."""
     columns = getattr(X, "columns", None)
     if columns is None:
@@ -195,7 +218,7 @@ def _column_names(X: Any) -> npt.NDArray[np.object_] | None:
     return names if len(names) and all(are_text) else None
 
 
-def as_dense(X: Any) -> npt.NDArray[np.float64]:
+def as_dense(X: MatrixLike) -> npt.NDArray[np.float64]:
     """Return `X` as a C-contiguous float64 array of finite numbers, shape (n, d).
 
     Raises
@@ -214,14 +237,20 @@ def as_dense(X: Any) -> npt.NDArray[np.float64]:
     return _finite_dense(np.ascontiguousarray(rows, dtype=np.float64))
 
 
-def _finite_dense(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _finite_dense(X: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     """Return a dense array after checking that all of its values are finite."""
     if not np.isfinite(X).all():
         check_finite(as_csr(X))
     return X
 
 
-def as_matrix(X: Any) -> Any:
+def shape_of(X: MatrixLike) -> tuple[int, ...]:
+    """Return the shape of rows in any form, without computing a lazy array."""
+    shape: tuple[int, ...] = np.shape(as_matrix(X))
+    return shape
+
+
+def as_matrix(X: MatrixLike) -> Any:
     """Return a table or a list of RDKit fingerprints as an array or matrix, and anything else unchanged.
 
     Columns of a DataFrame may have pandas types that NumPy lacks, such as Int64, boolean or int64[pyarrow]:
@@ -304,7 +333,7 @@ def _of_fingerprints(vectors: list[Any]) -> sp.csr_matrix:
     return matrix
 
 
-def _to_csr(X: Any) -> sp.csr_matrix:
+def _to_csr(X: Matrix) -> sp.csr_matrix:
     """Convert any accepted container to CSR, without a copy where possible."""
     if isinstance(X, sp.csr_matrix):
         return X
@@ -331,14 +360,14 @@ def _to_csr(X: Any) -> sp.csr_matrix:
     return _dense_to_csr(X) if isinstance(X, np.ndarray) else sp.csr_matrix(X)
 
 
-def advice_on_rows(n_dimensions: int, dtype: np.dtype[Any]) -> str:
+def advice_on_rows(n_dimensions: int, dtype: np.dtype[np.generic]) -> str:
     """Return what to do about an array that is no rows of numbers, as the end of a message."""
     if dtype.kind == "c":
         return " Complex data not supported."
     return "" if n_dimensions == 2 else " Reshape your data with X.reshape(1, -1) if it is one molecule."
 
 
-def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
+def _dense_to_csr(X: npt.NDArray[np.number]) -> sp.csr_matrix:
     """Convert a dense array, several times faster than SciPy does by way of row and column lists."""
     n, d = X.shape
     kind = np.int32 if max(X.size, d) <= np.iinfo(np.int32).max else np.int64
@@ -351,7 +380,7 @@ def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
     return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
-def _check_dtype(dtype: np.dtype[Any]) -> None:
+def _check_dtype(dtype: np.dtype[np.generic]) -> None:
     """Raise for arrays of text, objects or complex numbers.
 
     Raises
@@ -364,7 +393,7 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
         )
 
 
-def _usual(X: Any) -> Any:
+def _usual(X: Matrix) -> Any:
     """Return an array, converting float types that sparse matrices lack to the next common one."""
     if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
         return X.astype(np.float32 if X.dtype == np.float16 else np.float64)
@@ -453,7 +482,7 @@ def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
 
 def narrowed(
     features: npt.NDArray[np.float32], dtype: str, rows: npt.NDArray[np.int64] | None = None
-) -> npt.NDArray[Any]:
+) -> npt.NDArray[np.number]:
     """Return finite features of shape (n, M) as `dtype`, "float32" or "float16".
 
     Raises
@@ -542,7 +571,7 @@ def column_slice(rows: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
     return block
 
 
-def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def squared_norms(pointer: npt.NDArray[np.integer], data: npt.NDArray[np.number]) -> npt.NDArray[np.float64]:
     """Return the squared norm of each sparse row, float64, from the pointer and values of a CSR matrix.
 
     Examples
@@ -554,7 +583,7 @@ def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDAr
         return row_sums(pointer, np.square(data, dtype=np.float64))
 
 
-def row_sums(pointer: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def row_sums(pointer: npt.NDArray[np.integer], values: npt.NDArray[np.number]) -> npt.NDArray[np.float64]:
     """Return the sum of each sparse row's values, float64, 0 for an empty row; exact for counts."""
     counts = np.diff(pointer)
     rows, entries = np.repeat(np.arange(counts.size), counts), values[pointer[0] : pointer[-1]]
@@ -563,7 +592,7 @@ def row_sums(pointer: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray
 
 
 def scaled_values(
-    pointer: npt.NDArray[Any], data: npt.NDArray[Any], ordinary: int = 400
+    pointer: npt.NDArray[np.integer], data: npt.NDArray[np.number], ordinary: int = 400
 ) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.int64]]:
     """Return the values of sparse rows scaled by powers of two, float64, and each row's binary exponent.
 
@@ -638,9 +667,17 @@ def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(array)
 
 
+@overload
+def unpack_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.float32]: ...
+@overload
+def unpack_bits(
+    bits: npt.ArrayLike, n_components: int, dtype: type[_Number] | np.dtype[_Number]
+) -> npt.NDArray[_Number]: ...
+@overload
+def unpack_bits(bits: npt.ArrayLike, n_components: int, dtype: npt.DTypeLike) -> npt.NDArray[np.number]: ...
 def unpack_bits(
     bits: npt.ArrayLike, n_components: int, dtype: npt.DTypeLike = np.float32
-) -> npt.NDArray[Any]:
+) -> npt.NDArray[np.generic]:
     """Return the +1/-1 array for packed bits: bit 0 gives +1, bit 1 gives -1.
 
     Parameters
@@ -670,7 +707,7 @@ def unpack_bits(
     return signs
 
 
-class GrowingArray:
+class GrowingArray(Generic[_Scalar]):
     """An array of some rows more at a time, which is never copied as a whole.
 
     Attributes
@@ -687,18 +724,18 @@ class GrowingArray:
     [0, 1, 2, 0, 1]
     """
 
-    def __init__(self, dtype: npt.DTypeLike, *shape: int) -> None:
-        self._rows: npt.NDArray[Any] = np.empty((0, *shape), dtype)
+    def __init__(self, dtype: type[_Scalar] | np.dtype[_Scalar], *shape: int) -> None:
+        self._rows: npt.NDArray[_Scalar] = np.empty((0, *shape), dtype)
         self._n = 0
 
     def __len__(self) -> int:
         return self._n
 
     @property
-    def values(self) -> npt.NDArray[Any]:
+    def values(self) -> npt.NDArray[_Scalar]:
         return self._rows[: self._n]
 
-    def append(self, rows: npt.NDArray[Any]) -> None:
+    def append(self, rows: npt.NDArray[_Scalar]) -> None:
         """Add some rows."""
         stop = self._n + len(rows)
         if stop > len(self._rows):
@@ -707,7 +744,7 @@ class GrowingArray:
         self._rows[self._n : stop] = rows
         self._n = stop
 
-    def finish(self) -> npt.NDArray[Any]:
+    def finish(self) -> npt.NDArray[_Scalar]:
         """Return all rows, without room for more."""
         self._rows.resize((self._n, *self._rows.shape[1:]), refcheck=False)
         rows, self._rows, self._n = self._rows, self._rows[:0].copy(), 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Estimator:
 class Transformer(Estimator):
     """An estimator that turns rows into float32 features."""
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: MatrixLike, y: Any = None) -> Any:
         """Fit to rows and return their features."""
         return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
 
@@ -192,7 +193,7 @@ class Transformer(Estimator):
         tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
         return tags
 
-    def _as_chosen(self, features: Any, X: Any) -> Any:
+    def _as_chosen(self, features: Any, X: MatrixLike) -> Any:
         """Return features of `X` as an array, or as the data frame that `set_output` chose."""
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
         if chosen is None and "sklearn" in sys.modules:
@@ -218,7 +219,7 @@ class Regressor(Estimator):
     several_targets: ClassVar[bool] = True
     """Whether y may have several columns."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: MatrixLike, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predicted means, averaged over targets."""
         from sklearn.metrics import r2_score
 

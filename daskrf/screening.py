@@ -127,7 +127,7 @@ def _best(score: npt.NDArray[np.float64], row: npt.NDArray[np.int64], k: int) ->
     return candidates[np.lexsort((row[candidates], -score[candidates]))]
 
 
-def _take(column: Any, index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+def _take(column: Any, index: npt.NDArray[np.intp]) -> npt.NDArray[np.number]:
     if isinstance(column, np.ndarray):
         return column[index]
     taken = np.empty(len(index), dtype=object)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from distributed import Client
 from scipy import sparse
 
+from daskrf.arrays import Matrix
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction
 from daskrf.errors import InputError, OptionError, StoreError, printable
@@ -586,7 +587,7 @@ class _Add(Job[AddReport]):
                 rows: npt.NDArray[np.int64],
                 process: TargetProcess = process,
                 column: int = column,
-                X: Any = X,
+                X: Matrix = X,
             ) -> npt.NDArray[np.float64]:
                 joint = process.predict(X[rows], return_cov=True)[1]
                 return joint if joint.ndim == 2 else joint[:, :, column]
@@ -597,7 +598,7 @@ class _Add(Job[AddReport]):
         return agreements
 
     def _agreement_of_classes(
-        self, t: int, process: TargetProcess, column: int, X: Any, y: npt.NDArray[np.float64]
+        self, t: int, process: TargetProcess, column: int, X: Matrix, y: npt.NDArray[np.float64]
     ) -> str:
         """Return how many new labels are positive, beside the number that the old model expected."""
         name, link = printable(self.old.targets[t], 60), self.old.link_of(t)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf import seeds
-from daskrf.arrays import column_slice
+from daskrf.arrays import Matrix, column_slice
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import (
     Direction,
@@ -571,7 +571,7 @@ class _Evaluate(Job[EvaluationReport]):
         np.minimum.at(first, place, values)
         return first[np.searchsorted(distinct, rows)]
 
-    def _folds(self, X: Any, smiles: Sequence[str]) -> tuple[Folds, str]:
+    def _folds(self, X: Matrix, smiles: Sequence[str]) -> tuple[Folds, str]:
         """Return the folds of all labels, and how they were cut."""
         if self.split == "random":
             groups = equal_rows(X)
@@ -619,7 +619,7 @@ class _Target:
     job: _Evaluate
     run: Run
     name: str
-    X: Any
+    X: Matrix
     y: Array
     side: npt.NDArray[np.int8]
     folds: Folds

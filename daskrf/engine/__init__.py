@@ -88,11 +88,11 @@ class Blocks(NamedTuple):
     is a power of two, at least 8.
     """
 
-    signs: Array
-    places: Array
-    turns: Array
-    normals: Array
-    scales: Array
+    signs: npt.NDArray[np.floating]
+    places: npt.NDArray[np.int32]
+    turns: npt.NDArray[np.floating]
+    normals: npt.NDArray[np.floating]
+    scales: npt.NDArray[np.floating]
 
 
 class Factors(NamedTuple):
@@ -190,7 +190,7 @@ class Engine(Protocol):
     same on every engine, in any batch; floats agree to 1e-6.
     """
 
-    def bit_gram(self, bits: Bits, n_components: int, out: Integers, first: int = 0) -> None:
+    def bit_gram(self, bits: Array, n_components: int, out: Array, first: int = 0) -> None:
         """Add Phi^T Phi of the +1/-1 features to the upper triangle of `out`, diagonal included, exactly.
 
         Most efficient with 8,000 or more rows per call (1,000 rows reach 40 % of that rate, 64 rows 4 %);
@@ -219,7 +219,7 @@ class Engine(Protocol):
         [[3, 1], [0, 3]]
         """
 
-    def bit_sums(self, bits: Bits, y: Integers, n_components: int) -> Integers:
+    def bit_sums(self, bits: Array, y: Integers, n_components: int) -> Integers:
         """Return Phi^T y of the +1/-1 features, exactly, for integers: int64 (n_components, n_targets).
 
         Parameters
@@ -240,7 +240,7 @@ class Engine(Protocol):
         [[2], [8]]
         """
 
-    def bit_means(self, bits: Bits, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
+    def bit_means(self, bits: Array, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
         """Return the product of each row's +1/-1 features and the weights, in the dtype of the weights.
 
         Parameters

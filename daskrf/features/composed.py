@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_rows, row_slice, unpack_bits
+from daskrf.arrays import MatrixLike, as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
 from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
@@ -143,7 +143,7 @@ class CompositionFeatures(FeatureMap):
         """Tell whether the inner map is fitted."""
         return self._current().is_fitted()
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
         """Fit a copy of the inner map to the rows of `X`, shape (n, d). None keeps what is known.
 
         Raises
@@ -160,7 +160,7 @@ class CompositionFeatures(FeatureMap):
         """Raise InputError if an inner map cannot serve rows of `n_columns` columns."""
         self._check_layers(n_columns)
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return what the inner map needs to know about the rows of `X`."""
         self._check_parameters()
         return self._inner.summarize(X)
@@ -168,7 +168,7 @@ class CompositionFeatures(FeatureMap):
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         self._take(clone(self._inner).fit_summaries(parts))
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         n_components = self.n_components
         if self.one_bit:
             signs = unpack_bits(self.transform_bits(X), n_components)
@@ -192,7 +192,7 @@ class CompositionFeatures(FeatureMap):
         refuse_overflow(features, "use an inner map with smaller features")
         return features
 
-    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def transform_bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         if not self.one_bit:
             return super().transform_bits(X)
         return self._parities().bits(X)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ _NUMBERS = 2**16  # numbers that SciPy transforms at a time, few enough to stay 
 LARGEST_WIDTH = 2**20
 """Most columns of the input: every row is transformed with all of them."""
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 
 @dataclass(eq=False, repr=False)
@@ -168,7 +168,7 @@ class _BlockProjection:
 class _FourierProjection:
     """Projection S Pi F B, F the real Fourier transform; each of the three of shape (blocks, length)."""
 
-    def __init__(self, n_pairs: int, signs: Array, places: Array, scales: Array) -> None:
+    def __init__(self, n_pairs: int, signs: Array, places: npt.NDArray[np.int32], scales: Array) -> None:
         self.n_phases = n_pairs
         self._signs, self._places, self._scales = signs, places, scales
 
@@ -181,7 +181,8 @@ class _FourierProjection:
             for block, signs in enumerate(self._signs):
                 first = block * length
                 target = out[chunk, first : first + length]
-                places, scales = (a[block, : target.shape[1]] for a in (self._places, self._scales))
+                columns = slice(target.shape[1])
+                places, scales = self._places[block, columns], self._scales[block, columns]
                 np.take(_hartley(x * signs), places, axis=1, out=target, mode="clip")
                 target *= scales
 
@@ -229,7 +230,7 @@ def _signs(seed: int, name: str, shape: tuple[int, int]) -> Array:
     return (1.0 - 2.0 * (words & np.uint64(1))).astype(np.float32)
 
 
-def _diagonals(seed: int, n_blocks: int, length: int) -> tuple[Array, Array]:
+def _diagonals(seed: int, n_blocks: int, length: int) -> tuple[Array, npt.NDArray[np.int32]]:
     """Return the random signs and permutations of all blocks."""
     order = seeds.words(seed, "fastfood/places", n_blocks * length).reshape(n_blocks, length)
     places = np.argsort(order, axis=1, kind="stable").astype(np.int32)

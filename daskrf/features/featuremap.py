@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from daskrf import kernels, seeds
 from daskrf.arrays import (
+    MatrixLike,
     advice_on_rows,
     as_csr,
     as_matrix,
@@ -250,7 +251,7 @@ class FeatureMap(Transformer):
         """True if every feature is +1 or -1 (divided by sqrt(M)) and `transform_bits` exists."""
         return False
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
         """Fix what depends on the input (for most maps the number of columns), and return the map itself.
 
         Parameters
@@ -268,7 +269,7 @@ class FeatureMap(Transformer):
         return self if X is None else self.fit_summaries([self.summarize(X)])
 
     @abstractmethod
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`.
 
         Parameters
@@ -287,7 +288,7 @@ class FeatureMap(Transformer):
             many columns or not as many as in `fit`, or a feature is too large for single precision.
         """
 
-    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform_nearest(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the features that predictions use: those of `transform`, except for a map made of blocks.
 
         For such a map all blocks but the one that serves a row are 0, and cost nothing.
@@ -301,7 +302,7 @@ class FeatureMap(Transformer):
         """Return the map that does the same for fingerprints folded to `size` columns a kind."""
         return self
 
-    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def transform_bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         """Return the features of each row of `X` as packed bits: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
 
         Parameters
@@ -335,7 +336,7 @@ class FeatureMap(Transformer):
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted()
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return what the map must know about the rows of `X`, small and JSON-able: the number of columns.
 
         ``fit(X)`` equals ``fit_summaries([summarize(X)])`` for all maps except those that learn from a
@@ -382,7 +383,7 @@ class FeatureMap(Transformer):
         """
         return 0
 
-    def empty_rows(self, X: Any) -> int:
+    def empty_rows(self, X: MatrixLike) -> int:
         """Return how many rows of `X` have no features at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
@@ -506,16 +507,17 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(fit)
-    def fit_checked(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
+    def fit_checked(self: Any, X: MatrixLike | None = None, y: Any = None, **options: Any) -> Any:
         self._check_parameters()
-        original, X = X, as_matrix(X)
+        original = X
         if X is not None:
+            X = as_matrix(X)
             check_rows_to_fit(X)
             self.__dict__.pop("_seed", None)  # each fit draws, as scikit-learn's do
             if self.positive_rows:
                 refuse_negative(X, type(self).__name__, self.positive_advice)
         fitted = fit(self, X, y, **options)
-        if X is not None:
+        if original is not None:
             learn_columns(self, original)
             for caution in self.cautions():
                 warnings.warn(caution, stacklevel=2)
@@ -528,7 +530,7 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that makes features, and first checks the parameters, the fit and the columns."""
 
     @functools.wraps(transform)
-    def transform_checked(self: Any, X: Any) -> Any:
+    def transform_checked(self: Any, X: MatrixLike) -> Any:
         self._check_parameters()
         self._check_fitted()
         check_columns_of(self, X)
@@ -545,7 +547,7 @@ def _choosing(transform: Callable[..., Any]) -> Callable[..., Any]:
     checked = _checking(transform)
 
     @functools.wraps(transform)
-    def transform_chosen(self: Any, X: Any) -> Any:
+    def transform_chosen(self: Any, X: MatrixLike) -> Any:
         return self._as_chosen(checked(self, X), X)
 
     return transform_chosen
@@ -566,16 +568,16 @@ def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
     return allowed
 
 
-def _shape(X: Any) -> tuple[int, int]:
+def _shape(X: MatrixLike) -> tuple[int, int]:
     """Return the shape of rows, without computing a lazy array."""
-    shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
+    shape: tuple[int, ...] = X.shape if hasattr(X, "shape") else as_rows(X).shape
     if len(shape) != 2:
         dtype = getattr(X, "dtype", np.dtype(float))
         raise InputError(
             f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row per molecule."
             f"{advice_on_rows(len(shape), dtype)}"
         )
-    return shape
+    return shape[0], shape[1]
 
 
 def is_number(value: object) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from daskrf.arrays import MatrixLike, shape_of
 from daskrf.errors import InputError
 from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, from_state, resized
@@ -164,14 +165,14 @@ class FoldedFeatures(FeatureMap):
         """Tell whether the inner map is fitted."""
         return self._current.is_fitted()
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
         if X is None or self.learns_from != "sample":
             return super().fit(X, y)
-        self.check_columns(X.shape[1])
+        self.check_columns(shape_of(X)[1])
         self.inner_ = clone(self._sized).fit(self.folded(X))
         return self
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return what the inner map needs to know about the folded rows of `X`."""
         summary = super().summarize(X)
         if self.learns_from == "nothing":
@@ -183,16 +184,16 @@ class FoldedFeatures(FeatureMap):
         if parts and self.learns_from != "nothing":
             self.inner_ = clone(self._sized).fit_summaries([summary["inner"] for summary in parts])
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         return self._current.transform(self.folded(X))
 
-    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform_nearest(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         return self._current.transform_nearest(self.folded(X))
 
-    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def transform_bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         return self._current.transform_bits(self.folded(X))
 
-    def folded(self, X: Any) -> sp.csr_matrix:
+    def folded(self, X: MatrixLike) -> sp.csr_matrix:
         """Return the folded rows of `X`."""
         return folded_rows(X, self.size, self.hashed, self.binary)
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import MatrixLike, as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.estimators import clone
@@ -48,7 +48,7 @@ _PHASES = 2**20
 # Threads that begin together would each make the tables that one of them keeps.
 _MAKING = Lock()
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 
 class Projection(Protocol):
@@ -98,7 +98,7 @@ class FourierFeatures(FeatureMap):
         if self.n_components < 2:
             raise InputError("n_components must be at least 2: a cosine and a sine.")
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         rows = _checked(X)
         n, n_columns = rows.shape
         self.check_columns(n_columns)
@@ -440,7 +440,7 @@ def scale_of(kernel: RadialKernel) -> tuple[int, float]:
     return (0, kernel.length_scale) if abs(exponent) <= 60 else (exponent, rest)
 
 
-def _checked(X: Any) -> Any:
+def _checked(X: MatrixLike) -> Any:
     """Return `X` as canonical CSR or as a dense array of finite real numbers."""
     if sp.issparse(X) or hasattr(X, "tocsr") or hasattr(X, "to_scipy_sparse"):
         return check_finite(as_csr(X))
@@ -452,7 +452,7 @@ def _checked(X: Any) -> Any:
     return array
 
 
-def _is_finite(array: npt.NDArray[Any]) -> bool:
+def _is_finite(array: npt.NDArray[np.floating]) -> bool:
     """Tell whether all numbers are finite, in most cases without an array of flags."""
     if array.dtype.kind != "f" or not array.size:
         return True

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.sketches.allocation import Allocation, SeriesErrors, optimal_allocation
@@ -157,14 +157,14 @@ class GaussianMaclaurinFeatures(SampleMap):
         self._check_parameters()
         return min(n_rows, SAMPLE)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: MatrixLike) -> None:
         csr = self._checked_rows(X)
         centre, some = sample_centre(csr, self.seed_)
         errors = pair_errors(some, centre, self._length, self.method)
         most = csr.shape[1] if self.explicit else self.n_components
         self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
-    def _checked_rows(self, X: Any) -> sp.csr_matrix:
+    def _checked_rows(self, X: MatrixLike) -> sp.csr_matrix:
         """Return the rows to learn from as float64, after checking them."""
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
@@ -179,7 +179,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         self._keep(centre)
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`; those of a row far from the centre are nearly 0."""
         n_components = self.n_components
         if 1 + sum(self.allocation_.sizes) > n_components:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from daskrf import seeds
-from daskrf.arrays import squared_norms
+from daskrf.arrays import MatrixLike, squared_norms
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.fastfood import BLOCKS, LEAST, SCRATCH, check_width
@@ -227,7 +227,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     def kernel_(self) -> DotProductKernel:
         return self.kernel
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         csr, rows = scale_rows(X, normalize=True)
         self.check_columns(csr.shape[1])
         length = _length(csr.shape[1])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import MatrixLike, as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.estimators import clone
 from daskrf.features.featuremap import MapFacts
@@ -82,7 +82,7 @@ class LandmarkMap(SampleMap):
         """Return the bytes of landmarks as kernels prepare them, once there are any; see `FeatureMap`."""
         return _PREPARED * self.landmarks_.nnz if self.is_fitted() else 0
 
-    def _choose(self, X: Any) -> sp.csr_matrix:
+    def _choose(self, X: MatrixLike) -> sp.csr_matrix:
         """Return landmarks from the rows of `X`: as many as wanted, or all different rows."""
         n_landmarks, seed = self.landmarks_wanted(), self.seed_
         csr = check_finite(as_csr(X))
@@ -238,7 +238,7 @@ class LandmarkFeatures(LandmarkMap):
             f"(landmarks), {self.size_words}{fewer}"
         )
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: MatrixLike) -> None:
         chosen = self._choose(X)
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
@@ -247,7 +247,7 @@ class LandmarkFeatures(LandmarkMap):
             )
         self._keep(compact(chosen))
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the kernel of each row of `X` with the landmarks; columns beyond the last one are 0."""
         prepared, csr = self._against_landmarks(), as_csr(X)
         values, n_landmarks = prepared(csr, dtype=np.float32), self.landmarks_.shape[0]

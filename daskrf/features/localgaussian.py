@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, row_slice
+from daskrf.arrays import MatrixLike, as_csr, check_finite, row_slice
 from daskrf.errors import InputError, renumbered
 from daskrf.features.featuremap import MapFacts, is_number
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
@@ -179,14 +179,14 @@ class LocalGaussianFeatures(SampleMap):
         self._check_parameters()
         return min(n_rows, CANDIDATES)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: MatrixLike) -> None:
         csr = self._block_map()._checked_rows(X)
         mean, some = sample_centre(csr, self.seed_)
         least = 0.0 if self.threshold is None else self.threshold * self._length
         centroids = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.seed_)
         self._take(centroids, some)
 
-    def fit_centroids(self, X: Any, centroids: Any) -> Self:
+    def fit_centroids(self, X: MatrixLike, centroids: Any) -> Self:
         """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
 
         Raises
@@ -220,7 +220,7 @@ class LocalGaussianFeatures(SampleMap):
         self.allocation_ = allocation
         self.maps_ = [self._block_map()._take(centroid, allocation) for centroid in self.centroids_]
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`: columns c D to c D + D - 1 are those about centroid c."""
         csr = self._rows(X)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
@@ -228,7 +228,7 @@ class LocalGaussianFeatures(SampleMap):
             out[:, columns] = feature_map.transform(csr)
         return out
 
-    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform_nearest(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the result of `transform` with 0 in all blocks but that of each row's nearest centroid.
 
         It takes 1/C of the time.
@@ -270,7 +270,7 @@ class LocalGaussianFeatures(SampleMap):
             labels[rest] = np.argmax(np.stack([each._starts(left) for each in self.maps_]), axis=0)
         return labels
 
-    def _rows(self, X: Any) -> sp.csr_matrix:
+    def _rows(self, X: MatrixLike) -> sp.csr_matrix:
         if self.maps_[0].get_params() != self._block_map().get_params():
             raise InputError(
                 "The parameters of LocalGaussianFeatures have changed since fit: call fit again."
@@ -322,7 +322,9 @@ def refuse_half(dtype: npt.DTypeLike) -> None:
         )
 
 
-def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.NDArray[np.intp], slice]]:
+def nearest_blocks(
+    phi: npt.NDArray[np.number], size: int
+) -> Iterator[tuple[int, npt.NDArray[np.intp], slice]]:
     """Yield each block whose centroid is nearest to some rows, with those rows and its columns."""
     n_blocks = phi.shape[1] // size
     labels = _labels(phi, n_blocks, size)
@@ -332,7 +334,7 @@ def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.
             yield block, rows, slice(block * size, (block + 1) * size)
 
 
-def keep_nearest(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
+def keep_nearest(phi: npt.NDArray[np.floating], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
     """Set all blocks but that of each row's nearest centroid to 0, in place; return the blocks' numbers."""
     labels = _labels(phi, n_blocks, size)
     blocks = phi[:, : n_blocks * size].reshape(len(phi), n_blocks, size)
@@ -340,7 +342,7 @@ def keep_nearest(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray
     return labels
 
 
-def _labels(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
+def _labels(phi: npt.NDArray[np.number], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
     """Return the block of each row's nearest centroid.
 
     The first feature of a block, exp(-|x - c|^2 / (2 l^2)), is largest for the nearest centroid; ties, and

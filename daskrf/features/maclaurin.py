@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts, is_number
 from daskrf.features.sketches.projections import Products, ScaledRows, refuse_overflow, scale_rows
@@ -152,7 +152,7 @@ class DotProductMap(FeatureMap):
         """Tell whether the length of the rows is known or not needed."""
         return not self._needs_radius()
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return the number of columns and the largest squared length of a row of `X`; see `FeatureMap`."""
         self._check_parameters()
         csr = check_finite(as_csr(X))
@@ -292,7 +292,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         coefficients = self.kernel.maclaurin(self.max_degree + 1).tolist()
         return DotProduct(coefficients, normalize=self.kernel.normalize)
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         csr, rows = scale_rows(X, normalize=self.kernel.normalize)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
         first = self._write_exact(rows, csr.shape[1], out) if self.h01 else 0

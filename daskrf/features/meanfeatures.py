@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, column_slice, n_bytes, row_slice, unpack_bits
+from daskrf.arrays import MatrixLike, as_csr, column_slice, n_bytes, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
 from daskrf.estimators import clone
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
@@ -141,7 +141,7 @@ class MeanFeatures(FeatureMap):
         folded = tuple((start // UNFOLDED * size, stop // UNFOLDED * size) for start, stop in self.columns)
         return clone(self).set_params(columns=folded)
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""
         summary = super().summarize(X)
         if self.learns_from == "nothing":
@@ -159,7 +159,7 @@ class MeanFeatures(FeatureMap):
                 clone(each).fit_summaries(list(term)) for each, term in zip(self._inner, terms, strict=True)
             )
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         size = int(self.n_components)
         if self.one_bit:
             signs = unpack_bits(self.transform_bits(X), size)
@@ -176,7 +176,7 @@ class MeanFeatures(FeatureMap):
                 features[start : start + step, term.places[0] : term.places[-1] + 1] = values * term.scale
         return features
 
-    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def transform_bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         if not self.one_bit:
             return super().transform_bits(X)
         rows = as_csr(X)
@@ -210,7 +210,7 @@ class MeanFeatures(FeatureMap):
                 terms.append(_Term(feature_map, columns, np.float32(shares[i] ** 0.5), places[i]))
         return terms
 
-    def _parts(self, X: Any) -> list[Any]:
+    def _parts(self, X: MatrixLike) -> list[Any]:
         rows = as_csr(X)
         return [column_slice(rows, *bounds) for bounds in self._ranges(rows.shape[1])]
 

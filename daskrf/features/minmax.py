@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.arrays import unpack_bits
+from daskrf.arrays import MatrixLike, unpack_bits
 from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.sketches.hashing import Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
@@ -101,7 +101,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
     def seconds_per_component(self) -> float:
         return 6e-8 if self.hashing == "cws" else 6e-9
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         scale = 1.0 / np.sqrt(self.n_components)
         if self.one_bit:
             signs = unpack_bits(self.transform_bits(X), self.n_components)
@@ -110,7 +110,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
         hashes = self._hashes()
         return hashes.normals(hashes.check(X), scale)
 
-    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def transform_bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         if not self.one_bit:
             return super().transform_bits(X)
         hashes = self._hashes()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-from daskrf.arrays import as_rows
+from daskrf.arrays import MatrixLike, as_rows
 from daskrf.errors import InputError
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.landmarks import LandmarkMap
@@ -162,7 +162,7 @@ class NystromFeatures(LandmarkMap):
             )
         return number
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: MatrixLike) -> None:
         self._keep(compact(self._choose(X)))
         # Where sums have another order, rounding may differ between a pair and its mirror image.
         W = self.kernel(self.landmarks_)
@@ -173,7 +173,7 @@ class NystromFeatures(LandmarkMap):
         R *= np.where(np.diag(R) < 0.0, -1.0, 1.0)[:, None]
         self._set_projection(R.astype(np.float32), spectrum.negative())
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`; columns from `rank_` on are 0."""
         prepared, n_landmarks = self._against_landmarks(), self.landmarks_.shape[0]
         rows = as_rows(X)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import MatrixLike
 from daskrf.engine import Rows, engine
 from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.sketches.projections import (
@@ -110,7 +111,7 @@ class PolynomialSketch(FeatureMap):
     def kernel_(self) -> Polynomial:
         return Polynomial(self.degree, self.c, normalize=self.normalize)
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         csr, rows = scale_rows(X, normalize=self.normalize)
         self.check_columns(csr.shape[1])
         out = np.zeros((csr.shape[0], self.n_components), np.float32)

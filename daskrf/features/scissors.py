@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.estimators import Transformer
 from daskrf.features.featuremap import check_count
@@ -128,7 +129,7 @@ class SCISSORS(Transformer):
         self.similarity = similarity
         self.measure = measure
 
-    def fit(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Self:
         """Compute the projection.
 
         Parameters
@@ -179,12 +180,14 @@ class SCISSORS(Transformer):
         self._basis_products = diagonal
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Array:
+    def fit_transform(
+        self, X: MatrixLike, y: Any = None, *, self_products: npt.ArrayLike | None = None
+    ) -> Array:
         """Return the vectors of the basis itself: `fit`, then `transform` with the same self products."""
         fitted = self.fit(X, y, self_products=self_products)
         return fitted.transform(X, self_products=self_products)
 
-    def transform(self, X: Any, *, self_products: npt.ArrayLike | None = None) -> Array:
+    def transform(self, X: MatrixLike, *, self_products: npt.ArrayLike | None = None) -> Array:
         """Return the vectors of molecules, float64 of shape (n, n_components).
 
         Parameters

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT
+from daskrf.arrays import MAX_COUNT, MatrixLike
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
 
@@ -27,7 +27,7 @@ class SampleMap(FeatureMap):
     def is_fitted(self) -> bool:
         return hasattr(self, f"{self.kept_rows}_")
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
         """Learn from a sample of the rows of `X`, shape (n, d); None keeps what is known.
 
         Raises
@@ -40,7 +40,7 @@ class SampleMap(FeatureMap):
         return self
 
     @abstractmethod
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: MatrixLike) -> None:
         """Learn from the rows of `X`, and call `_keep`."""
 
     def _keep(self, rows: sp.csr_matrix, text: dict[str, Any] | None = None) -> None:
@@ -111,20 +111,20 @@ def decode_rows(encoded: dict[str, Any]) -> sp.csr_matrix:
         ) from None
 
 
-def _matrix(parts: tuple[npt.NDArray[Any], ...], shape: tuple[int, int]) -> sp.csr_matrix:
+def _matrix(parts: tuple[npt.NDArray[np.number], ...], shape: tuple[int, int]) -> sp.csr_matrix:
     matrix = sp.csr_matrix(parts, shape=shape)
     matrix.has_canonical_format = True
     return matrix
 
 
-def pack(values: npt.NDArray[Any]) -> str:
+def pack(values: npt.NDArray[np.floating]) -> str:
     """Return numbers as text: zlib, base64."""
     # All first bytes, then all second bytes, and so on: most high bytes are zero.
     planes = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
-def unpack(text: str, kind: str) -> npt.NDArray[Any]:
+def unpack(text: str, kind: str) -> npt.NDArray[np.floating]:
     """Rebuild numbers of dtype `kind` exactly from :func:`pack`."""
     raw = zlib.decompress(base64.b64decode(text))
     planes = np.frombuffer(raw, np.uint8).reshape(np.dtype(kind).itemsize, -1)

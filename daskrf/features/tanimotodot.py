@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite, row_sums, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, row_sums, squared_norms
 from daskrf.engine import Rows
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts, check_count, is_number
@@ -149,7 +149,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         """Tell whether the range of norms is known."""
         return self.norm_range is not None or hasattr(self, "_learned")
 
-    def summarize(self, X: Any) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, Any]:
         """Return the number of columns, and the range of squared norms of the rows that are not zero.
 
         `smallest` and `largest` are norms after `input_transform`, or None if there is no such row. See
@@ -178,7 +178,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         self._series(*learned)
         self._learned = learned
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: MatrixLike) -> npt.NDArray[np.float32]:
         n_components, seed = self.n_components, self.seed_
         csr, norms, values = self._rows(X)
         series = self._series(*self.norm_range_)
@@ -216,7 +216,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         smallest, largest = self.norm_range_
         return self._series(smallest, largest).table_bytes(int(largest - smallest) + 2)
 
-    def _rows(self, X: Any) -> tuple[sp.csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+    def _rows(self, X: MatrixLike) -> tuple[sp.csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
         """Return `X` as checked CSR, the squared norms of its rows, and its values divided by the norms."""
         csr = check_finite(as_csr(X))
         root = self.input_transform == "sqrt"
@@ -319,7 +319,7 @@ class TanimotoDotProductFeatures(FeatureMap):
 
 
 def unit_rows(
-    pointer: npt.NDArray[Any], data: npt.NDArray[Any], *, root: bool
+    pointer: npt.NDArray[np.integer], data: npt.NDArray[np.number], *, root: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
     """Return the squared norms of sparse rows, float64, and their values divided by the norms, float32.
 

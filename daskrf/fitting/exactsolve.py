@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from distributed import Client
 from scipy import sparse
 
+from daskrf.arrays import Matrix
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.estimators import clone
 from daskrf.files.backend import absolute, as_path, backend, remove_quietly
@@ -123,7 +125,7 @@ class StoredProducts(KernelMatrix):
     def __init__(
         self,
         kernel: Kernel,
-        X: Any,
+        X: Matrix,
         *,
         keep_bytes: int,
         run: Run,
@@ -253,7 +255,7 @@ def _vectors(place: str, key: str) -> Single:
 def kernel_choice(
     run: Run,
     gp: ExactGP,
-    X: Any,
+    X: sp.csr_matrix,
     y: npt.NDArray[np.float64],
     columns: Mapping[str, tuple[int, int]],
     folder: PurePath,
@@ -296,7 +298,7 @@ class Equations:
     `side` is 0 for measured labels, 1 for lower and -1 for upper limits; None if all are measured.
     """
 
-    X: Any
+    X: Matrix
     y: npt.NDArray[np.float64]
     folder: PurePath
     start: Any = None
@@ -442,13 +444,13 @@ def _on_workers(client: Client | None, n_rows: int) -> bool:
     return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
 
 
-def _cache(gp: ExactGP, X: Any, n_targets: int = 1, *, limits: bool = False) -> int:
+def _cache(gp: ExactGP, X: sp.csr_matrix, n_targets: int = 1, *, limits: bool = False) -> int:
     """Return the bytes for kernel-matrix tiles: the memory left beside everything else, or all tiles."""
     size = n_targets * gp.memory(X.shape[0], X.nnz, limits=limits) + 10 * X.nnz
     return max(0, min(_room() - size, KernelMatrix.bytes_of(X.shape[0])))
 
 
-def _at_once(gp: ExactGP, X: Any) -> int:
+def _at_once(gp: ExactGP, X: sp.csr_matrix) -> int:
     """Return how many targets are solved together."""
     return max(1, _room() // gp.memory(X.shape[0], X.nnz))
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import scipy.sparse as sp
 
-from daskrf.arrays import column_slice
+from daskrf.arrays import Matrix, column_slice
 from daskrf.errors import InputError, printable
 from daskrf.files.backend import as_path
 from daskrf.fitting.heldout import HeldOutFit
@@ -71,7 +72,7 @@ class ExternalTarget:
 class Fingerprinted(NamedTuple):
     """Fingerprints of some labels, or None if their molecules are not known, and which labels these are."""
 
-    X: Any
+    X: sp.csr_matrix
     numbers: Rows
 
 
@@ -81,7 +82,7 @@ class Neighbours(NamedTuple):
     `X` and `X_test` are None if the molecules of the model are not known.
     """
 
-    X: Any
+    X: sp.csr_matrix
     y: Array
     X_test: Any
 
@@ -241,7 +242,7 @@ class ExternalSet:
         block = Fingerprinter(spec, self.model.metadata["fragments"])([smiles[i] for i in numbers.tolist()])
         return Fingerprinted(self._structures(block.fingerprints), numbers[block.kept])
 
-    def _structures(self, X: Any) -> Any:
+    def _structures(self, X: Matrix) -> Any:
         """Return fingerprints without descriptors, which say nothing of similarity."""
         n_columns = FingerprintSpec.from_state(self.model.metadata["fingerprint"]).n_structural
         return X if n_columns is None else column_slice(X, 0, n_columns)

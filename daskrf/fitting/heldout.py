@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
+from daskrf.arrays import Matrix
 from daskrf.estimators import clone
 from daskrf.fitting.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
 from daskrf.fitting.links import link_of_exact, link_of_features, links_from
@@ -78,7 +78,7 @@ class HeldOutFit:
     def of(
         cls,
         gp: Any,
-        X: Any,
+        X: Matrix,
         kernel: Kernel,
         target: int = 0,
         *,
@@ -137,7 +137,7 @@ class Process(ABC):
         Whether labels are 0 and 1, and their probabilities are predicted.
     """
 
-    X: Any
+    X: Matrix
     y: Array
     folder: PurePath
     classes: bool = field(default=False, kw_only=True)
@@ -176,12 +176,12 @@ class Process(ABC):
     @cached_property
     def _key(self) -> str:
         X = self.X
-        values = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        values = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
         classes = {"classes": True} if self.classes else {}
         return hash_of([*map(_digest, (*values, self.y)), {**self.spec, **classes}])
 
 
-def _digest(values: npt.NDArray[Any]) -> str:
+def _digest(values: npt.NDArray[np.generic]) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from daskrf.arrays import Matrix
 from daskrf.errors import InputError, printable
 from daskrf.estimators import defaults_of
 from daskrf.gp.processes.coregionalized import FEWEST_ALONE, FOR_CORRELATIONS, CoregionalizedGP, some_labels
@@ -45,7 +46,7 @@ def model_together(
     requested: ExactGP,
     solved: Sequence[ExactGP],
     joined: JoinedLabels,
-    X: Any,
+    X: sp.csr_matrix,
     *,
     together: bool | None,
 ) -> JointTargets:
@@ -99,7 +100,7 @@ def _by_evidence(
     requested: ExactGP,
     separate: SeparateGP,
     joined: JoinedLabels,
-    X: Any,
+    X: Matrix,
     *,
     kernels: Sequence[Kernel],
     always: bool,
@@ -193,7 +194,7 @@ def _alone(solved: Sequence[ExactGP], kernel: Kernel) -> FixedParameters:
     return FixedParameters(values("mean_"), values("signal_variance_"), values("noise_variance_"))
 
 
-def _evidence(gp: ExactGP, X: Any, y: Array) -> float:
+def _evidence(gp: ExactGP, X: Matrix, y: Array) -> float:
     """Return the log evidence of some labels under a fitted process of one target."""
     names = ("mean", "signal_variance", "noise_variance")
     process = ExactGP(gp.kernel, solver="cholesky")

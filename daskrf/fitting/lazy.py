@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 
-from daskrf.arrays import narrowed
+from daskrf.arrays import Matrix, narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.fitting.totals import LabelledBlock, Sums
@@ -226,7 +226,7 @@ def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
     return da.concatenate(bands, allow_unknown_chunksizes=True)
 
 
-def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
+def _row_blocks(X: Matrix) -> tuple[list[Any], tuple[float, ...], int]:
     """Return an array's delayed blocks of whole rows, their numbers of rows, and the number of columns."""
     if getattr(X, "ndim", None) != 2:
         X = np.asarray(X)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import Matrix
 from daskrf.estimators import clone
 from daskrf.fitting.exactsolve import Equations, solve_exact
 from daskrf.fitting.totals import of_labels
@@ -66,7 +67,7 @@ def link_of_exact(run: Run, gp: ExactGP, folder: PurePath) -> ProbabilityLink:
     return ProbabilityLink.from_state(made_once(folder / "link", key, make).metadata["link"])
 
 
-def link_of_features(process: FeatureSpaceGP, target: int, X: Any, y: Array) -> ProbabilityLink:
+def link_of_features(process: FeatureSpaceGP, target: int, X: Matrix, y: Array) -> ProbabilityLink:
     """Return the link of a process on features, from some of the labels that it was fitted to.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import scipy.sparse as sp
 
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import as_path
@@ -103,7 +104,7 @@ class NewLabels:
     smiles: list[str]
     row: npt.NDArray[np.int64]
     y: npt.NDArray[np.float64]
-    X: Any
+    X: sp.csr_matrix
     molecule: npt.NDArray[np.int64]
     place: npt.NDArray[np.int64]
     dropped: int = 0

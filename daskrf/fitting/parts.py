@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from daskrf.arrays import Matrix
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import map_key
 from daskrf.files.backend import absolute
@@ -207,7 +208,7 @@ class ExactSolve:
     def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> JointTargets:
         """Return the process, or that of several targets; start from an earlier one if given."""
         joined = self.files.joined
-        X: Any = self.tree(self.precision).result() if earlier is None else labelled_rows(earlier, joined)
+        X: Matrix = self.tree(self.precision).result() if earlier is None else labelled_rows(earlier, joined)
         starts = () if earlier is None or isinstance(earlier, CoregionalizedGP) else processes_of(earlier)
         rows: dict[bytes, Any] = {}  # targets with the same rows share one object, and are solved together
         targets = []

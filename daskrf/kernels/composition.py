@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.kernels.kernel import Kernel, Prepared, from_state
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
@@ -71,8 +72,10 @@ class Composition(Kernel):
     def against(self, Y: Any) -> Prepared:
         inner = self.inner.against(Y)
 
-        def composed(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            return finite_values(self.outer.relative(inner(X)), self).astype(dtype, copy=False)
+        def composed(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
+            return finite_values(self.outer.relative(inner(X).astype(np.float64, copy=False)), self).astype(
+                dtype, copy=False
+            )
 
         return composed
 
@@ -81,7 +84,7 @@ class Composition(Kernel):
         """Whether k(x, x) = 1 for every row: if K(x, x) = 1."""
         return self.inner.has_unit_diagonal
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         return self.of_similarities(self.inner.diag(X))
 
     def of_similarities(self, K: npt.ArrayLike) -> Array:

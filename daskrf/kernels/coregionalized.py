@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, column_slice
+from daskrf.arrays import MatrixLike, as_csr, column_slice
 from daskrf.errors import InputError
 from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
@@ -77,7 +77,7 @@ class Coregionalized(Kernel):
     def words(self) -> str:
         return f"{self.inner.words()}, times the covariances of {self.n_targets} targets"
 
-    def split(self, X: Any) -> tuple[sp.csr_matrix, Places]:
+    def split(self, X: MatrixLike) -> tuple[sp.csr_matrix, Places]:
         """Return the rows without their last column, and the position of the target of each, from 0.
 
         Raises
@@ -107,7 +107,7 @@ class Coregionalized(Kernel):
         first, right_place = runs(right)
         values, covariance = self.inner.against(right[first]), self.covariance
 
-        def of(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def of(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             rows, target = self.split(X)
             some, place = runs(rows)
             # A value is rounded once, after it has been multiplied.
@@ -126,12 +126,12 @@ class Coregionalized(Kernel):
         """Whether k(x, x) = 1 for every row: if it is for the inner kernel and the variances of targets."""
         return self.inner.has_unit_diagonal and bool((self.covariance.diagonal() == 1.0).all())
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         rows, target = self.split(X)
         return np.asarray(self.inner.diag(rows) * self.covariance.diagonal()[target])
 
 
-def with_target(X: Any, target: npt.ArrayLike) -> sp.csr_matrix:
+def with_target(X: MatrixLike, target: npt.ArrayLike) -> sp.csr_matrix:
     """Return rows with one more column that holds their target, for `Coregionalized`.
 
     Parameters

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, as_rows, check_finite, row_sums
+from daskrf.arrays import MatrixLike, as_csr, as_rows, check_finite, row_sums
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index, as_counts, by_type, dense_parts
@@ -24,7 +23,7 @@ _REMOTE = 2.0**10  # squared length of the first row over squared distances of t
 Array = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
 _EXACT = 2.0**22  # squared lengths up to here have exact sums in single precision, if they are integers
-Squares = Callable[..., npt.NDArray[Any]]
+Squares = Callable[..., npt.NDArray[np.floating]]
 """Returns the squared distances of rows from fixed rows, float64 of shape (n, m).
 
 With ``single=True`` they are float32 if that is exact, which is so for counts.
@@ -50,7 +49,7 @@ def squares_from(right: sp.csr_matrix) -> Squares:
     return _of_full(right) if is_full(right) else _of_sparse(right)
 
 
-def finite_rows(X: Any) -> sp.csr_matrix:
+def finite_rows(X: MatrixLike) -> sp.csr_matrix:
     """Return `X` as a canonical CSR matrix of float64; refuse values that are not finite."""
     csr = check_finite(as_csr(X))
     return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
@@ -67,7 +66,7 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
     right_counts = as_counts(right.data)
     longest = 0.0 if right_counts is None else _longest(right, right_counts)
 
-    def squares(X: Any, *, single: bool = False) -> npt.NDArray[Any]:
+    def squares(X: MatrixLike, *, single: bool = False) -> npt.NDArray[np.floating]:
         left = finite_rows(X)
         counts = None if right_counts is None else as_counts(left.data)
         if counts is not None:
@@ -86,13 +85,13 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
         _add_norms(norms, others, out, subtracted)
         return out
 
-    def of_counts(left: sp.csr_matrix, lengths: Array, dtype: type) -> npt.NDArray[Any]:
+    def of_counts(left: sp.csr_matrix, lengths: Array, dtype: type) -> npt.NDArray[np.floating]:
         """Return squared distances of counts: all terms are integers, so nothing is lost."""
         out, others = np.empty((left.shape[0], right.shape[0]), dtype), np.empty(0)
         for kind, rows in by_type(np.sqrt(lengths * longest)):  # x.y <= |x| |y|
             _, others = index.coefficients(left, kind, rows, SUM, out)
         step = max(1, _BLOCK // max(1, others.size))
-        shorter: npt.NDArray[Any] = others.astype(dtype)
+        shorter: npt.NDArray[np.floating] = others.astype(dtype)
         for start in range(0, lengths.size, step):
             block = out[start : start + step]
             block *= -2.0
@@ -115,7 +114,7 @@ def _of_full(right: sp.csr_matrix) -> Squares:
     moved = _moved(rows, centre)
     others = _squared_lengths(moved)
 
-    def squares(X: Any, *, single: bool = False) -> Array:
+    def squares(X: MatrixLike, *, single: bool = False) -> Array:
         left_rows = as_rows(X)
         out = np.empty((left_rows.shape[0], right.shape[0]))
         for chunk, left in dense_parts(left_rows, right):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, squared_norms
 from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
@@ -23,7 +23,7 @@ _NOTHING = -(10**4)  # stands for the exponent of a row of zeros; below those of
 _BLOCK = 2**20  # values in a block of scaled results
 _MOST_TERMS = 64  # further terms are below the rounding error, since |t| <= 1/2
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 
 class TanimotoDotProduct(Kernel):
@@ -77,7 +77,7 @@ class TanimotoDotProduct(Kernel):
         right_counts = _counts(right)
         largest = float(squared_norms(right.indptr, right.data).max(initial=0.0))
 
-        def similarities(X: Any, dtype: npt.DTypeLike = np.float64) -> Array:
+        def similarities(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> Array:
             left, exponents = self._rows(X)
             ordinary = exponents is None and right_exponents is None
             mode = SUM if not ordinary else (QUOTIENT if self.n_terms is None else RATIO)
@@ -103,14 +103,14 @@ class TanimotoDotProduct(Kernel):
         """Whether the series is not truncated; see `Kernel`."""
         return self.n_terms is None
 
-    def diag(self, X: Any) -> npt.NDArray[np.float64]:
+    def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:
         """Return k(x, x) of each row, float64 of shape (n,): 1, or 1 - 2^-R for the truncated series."""
         if self.n_terms is None:
             return super().diag(X)
         csr = as_csr(X)
         return np.where(_is_zero(csr), 1.0, 1.0 - 0.5 ** min(self.n_terms, _MOST_TERMS))
 
-    def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
+    def distance(self, X: MatrixLike, Y: Any = None) -> npt.NDArray[np.float64]:
         """Return sqrt(1 - T), which is a metric (Tripp et al. 2023, corollary 4.2); 1 - T is not.
 
         It is the distance of x and y in the kernel's Hilbert space, divided by sqrt(2); the general form is
@@ -123,7 +123,7 @@ class TanimotoDotProduct(Kernel):
         np.maximum(squared, 0.0, out=squared)
         return np.sqrt(squared, out=squared)
 
-    def _rows(self, X: Any) -> tuple[sp.csr_matrix, Array | None]:
+    def _rows(self, X: MatrixLike) -> tuple[sp.csr_matrix, npt.NDArray[np.int32] | None]:
         """Return transformed rows, and the binary exponents they were scaled by, or None if not scaled."""
         csr = check_finite(as_csr(X))
         if self.transform == "sqrt":
@@ -138,7 +138,10 @@ class TanimotoDotProduct(Kernel):
         return sp.csr_matrix((data, csr.indices, csr.indptr), csr.shape), exponents
 
     def _divide(
-        self, out: Array, sums: tuple[Array, Array], *sides: tuple[sp.csr_matrix, Array | None]
+        self,
+        out: Array,
+        sums: tuple[Array, Array],
+        *sides: tuple[sp.csr_matrix, npt.NDArray[np.int32] | None],
     ) -> None:
         """Turn products of scaled rows into coefficients, in place, using their squared norms `sums`."""
         a, b = sums[0][:, None], sums[1]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT, as_csr, row_slice
+from daskrf.arrays import MAX_COUNT, MatrixLike, as_csr, row_slice
 from daskrf.errors import InputError
 from daskrf.kernels.kernel import Kernel, Prepared, as_integer, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
@@ -67,7 +67,7 @@ class Folded(Kernel):
     def words(self) -> str:
         return f"{self.inner.words()} of fingerprints folded to {self.size:,} columns a kind"
 
-    def rows(self, X: Any) -> sp.csr_matrix:
+    def rows(self, X: MatrixLike) -> sp.csr_matrix:
         """Return the folded rows of `X`."""
         return folded_rows(X, self.size, self.hashed, self.binary)
 
@@ -82,7 +82,7 @@ class Folded(Kernel):
         return self._of(self.inner.against_single(self.rows(Y)))
 
     def _of(self, values: Prepared) -> Prepared:
-        def folded(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def folded(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             return values(self.rows(X), dtype=dtype)
 
         return folded
@@ -92,7 +92,7 @@ class Folded(Kernel):
         """Whether k(x, x) = 1 for every row: if it is for the inner kernel."""
         return self.inner.has_unit_diagonal
 
-    def diag(self, X: Any) -> npt.NDArray[np.float64]:
+    def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:
         return self.inner.diag(self.rows(X))
 
 
@@ -118,7 +118,7 @@ def folded_columns(n_columns: int, size: int) -> int:
     return kinds * size
 
 
-def folded_rows(X: Any, size: int, hashed: Sequence[int] = (), binary: bool = False) -> sp.csr_matrix:
+def folded_rows(X: MatrixLike, size: int, hashed: Sequence[int] = (), binary: bool = False) -> sp.csr_matrix:
     """Return unfolded fingerprints, folded: identifier i of a kind is counted in column i modulo `size`.
 
     Each kind has its own columns. Counts in the same column add up; integers above 65,535 become 65,535. For

@@ -9,14 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT, as_dense, as_rows, check_finite, row_slice
+from daskrf.arrays import MAX_COUNT, MatrixLike, as_dense, as_rows, check_finite, row_slice
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 
 _NUMBERS = 1 << 20  # numbers at a time in rows that are dense or made dense
 _FEWEST = 96  # least number of rows at a time
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
+Double = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 class Index:
@@ -35,8 +37,8 @@ class Index:
         self._overlaps = engine().overlaps(Rows(csr.indptr, csr.indices, csr.data), multiply=multiply)
 
     def coefficients(
-        self, left: sp.csr_matrix, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
-    ) -> tuple[Array, Array]:
+        self, left: sp.csr_matrix, kind: npt.DTypeLike, rows: Integers | None, mode: int, out: Array
+    ) -> tuple[Double, Double]:
         """Write coefficients of some rows of `left` with all rows here to the same rows of `out`.
 
         Parameters
@@ -100,7 +102,7 @@ def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
         lower = upper
 
 
-def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+def dense_parts(X: MatrixLike, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
     """Yield slices of the rows of `X` and these rows as a dense array, in parts of some MiB.
 
     Raises

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_rows, row_slice
+from daskrf.arrays import MatrixLike, as_rows, row_slice, shape_of
 from daskrf.errors import InputError
 from daskrf.exports import declared
 
@@ -42,7 +42,7 @@ UNLEARNED: Final = (
 class Prepared(Protocol):
     """The function X -> k(X, Y) that :meth:`Kernel.against` returns."""
 
-    def __call__(self, X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    def __call__(self, X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
         """Return the kernel matrix of the rows of `X`, rounded to `dtype` (float64 or float32) at the end."""
 
 
@@ -86,7 +86,7 @@ class Kernel(ABC):
         """
         return self.against(Y)
 
-    def distance(self, X: Any, Y: Any = None) -> Array:
+    def distance(self, X: MatrixLike, Y: Any = None) -> Array:
         """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`.
 
         Unless a kernel says otherwise, it is sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)): the distance in the
@@ -101,7 +101,7 @@ class Kernel(ABC):
         np.maximum(squared, 0.0, out=squared)
         return np.sqrt(squared, out=squared)
 
-    def __call__(self, X: Any, Y: Any = None) -> Array:
+    def __call__(self, X: MatrixLike, Y: Any = None) -> Array:
         """Return the kernel matrix of the rows of `X` and of `Y` (default `X`).
 
         Parameters
@@ -117,9 +117,11 @@ class Kernel(ABC):
         InputError
             If the numbers of columns differ, or the kernel does not support a value.
         """
-        return self.against(X if Y is None else Y)(X)
+        return self.against(X if Y is None else Y)(X).astype(np.float64, copy=False)
 
-    def blocks(self, X: Any, Y: Any = None, *, rows: int | None = None) -> Iterator[tuple[slice, Array]]:
+    def blocks(
+        self, X: MatrixLike, Y: Any = None, *, rows: int | None = None
+    ) -> Iterator[tuple[slice, Array]]:
         """Yield slices of the rows of `X` with these rows of the kernel matrix, in bounded memory.
 
         Parameters
@@ -135,7 +137,8 @@ class Kernel(ABC):
         """
         X = as_rows(X)
         Y = X if Y is None else as_rows(Y)
-        yield from prepared_blocks(self.against(Y), X, Y.shape[0], rows=rows)
+        for chunk, values in prepared_blocks(self.against(Y), X, Y.shape[0], rows=rows):
+            yield chunk, values.astype(np.float64, copy=False)
 
     @property
     def positive_rows(self) -> bool:
@@ -147,9 +150,9 @@ class Kernel(ABC):
         """Whether k(x, x) = 1 for every row."""
         return type(self).diag is Kernel.diag
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         """Return k(x, x) of each row of `X`, float64 of shape (n,): 1 for most kernels."""
-        return np.ones(np.shape(X)[0])
+        return np.ones(shape_of(X)[0])
 
     def parameters(self) -> dict[str, Any]:
         """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
@@ -321,12 +324,12 @@ def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
 
 def prepared_blocks(
     prepared: Prepared,
-    X: sp.csr_matrix | npt.NDArray[Any],
+    X: sp.csr_matrix | npt.NDArray[np.floating],
     m: int,
     *,
     rows: int | None = None,
     single: bool = False,
-) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+) -> Iterator[tuple[slice, npt.NDArray[np.floating]]]:
     """Yield slices of the rows of `X` with the results of `prepared` for them; see `Kernel.blocks`.
 
     `X` is dense or canonical CSR; `m` is the number of columns of the result, which is float32 with

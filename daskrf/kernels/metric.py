@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows
 from daskrf.kernels.index import check_columns
@@ -204,7 +205,7 @@ class MetricGaussian(RadialKernel):
         metric, right = self.learned, finite_rows(Y)
         inner = Gaussian(self.length_scale).against(metric.moved(right))
 
-        def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def values(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             rows = finite_rows(X)
             check_columns(rows, right)
             return inner(metric.moved(rows), dtype)
@@ -214,7 +215,7 @@ class MetricGaussian(RadialKernel):
     def against_single(self, Y: Any) -> Prepared:
         return self.against(Y)
 
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return exp(-r^2 / 2) for distances in the metric, overwriting `r`."""
         return Gaussian().of_distances(r, n_columns)
 

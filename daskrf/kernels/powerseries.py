@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
@@ -94,7 +94,7 @@ class DotProductKernel(Kernel):
         right = _rows(Y, self.normalize)
         index = Index(right, multiply=True)
 
-        def products(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def products(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             left = _rows(X, self.normalize)
             out = np.empty((left.shape[0], right.shape[0]))
             with np.errstate(over="ignore", invalid="ignore"):
@@ -107,7 +107,7 @@ class DotProductKernel(Kernel):
 
         return products
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         """Return k(x, x) = f(|x|^2) of each row of `X`, float64 of shape (n,)."""
         csr = _rows(X, self.normalize)
         norms = squared_norms(csr.indptr, csr.data)
@@ -449,7 +449,7 @@ def _power(T: Array, degree: int) -> Array:
         np.multiply(T, T, out=T)
 
 
-def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
+def _rows(X: MatrixLike, normalize: bool) -> sp.csr_matrix:
     """Return canonical rows of finite values; if they are to be normalized, scaled by powers of two."""
     csr = check_finite(as_csr(X))
     if not normalize or not csr.nnz:

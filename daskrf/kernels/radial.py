@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_rows
+from daskrf.arrays import MatrixLike, as_rows
 from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
@@ -85,7 +85,7 @@ class RadialKernel(Kernel):
         return {"length_scale": self._length_scale, **{name: getattr(self, name) for name in names}}
 
     @abstractmethod
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return f(r), exactly 1 at r = 0, for distances divided by the length scale; may overwrite `r`."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class RadialKernel(Kernel):
         squares, n_columns = squares_from(right), right.shape[1]
         smooth = self._single_form() is not None and self._usual
 
-        def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def values(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             squared = squares(X, single=smooth and np.dtype(dtype) == np.float32)
             return self.of_squares(squared, n_columns).astype(dtype, copy=False)
 
@@ -137,7 +137,7 @@ class RadialKernel(Kernel):
         landmarks, others = _centred(rows, centre, limit)
         factor, shape = form[0] / self.length_scale**2, form[1:]
 
-        def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        def values(X: MatrixLike, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np.floating]:
             rows = as_rows(X)
             out = np.empty((rows.shape[0], others.size), np.float32)
             for chunk, left in dense_parts(rows, right):
@@ -159,7 +159,7 @@ class RadialKernel(Kernel):
         """
         return None
 
-    def of_squares(self, squares: Array, n_columns: int) -> Array:
+    def of_squares(self, squares: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return the kernel for squared distances of rows, overwriting `squares`."""
         np.sqrt(squares, out=squares)
         squares /= self.length_scale
@@ -196,13 +196,13 @@ class Gaussian(RadialKernel):
     def _single_form(self) -> tuple[float, bool, float, float]:
         return 0.5, False, 0.0, 0.0
 
-    def of_squares(self, squares: Array, n_columns: int) -> Array:
+    def of_squares(self, squares: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return exp(-squares / (2 l^2)), overwriting `squares`."""
         squares /= self.length_scale  # divide twice, because the square of a length scale may overflow
         squares /= -2.0 * self.length_scale
         return np.exp(squares, out=squares)
 
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return exp(-r^2 / 2), overwriting `r`."""
         np.square(r, out=r)
         r *= -0.5
@@ -246,7 +246,7 @@ class Matern(RadialKernel):
         linear_and_square = {1.5: (1.0, 0.0), 2.5: (1.0, 1.0 / 3.0)}.get(self.nu)
         return None if linear_and_square is None else (2.0 * self.nu, True, *linear_and_square)
 
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return the kernel for distances divided by the length scale."""
         r *= math.sqrt(2.0 * self.nu)
         factor = {0.5: lambda z: 1.0, 1.5: lambda z: 1.0 + z, 2.5: lambda z: 1.0 + z + z * z / 3.0}.get(
@@ -303,7 +303,7 @@ class UnitBalls(RadialKernel):
         super().__init__(length_scale)
         self.degree = as_integer("degree", degree, 1, 1000)
 
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return the kernel for distances divided by the length scale."""
         return _bessel(n_columns / 2.0 + 1.0, r) ** self.degree
 
@@ -372,7 +372,7 @@ class RadialSpectrum(RadialKernel):
         text = base64.b64encode(zlib.compress(self.lengths.astype("<f8").tobytes(), 9)).decode()
         return {"radii": text, "length_scale": self._length_scale}
 
-    def of_distances(self, r: Array, n_columns: int) -> Array:
+    def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:
         """Return the kernel for distances divided by the length scale."""
         total = np.zeros_like(r)
         for length in self.lengths:
@@ -385,7 +385,9 @@ class RadialSpectrum(RadialKernel):
         return self.lengths[(uniform("length") * self.lengths.size).astype(np.int64)]
 
 
-def _centred(rows: Array, centre: Array, limit: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _centred(
+    rows: Array, centre: Array, limit: float
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
     """Return rows minus the centre and their squared lengths, float32; beyond `limit`, 0 and infinity."""
     with np.errstate(all="ignore"):
         moved = rows - centre
@@ -414,7 +416,7 @@ def _chi(u: Array, degrees: int) -> Array:
     return np.sqrt(2.0 * gammaincinv(degrees / 2.0, u))
 
 
-def _bessel(v: float, r: Array) -> Array:
+def _bessel(v: float, r: npt.NDArray[np.floating]) -> Array:
     """Return 0F1(; v; -r^2 / 4) = Gamma(v) (2/r)^(v - 1) J_{v-1}(r), v >= 1/2; 1 at r = 0."""
     if v <= _LARGEST_ORDER:
         values = hyp0f1(v, -np.square(np.minimum(r, 1e8)) / 4.0)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_weights, row_sums
+from daskrf.arrays import MatrixLike, as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index, as_counts, by_type
@@ -16,7 +16,7 @@ from daskrf.kernels.kernel import Kernel, Prepared
 
 _LARGEST_SUM = 4e307  # two of them can be added
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 
 class TanimotoMinMax(Kernel):
@@ -46,7 +46,7 @@ class TanimotoMinMax(Kernel):
     def against(self, Y: Any) -> Prepared:
         return _minima(Y, QUOTIENT)
 
-    def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
+    def distance(self, X: MatrixLike, Y: Any = None) -> npt.NDArray[np.float64]:
         """Return 1 - T, the Soergel distance, which is a metric (Marczewski & Steinhaus 1958)."""
         similarities = self(X, Y)
         return np.subtract(1.0, similarities, out=similarities)
@@ -78,7 +78,7 @@ class Intersection(Kernel):
     def against(self, Y: Any) -> Prepared:
         return _minima(Y, SUM)
 
-    def diag(self, X: Any) -> npt.NDArray[np.float64]:
+    def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:
         """Return the sum of each row of `X`, float64 of shape (n,)."""
         csr = _weights(X)
         return np.asarray(csr.astype(np.float64).sum(axis=1)).reshape(-1)
@@ -94,7 +94,7 @@ def _minima(Y: Any, mode: int) -> Prepared:
     right_counts = as_counts(right.data)
     largest = 0 if right_counts is None else int(row_sums(right.indptr, right_counts).max(initial=0))
 
-    def similarities(X: Any, dtype: npt.DTypeLike = np.float64) -> Array:
+    def similarities(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> Array:
         left = _weights(X)
         out = np.empty((left.shape[0], right.shape[0]), dtype)
         counts = None if right_counts is None else as_counts(left.data)
@@ -108,7 +108,7 @@ def _minima(Y: Any, mode: int) -> Prepared:
     return similarities
 
 
-def _weights(X: Any) -> sp.csr_matrix:
+def _weights(X: MatrixLike) -> sp.csr_matrix:
     """Return `X` as canonical CSR, with values and row sums that are finite and at least 0."""
     csr = check_weights(as_csr(X))
     if csr.nnz and float(csr.data.max()) > _LARGEST_SUM / csr.nnz:

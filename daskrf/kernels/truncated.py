@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
@@ -69,7 +69,7 @@ class TruncatedGaussian(Kernel):
         index = Index(right, multiply=True)
         right_offsets, right_norms = self._centred(right)
 
-        def series(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        def series(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
             left = self._rows(X)
             dot = np.empty((left.shape[0], right.shape[0]))
             index.coefficients(left, np.float64, None, SUM, dot)
@@ -82,11 +82,11 @@ class TruncatedGaussian(Kernel):
 
         return series
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         _, norms = self._centred(self._rows(X))
         return _series(norms.copy(), norms, self.degree)
 
-    def _rows(self, X: Any) -> sp.csr_matrix:
+    def _rows(self, X: MatrixLike) -> sp.csr_matrix:
         csr = check_finite(as_csr(X))
         if self.centre[0] and max(self.centre[0]) >= csr.shape[1]:
             raise InputError(

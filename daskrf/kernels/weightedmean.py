@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, column_slice, row_slice
+from daskrf.arrays import MatrixLike, as_csr, check_finite, column_slice, row_slice, shape_of
 from daskrf.errors import InputError, counted_from
 from daskrf.kernels.index import check_columns
 from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
@@ -95,7 +95,7 @@ class Mean(Kernel):
     def __repr__(self) -> str:
         return f"Mean({self.weights!r}, {self.kernels!r}, {self.columns!r})"
 
-    def parts(self, X: Any) -> list[sp.csr_matrix]:
+    def parts(self, X: MatrixLike) -> list[sp.csr_matrix]:
         """Return the rows that each term sees: those of `X`, shape (n, d), restricted to its columns.
 
         Raises
@@ -126,7 +126,7 @@ class Mean(Kernel):
         terms = [_Term(share, prepare, bounds, right) for share, prepare, bounds in triples if share]
         step = max(_FEWEST, _BLOCK // max(1, right.shape[0]))
 
-        def values(X: Any, dtype: npt.DTypeLike = kind) -> npt.NDArray[Any]:
+        def values(X: MatrixLike, dtype: npt.DTypeLike = kind) -> npt.NDArray[np.floating]:
             left = check_finite(as_csr(X))
             check_columns(left, right)
             parts = [column_slice(left, *term.columns) for term in terms]
@@ -148,8 +148,8 @@ class Mean(Kernel):
         """Whether k(x, x) = 1 for every row: if this holds for each term."""
         return all(kernel.has_unit_diagonal for kernel in self.kernels)
 
-    def diag(self, X: Any) -> npt.NDArray[np.float64]:
-        diagonal = np.zeros(np.shape(X)[0])
+    def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:
+        diagonal = np.zeros(shape_of(X)[0])
         for share, kernel, block in zip(self.shares, self.kernels, self.parts(X), strict=True):
             diagonal += share * kernel.diag(block)
         return diagonal
@@ -232,7 +232,7 @@ class _Term:
         with counted_from(0, columns[0]):
             self._values = prepare(column_slice(right, *columns))
 
-    def __call__(self, rows: sp.csr_matrix, start: int, kind: type) -> npt.NDArray[Any]:
+    def __call__(self, rows: sp.csr_matrix, start: int, kind: type) -> npt.NDArray[np.floating]:
         """Return the values for some rows, the first of which is row `start` of all rows."""
         with counted_from(start, self.columns[0]):
             return self._values(rows, dtype=kind)

@@ -114,13 +114,15 @@ def _some_labels(
     return block.fingerprints, labels[chosen[block.kept], target]
 
 
-def _labelled(labels: npt.NDArray[Any], target: int) -> Iterator[npt.NDArray[np.int64]]:
+def _labelled(labels: npt.NDArray[np.number], target: int) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the numbers of the labels of a target, ascending, some at a time."""
     for start in range(0, len(labels), _AT_ONCE):
         yield start + np.flatnonzero(np.isfinite(labels[start : start + _AT_ONCE, target]))
 
 
-def _picked(labels: npt.NDArray[Any], rows: npt.NDArray[np.int64], target: int) -> npt.NDArray[np.int64]:
+def _picked(
+    labels: npt.NDArray[np.number], rows: npt.NDArray[np.int64], target: int
+) -> npt.NDArray[np.int64]:
     """Return the numbers of the first labels of some molecules at random, ascending."""
     sample, before = seeds.RandomSample(0, "models/intervals", MOST_MOLECULES), -1
     for there in _labelled(labels, target):

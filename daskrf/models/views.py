@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
+from daskrf.arrays import Matrix, MatrixLike, shape_of
 from daskrf.errors import InputError, RejectWarning, StoreError, printable
 from daskrf.files.backend import absolute, as_path, backend, readable
 from daskrf.gp.validation.intervals import checked_levels
@@ -226,7 +227,7 @@ class Predictor(Model):
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         *,
         of: Literal["y", "f"] = "y",
@@ -278,7 +279,7 @@ class Predictor(Model):
             if not return_reasons:
                 _warn_of(smiles, reasons)
         else:
-            predictions, reasons = self._of_rows(X, needs_std, kind, diagonal), [None] * X.shape[0]
+            predictions, reasons = self._of_rows(X, needs_std, kind, diagonal), [None] * shape_of(X)[0]
         if factors is not None:
             mean, std_f, std_y = predictions
             halves = [std_y * (row if mean.ndim > 1 else row[0]) for row in factors]
@@ -304,7 +305,7 @@ class Predictor(Model):
             whole[-1][places] = values
         return tuple(whole)
 
-    def _of_rows(self, X: Any, return_std: bool, of: Of, diagonal: Any) -> tuple[Any, ...]:
+    def _of_rows(self, X: Matrix, return_std: bool, of: Of, diagonal: Any) -> tuple[Any, ...]:
         """Return predictions for fingerprints or features."""
         if not sparse.issparse(X) and self.metadata["map"] is None:
             raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
@@ -355,7 +356,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     return Predictor(**vars(model))
 
 
-def _are_texts(X: Any) -> bool:
+def _are_texts(X: MatrixLike) -> bool:
     """Return whether an array holds objects or texts, which are molecules, and not features."""
     return isinstance(X, np.ndarray) and X.dtype.kind in "OUT"
 
@@ -375,7 +376,7 @@ def _warn_of(smiles: list[str], reasons: list[str | None]) -> None:
         )
 
 
-def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
+def _feature_blocks(X: Matrix, model: Model) -> Iterator[Block]:
     """Yield features of fingerprints under a model's map, or the fingerprints for an exact process."""
     feature_map = feature_map_of(model)
     n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns

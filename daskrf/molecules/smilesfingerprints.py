@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rdkit import Chem
 from scipy import sparse
 
+from daskrf.arrays import Matrix, MatrixLike
 from daskrf.errors import InputError, printable
 from daskrf.estimators import Transformer
 from daskrf.molecules.counts.fingerprints import FingerprintBlock, Fingerprinter
@@ -95,7 +96,7 @@ class SmilesFingerprints(Transformer):
         names = ("kind", "radius", "counts", "size", "chirality", "features")
         return FingerprintSpec(**{name: getattr(self, name) for name in names})
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Check the parameters; nothing is learned.
 
         Raises
@@ -108,7 +109,7 @@ class SmilesFingerprints(Transformer):
         self.n_features_in_ = 1
         return self
 
-    def transform(self, X: Any) -> sparse.csr_matrix:
+    def transform(self, X: MatrixLike) -> sparse.csr_matrix:
         """Return the fingerprints of molecules.
 
         Parameters
@@ -165,7 +166,7 @@ class SmilesFingerprints(Transformer):
         return Fingerprinter(self.spec, self.fragments)
 
 
-def _smiles_of(X: Any) -> list[str]:
+def _smiles_of(X: Matrix) -> list[str]:
     """Return SMILES, one for each row."""
     if hasattr(X, "collect") and not hasattr(X, "shape"):
         raise InputError(f"X is a {type(X).__name__} without rows; give a DataFrame, such as X.collect().")
@@ -177,7 +178,7 @@ def _smiles_of(X: Any) -> list[str]:
     is_none = isinstance(X, (str, bytes, Set, Mapping)) or getattr(X, "ndim", 1) != 1
     if is_none or not hasattr(X, "__len__"):
         raise InputError(f"X must be a sequence of SMILES, not {type(X).__name__}.")
-    items: npt.NDArray[Any] | list[Any] = X if isinstance(X, list) else list(X)
+    items: npt.NDArray[np.number] | list[Any] = X if isinstance(X, list) else list(X)
     return [_text(item, row) for row, item in enumerate(items)]
 
 

@@ -103,7 +103,10 @@ class Excluded:
         key = hash_of([words, structures.names, level, RULES])
         path = folder / f"excluded-{key[:16]}"
         graphs = np.array(structures.graphs, np.int64)
-        arrays: dict[str, npt.NDArray[Any]] = {"smiles": smiles_array(structures.names), "graphs": graphs}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "smiles": smiles_array(structures.names),
+            "graphs": graphs,
+        }
         made_once(path, key, lambda: (arrays, {}))
         return cls(words, absolute(path), key, level)
 

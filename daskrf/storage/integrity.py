@@ -198,7 +198,7 @@ def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:
 class ArrayWriter:
     """Writes the rows of an ``.npy`` file, some at a time, and sums up its CRC32C."""
 
-    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
         self._file, self._dtype, self._crc, self._left = file, dtype, 0, shape[0] if shape else 1
         header = io.BytesIO()
         descr = np.lib.format.dtype_to_descr(dtype)

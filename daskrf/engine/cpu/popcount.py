@@ -128,7 +128,7 @@ def _count_tile(columns: Words, j: int, k: int, counts: Counts) -> None:
 
 
 @jit
-def _accumulate_gram(columns: Words, rows: int, block: int, first: int, out: Counts) -> None:
+def _accumulate_gram(columns: Words, rows: int, block: int, first: int, out: Reals) -> None:
     """Add rows - 2 popcount(column j XOR column k) to out[j, k - first] for j <= k, k from `first` on."""
     size = out.shape[0]
     counts = np.empty((TILE, TILE), np.int64)
@@ -153,7 +153,7 @@ def _as_words(bits: Bytes) -> Words:
     return padded.view("<u8")
 
 
-def bit_gram(bits: Bytes, n_components: int, out: Counts, first: int = 0) -> None:
+def bit_gram(bits: Reals, n_components: int, out: Reals, first: int = 0) -> None:
     """Add Phi^T Phi, or some of its columns, to `out`; see `Engine`."""
     bits = check_bits(bits, n_components)
     stop = len(out)
@@ -188,7 +188,7 @@ def _add_sums(bits: Bytes, y: Counts, out: Counts) -> None:
                 out[8 * byte + m] += value & -((b >> m) & 1)
 
 
-def bit_sums(bits: Bytes, y: Counts, n_components: int) -> Counts:
+def bit_sums(bits: Reals, y: Counts, n_components: int) -> Counts:
     """Return Phi^T y of integers; see `Engine`."""
     bits = check_bits(bits, n_components)
     if y.ndim != 2 or y.shape[0] != bits.shape[0] or y.dtype != np.int64:
@@ -217,7 +217,7 @@ def _fill_byte_tables(weights: Reals, tables: Reals) -> None:
                 tables[byte, value, target] = total
 
 
-def _add_entries_python(tables: Reals, values: Bytes, row: Reals) -> None:
+def _add_entries_python(tables: Reals, values: Reals, row: Reals) -> None:
     for byte in range(len(values)):
         row += tables[byte, values[byte]]
 
@@ -257,13 +257,13 @@ _add_entries = plain_or_compiled(_add_entries_python, _add_entries_compiled)
 
 
 @jit
-def _add_byte_tables(bits: Bytes, first: int, tables: Reals, out: Reals) -> None:
+def _add_byte_tables(bits: Reals, first: int, tables: Reals, out: Reals) -> None:
     """Add the table entries of bytes first, first + 1, ... of each row to its row of `out`."""
     for i in range(bits.shape[0]):
         _add_entries(tables, bits[i, first : first + tables.shape[0]], out[i])
 
 
-def bit_means(bits: Bytes, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
+def bit_means(bits: Reals, n_components: int, weights: npt.NDArray[Float]) -> npt.NDArray[Float]:
     """Return the product of features and weights; see `Engine`."""
     bits = np.ascontiguousarray(check_bits(bits, n_components))
     if weights.ndim != 2 or weights.shape[0] != n_components or weights.dtype.kind != "f":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_counts, check_weights, n_bytes
+from daskrf.arrays import MatrixLike, as_csr, check_counts, check_weights, n_bytes
 from daskrf.engine import TILE, Hashes, Rows, engine
 
 Hashing = Literal["minwise", "cws"]
@@ -49,7 +49,7 @@ class TanimotoHash:
         words = seeds.words(self._seed, f"{_STREAMS[self.hashing]}/{name}", padded, self.start)
         return words.astype(np.uint32), (words >> np.uint64(32)).astype(np.uint32)
 
-    def check(self, X: Any) -> sp.csr_matrix:
+    def check(self, X: MatrixLike) -> sp.csr_matrix:
         """Return `X` as canonical CSR of uint16 counts or float64 weights, or raise InputError."""
         csr = as_csr(X)
         if self.hashing == "minwise":
@@ -99,7 +99,7 @@ class TanimotoParities:
         # Whatever is missing to a sum of 1 goes to the largest degree.
         self.degrees = np.minimum(degrees, probabilities.size - 1)
 
-    def bits(self, X: Any) -> npt.NDArray[np.uint8]:
+    def bits(self, X: MatrixLike) -> npt.NDArray[np.uint8]:
         """Return packed bits, uint8 of shape (n, ceil(n_features / 8)), padding bits zero."""
         csr = self._hash.check(X)
         words = np.zeros((csr.shape[0], -(-self._n_features // TILE)), np.uint64)

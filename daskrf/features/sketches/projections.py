@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
+from daskrf.arrays import MatrixLike, as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import TILE, Factors, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.sketches.hashing import normal_levels
@@ -19,7 +19,7 @@ CONSTANT_COLUMN = 2**64 - 1
 
 _ORDINARY = 40  # rows of values above 2^40 or below 2^-40 are scaled to suit single precision
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.floating]
 
 
 class ScaledRows(NamedTuple):
@@ -29,7 +29,7 @@ class ScaledRows(NamedTuple):
     """
 
     pointer: npt.NDArray[np.int64]
-    columns: Array
+    columns: npt.NDArray[np.number]
     values: npt.NDArray[np.float32]
     factors: npt.NDArray[np.float32]
     starts: npt.NDArray[np.float32]
@@ -39,7 +39,7 @@ class ScaledRows(NamedTuple):
         return self.values * np.repeat(self.factors, np.diff(self.pointer))
 
 
-def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_matrix, ScaledRows]:
+def scale_rows(X: MatrixLike, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_matrix, ScaledRows]:
     """Return `X` as canonical CSR, and its rows times `scale`, divided by their lengths with `normalize`.
 
     Integer values stay as they are, so that sums of counts are exact; the factor does the rest.
@@ -94,7 +94,7 @@ class Products:
         name: str,
         *,
         normal: bool = False,
-        origin: tuple[Array, Array] | None = None,
+        origin: tuple[npt.NDArray[np.uint64], Array] | None = None,
         scales: Array | None = None,
     ) -> None:
         self.size = int(degrees.size)
@@ -123,7 +123,9 @@ class Products:
     def _levels(self) -> npt.NDArray[np.float32] | None:
         return normal_levels() if self._normal else None
 
-    def _projections(self, keys: Array, columns: Array, values: Array) -> npt.NDArray[np.float32]:
+    def _projections(
+        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint64], values: Array
+    ) -> npt.NDArray[np.float32]:
         """Return the projections of one row by the factors with these keys, shape (factors, 64)."""
         one, ones, nothing = np.array([TILE]), np.ones(TILE, np.float32), np.zeros((1, TILE), np.float32)
         row = Rows(np.array([0, columns.size]), columns.astype(np.uint64), values.astype(np.float32))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import MatrixLike, as_csr, check_finite
 from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -92,7 +92,13 @@ class Moments:
 
 
 def sketch_variance(
-    X: Any, Y: Any = None, *, degree: int, n_components: int, method: str = "rademacher", c: float = 0.0
+    X: MatrixLike,
+    Y: Any = None,
+    *,
+    degree: int,
+    n_components: int,
+    method: str = "rademacher",
+    c: float = 0.0,
 ) -> Array:
     """Return the variance of phi(x) . phi(y) of a polynomial sketch phi of (x.y + c)^degree.
 

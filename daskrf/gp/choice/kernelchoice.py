@@ -20,6 +20,7 @@ from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
 from daskrf import seeds
+from daskrf.arrays import Matrix
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.choice.choicetime import Meter, Work
@@ -92,7 +93,7 @@ Scorer = Callable[[Kernel], Callable[[float], _Score]]
 
 
 def choose_kernel(
-    X: Any,
+    X: Matrix,
     y: npt.ArrayLike,
     columns: Mapping[str, Range] | None = None,
     *,
@@ -372,7 +373,7 @@ class _Search:
     def with_metric(
         self,
         choice: KernelChoice,
-        X: Any,
+        X: Matrix,
         y: Double,
         order: npt.NDArray[np.int64],
         columns: tuple[str, Range | None],
@@ -487,7 +488,7 @@ def _best_in_metric(
     return kernel_at(length), score
 
 
-def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
+def usual_kernel(kernel: Kernel, X: Matrix) -> Kernel:
     """Return a kernel with a length scale that suits most labels, for use if there are too few to find one.
 
     The mean similarity of molecules is then that of the Gaussian kernel from which searches start.
@@ -500,7 +501,7 @@ def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
     return kernel.with_length_scale(_rounded(_usual_length(kernel, X)))
 
 
-def _usual_length(kernel: Kernel, X: Any) -> float:
+def _usual_length(kernel: Kernel, X: Matrix) -> float:
     rows = X[:_SOME]
     n = rows.shape[0]
 
@@ -578,7 +579,7 @@ def _words(kernel: Kernel, name: str) -> str:
     return f"{inner.words()}{name and ' on '}{name}"
 
 
-def _distance(X: Any, span: Range | None) -> float:
+def _distance(X: Matrix, span: Range | None) -> float:
     """Return the root mean square distance of pairs of rows, always above 0."""
     rows = (X if span is None else X[:, span[0] : span[1]]).astype(np.float64)
     half = rows.shape[0] // 2
@@ -592,7 +593,7 @@ def _distance(X: Any, span: Range | None) -> float:
 class _Evidence:
     """Finds the weights of a sum of kernels by the evidence of some rows."""
 
-    X: Any
+    X: Matrix
     y: Double
 
     def weights(self, kernels: Sequence[Kernel]) -> tuple[Double, Double]:
@@ -653,13 +654,13 @@ class _OneByOne:
     Single precision is enough if the noise of the labels is far above its rounding.
     """
 
-    X: Any
+    X: Matrix
     y: Double
     n_judged: int | None = None
     dtype: type[np.floating[Any]] = np.float32
 
     def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
-        matrix: npt.NDArray[Any] = kernel(self.X).astype(self.dtype)
+        matrix: npt.NDArray[np.floating] = kernel(self.X).astype(self.dtype)
         n, y, judged = len(self.y), self.y, slice(self.n_judged)
         size, ones = float(matrix.diagonal().mean()), np.ones(n).astype(self.dtype)
         failed = _Score(np.full(len(y[judged]), -math.inf), (y - y.mean())[judged])
@@ -694,7 +695,7 @@ class _OneByOne:
 class _Folds:
     """Leaves out folds of the rows, and predicts them from the other rows by conjugate gradients."""
 
-    X: Any
+    X: Matrix
     y: Double
     rows: npt.NDArray[np.int64]
     folds: list[npt.NDArray[np.int64]]
@@ -724,7 +725,7 @@ class _Folds:
             ratio = size * math.exp(log_ratio)
             preconditioner.set_ratio(ratio)
 
-            def multiply(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            def multiply(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
                 product = matrix.product(vectors)
                 product += ratio * vectors
                 return product

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from daskrf import kernels, seeds
+from daskrf.arrays import Matrix
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import undecided
@@ -120,7 +121,7 @@ def stand_in(feature_map: FeatureMap) -> FeatureMap:
 
 def choose_length_scale(
     feature_map: FeatureMap,
-    X: Any,
+    X: Matrix,
     y: npt.ArrayLike,
     *,
     n_rows: int = 10_000,
@@ -215,7 +216,7 @@ def _evidence(
     return total
 
 
-def usual_length_scale(X: Any, seed: int = 0) -> float:
+def usual_length_scale(X: Matrix, seed: int = 0) -> float:
     """Return a length scale that suits most labels, for use if there are too few labels to find one.
 
     It is 1.4 times the median distance of random pairs of different rows, or 1 if all rows are equal.
@@ -228,7 +229,7 @@ def usual_length_scale(X: Any, seed: int = 0) -> float:
     return float(f"{_LENGTH * typical_distance(X, seed):.3g}") or 1.0
 
 
-def typical_distance(X: Any, seed: int = 0) -> float:
+def typical_distance(X: Matrix, seed: int = 0) -> float:
     """Return the median distance of random pairs of different rows, or 0 if all rows are equal.
 
     Examples

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import Matrix
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.processes.kerneltrials import KernelChoice
@@ -30,7 +30,7 @@ _FEWEST = 20  # limits among the rows, and measured labels
 
 def choose_with_limits(
     choice: KernelChoice,
-    X: Any,
+    X: Matrix,
     y: npt.NDArray[np.float64],
     side: Sides,
     *,
@@ -79,7 +79,7 @@ def choose_with_limits(
     return replace(choice, kernel=trials[better].kernel, evidence=evidence)
 
 
-def _evidence(kernel: Kernel, X: Any, y: npt.NDArray[np.float64], side: Sides) -> float:
+def _evidence(kernel: Kernel, X: Matrix, y: npt.NDArray[np.float64], side: Sides) -> float:
     """Return the largest log evidence of labels and limits for a kernel; minus infinity if there is none."""
     try:
         with blas_threads_for(len(y)):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import Matrix
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import check_count, feature_bytes, resized, undecided
@@ -161,7 +162,7 @@ class MapChoice(ChoiceByLabelsLeftOut):
 
 def choose_map(
     candidates: Sequence[FeatureMap],
-    X: Any,
+    X: Matrix,
     y: npt.ArrayLike,
     *,
     random_state: int = 0,
@@ -239,7 +240,7 @@ def _small(feature_map: FeatureMap) -> FeatureMap:
 class _Parts:
     """The rows and labels that maps are fitted to, and those that are left out."""
 
-    X: Any
+    X: Matrix
     y: Double
     X_out: Any
     y_out: Double

@@ -18,7 +18,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import Matrix, as_csr, check_finite
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
@@ -138,7 +138,7 @@ def with_kernel(feature_map: FeatureMap, kernel: MetricGaussian) -> FeatureMap:
 
 
 def choose_metric(
-    X: Any,
+    X: Matrix,
     y: npt.ArrayLike,
     *,
     n_rows: int = _MOST,

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_rows_to_fit, check_width_of, learn_columns, refuse_negative
+from daskrf.arrays import (
+    Matrix,
+    MatrixLike,
+    as_csr,
+    check_rows_to_fit,
+    check_width_of,
+    learn_columns,
+    refuse_negative,
+    shape_of,
+)
 from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.jointevidence import FixedParameters, JointEvidence, JointParameters
@@ -139,7 +148,7 @@ class CoregionalizedGP(Regressor):
     def positive_rows(self) -> bool:
         return isinstance(self.kernel, Kernel) and self.kernel.positive_rows
 
-    def fit(self, X: Any, y: npt.ArrayLike, *, parameters: JointParameters | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: npt.ArrayLike, *, parameters: JointParameters | None = None) -> Self:
         """Fit to rows X, CSR or dense of shape (n, n_columns), and targets y of shape (n, n_targets).
 
         Parameters
@@ -181,7 +190,7 @@ class CoregionalizedGP(Regressor):
         return self
 
     def find_parameters(
-        self, X: Any, y: npt.ArrayLike, *, alone: FixedParameters | None = None
+        self, X: MatrixLike, y: npt.ArrayLike, *, alone: FixedParameters | None = None
     ) -> JointParameters:
         """Return means, variances and correlations; the evidence is that of at most 2,000 labels.
 
@@ -216,7 +225,7 @@ class CoregionalizedGP(Regressor):
         return dataclasses.replace(alone, mean=mean, log_evidence=value)
 
     def _determined(
-        self, X: Any, y: Array, alone: FixedParameters
+        self, X: Matrix, y: Array, alone: FixedParameters
     ) -> tuple[FixedParameters, npt.NDArray[np.bool_]]:
         """Return what is not left to the labels of all targets, NaN for the rest, and what is at a bound.
 
@@ -319,7 +328,7 @@ class CoregionalizedGP(Regressor):
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -357,7 +366,7 @@ class CoregionalizedGP(Regressor):
             means, covariances = zip(*each, strict=True)
             return np.column_stack(means), np.stack(covariances, axis=-1)
         check_width_of(self, X)
-        n, size = X.shape[0], len(self.mean_)
+        n, size = shape_of(X)[0], len(self.mean_)
         rows = with_target(
             as_csr(check_rows(X, self.kernel))[np.repeat(np.arange(n), size)], np.tile(np.arange(size), n)
         )
@@ -369,7 +378,7 @@ class CoregionalizedGP(Regressor):
         return mean_and_std(self.mean_ + scale * mean, std_f, std_y, of)
 
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
+        self, X: MatrixLike, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
     ) -> Array:
         """Return joint samples of all targets at the rows X, shape (m, n_targets, n_samples).
 
@@ -377,7 +386,7 @@ class CoregionalizedGP(Regressor):
         """
         self._check_request(X, of, return_std=False, return_cov=False)
         check_width_of(self, X)
-        n, size = X.shape[0], len(self.mean_)
+        n, size = shape_of(X)[0], len(self.mean_)
         rows = with_target(
             as_csr(check_rows(X, self.kernel))[np.repeat(np.arange(n), size)], np.tile(np.arange(size), n)
         )
@@ -533,7 +542,7 @@ class CoregionalizedTarget:
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -560,7 +569,7 @@ class CoregionalizedTarget:
         std_y = np.sqrt(std_f**2 + self.noise)
         return mean_and_std(self.shift + self.scale * mean, std_f, std_y, of)
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: MatrixLike) -> Any:
         check_width_of(self.whole, X)
         return with_target(check_rows(X, self.kernel), self.place)
 
@@ -601,7 +610,7 @@ class TargetFunction:
     function: Any
     of: CoregionalizedTarget
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the values at each row, float64 of shape (m,), or (m, D) for D functions."""
         return np.asarray(self.of.shift + self.of.scale * self.function.predict(self.of._rows(X)))
 

@@ -16,6 +16,8 @@ from scipy.linalg import blas
 
 from daskrf import seeds
 from daskrf.arrays import (
+    Matrix,
+    MatrixLike,
     as_csr,
     check_columns_of,
     check_rows_to_fit,
@@ -275,7 +277,7 @@ class ExactGP(Regressor):
 
     def fit(
         self,
-        X: Any,
+        X: MatrixLike,
         y: npt.ArrayLike,
         *,
         side: npt.ArrayLike | None = None,
@@ -339,7 +341,7 @@ class ExactGP(Regressor):
         learn_columns(self, original)
         return self
 
-    def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
+    def _check_start(self, start: ExactGP | None, X: Matrix) -> PathwisePosterior | None:
         """Return the posterior to start from, or None."""
         if start is None or getattr(start, "solver_", None) != "cg":
             return None
@@ -357,7 +359,7 @@ class ExactGP(Regressor):
         return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
     def _first_guess(
-        self, X: Any, y: Array, fixed: FixedValues
+        self, X: MatrixLike, y: Array, fixed: FixedValues
     ) -> tuple[ProcessParameters, FixedValues, bool]:
         """Return a first guess from a subset, the values to keep fixed, and whether they are at a bound."""
         m, a, s = fixed
@@ -385,7 +387,7 @@ class ExactGP(Regressor):
 
     def _fit_pathwise(
         self,
-        X: Any,
+        X: MatrixLike,
         y: Array,
         fixed: FixedValues,
         start: PathwisePosterior | None,
@@ -407,7 +409,7 @@ class ExactGP(Regressor):
 
     def _solve_pathwise(
         self,
-        X: Any,
+        X: MatrixLike,
         y: Array,
         start: ProcessParameters,
         fixed: FixedValues,
@@ -456,7 +458,7 @@ class ExactGP(Regressor):
         wanted = self.n_landmarks or min(most, max(500, n_rows // 20))
         return min(wanted, n_rows)
 
-    def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:
+    def _fit_factor(self, X: MatrixLike, y: Array, m: float | None, a: float | None, s: float | None) -> None:
         matrix = self._kernel_matrix(X)
         factor = ShiftedCholesky(matrix)
         solver, at_bound = None, False
@@ -485,7 +487,7 @@ class ExactGP(Regressor):
         self._factor, self._solver = factor, solver
 
     def _fit_limits(
-        self, X: Any, y: Array, side: Sides, fixed: FixedValues, products: KernelMatrix | None
+        self, X: MatrixLike, y: Array, side: Sides, fixed: FixedValues, products: KernelMatrix | None
     ) -> None:
         """Fit to labels and limits by expectation propagation."""
         if self.solver_ == "cg":
@@ -511,7 +513,7 @@ class ExactGP(Regressor):
         self.at_bound_, self.jitter_ = np.array([at_bound or result.at_bound]), self._factor.jitter
 
     def _iterate_limits(
-        self, X: Any, y: Array, side: Sides, fixed: FixedValues, products: KernelMatrix | None
+        self, X: Matrix, y: Array, side: Sides, fixed: FixedValues, products: KernelMatrix | None
     ) -> None:
         """Fit to labels and limits by conjugate gradients; the search begins with the variances of some."""
         m, a, s = fixed
@@ -545,7 +547,7 @@ class ExactGP(Regressor):
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -596,7 +598,7 @@ class ExactGP(Regressor):
         std_f, std_y = np.sqrt(variance), np.sqrt(variance + noise_variance)
         return mean_and_std(mean, std_f, std_y, of)
 
-    def _means(self, X: Any) -> Array:
+    def _means(self, X: Matrix) -> Array:
         if self.solver_ == "cg":
             return self._pathwise.mean(X)
         mean = np.empty(X.shape[0])
@@ -604,7 +606,7 @@ class ExactGP(Regressor):
             mean[rows] = self.mean_[0] + cross @ self.alpha_
         return mean
 
-    def _variances(self, X: Any) -> tuple[Array, Array]:
+    def _variances(self, X: Matrix) -> tuple[Array, Array]:
         """Return the mean and the variance of f at each row."""
         if self.solver_ == "cg":
             mean, std = self._pathwise.std(X)
@@ -619,7 +621,7 @@ class ExactGP(Regressor):
                 variance[rows] = self.signal_variance_[0] * (self.kernel.diag(X[rows]) - explained)
         return mean, np.maximum(variance, 0.0)
 
-    def _covariance(self, X: Any) -> tuple[Array, Array]:
+    def _covariance(self, X: MatrixLike) -> tuple[Array, Array]:
         if self.solver_ == "cg":
             return self._pathwise.covariance(X, self.tolerance, self.max_iterations)
         mean, matrix = self._joint(X)
@@ -725,7 +727,7 @@ class ExactGP(Regressor):
             raise InputError("this model was loaded without its posterior samples and predicts means only.")
 
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
+        self, X: MatrixLike, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
     ) -> Array:
         """Return joint samples at the rows X, shape (m, n_samples); of y with noise, or of f.
 
@@ -780,7 +782,7 @@ class ExactGP(Regressor):
             )
         return draws
 
-    def _draws_pathwise(self, X: Any, n_samples: int, random_state: int, of: str) -> Array:
+    def _draws_pathwise(self, X: MatrixLike, n_samples: int, random_state: int, of: str) -> Array:
         if n_samples > self.n_draws:
             raise InputError(
                 f"this model has {self.n_draws} posterior samples, not {n_samples}: fit it with "
@@ -1043,7 +1045,7 @@ class ExactGP(Regressor):
         order = np.argsort(seeds.words(seed, "gp/subset", n_rows), kind="stable")
         return np.sort(order[:size])
 
-    def _kernel_matrix(self, X: Any) -> Array:
+    def _kernel_matrix(self, X: Matrix) -> Array:
         if not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be one of daskrf.kernels, not {self.kernel!r}.")
         n = X.shape[0]
@@ -1058,12 +1060,12 @@ class ExactGP(Regressor):
             matrix[rows] = block
         return matrix
 
-    def _cross(self, X: Any) -> Iterator[tuple[slice, Array]]:
+    def _cross(self, X: MatrixLike) -> Iterator[tuple[slice, Array]]:
         """Yield slices of the rows of X and their kernel values with the training rows."""
         rows = max(1, _BLOCK_BYTES // (8 * len(self.alpha_)))
         return self.kernel.blocks(X, self.X_train_, rows=rows)
 
-    def _joint(self, X: Any) -> tuple[Array, Array]:
+    def _joint(self, X: Matrix) -> tuple[Array, Array]:
         """Return the posterior mean and covariance of f, the latter with only its upper triangle filled."""
         m = X.shape[0]
         covariance = self._kernel_matrix(X)

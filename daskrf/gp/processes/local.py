@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.processes.evidence import Hyperparameters, solved_weights
@@ -158,7 +159,7 @@ class LocalGaussianGP(FeatureSpaceGP):
             self._projects = self._residual = None
 
     def _features(
-        self, X: Any, diagonal: npt.ArrayLike | None = None, rows: Any = None
+        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: Any = None
     ) -> Iterator[FeatureBlock]:
         """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
@@ -204,7 +205,7 @@ class LocalGaussianGP(FeatureSpaceGP):
     def _new_factor(self, statistics: Any, ratio: float) -> Any:
         return StackedFactor(statistics, ratio, nearest=self.rows_ == "nearest")
 
-    def _means(self, phi: npt.NDArray[Any]) -> Array:
+    def _means(self, phi: npt.NDArray[np.number]) -> Array:
         self._check_width(phi)
         means, size = np.zeros((len(phi), self.weights_.shape[1])), self.local_map_.block_size
         for _, rows, columns in nearest_blocks(phi, size):
@@ -212,7 +213,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         return means + self.mean_
 
 
-def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def _nearest_only(phi: npt.NDArray[np.number], size: int) -> npt.NDArray[np.floating]:
     """Return a copy of features that is 0 outside the block of each row's nearest centroid."""
     nearest = np.zeros_like(phi)
     for _, rows, columns in nearest_blocks(phi, size):
@@ -239,18 +240,18 @@ class StackedFactor:
         self.jitter = max(factor.jitter for factor in self._parts)
 
     @property
-    def root(self) -> npt.NDArray[Any]:
+    def root(self) -> npt.NDArray[np.floating]:
         """R with R R^T = A^-1 of the first centroid."""
         return self._parts[0].root
 
-    def whiten(self, phi: npt.NDArray[Any], n_components: int) -> Array:
+    def whiten(self, phi: npt.NDArray[np.number], n_components: int) -> Array:
         """Return Z with Z Z^T = Phi A^-1 Phi^T, 0 for rows of different centroids; shape (n, M)."""
         white = np.zeros((len(phi), n_components))
         for rows, columns, factor in self._rows(phi):
             white[rows, columns] = factor.whiten(phi[rows, columns], self._size)
         return white
 
-    def variances(self, phi: npt.NDArray[Any], n_components: int) -> Array:
+    def variances(self, phi: npt.NDArray[np.number], n_components: int) -> Array:
         """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
         variances = np.empty(len(phi))
         for rows, columns, factor in self._rows(phi):
@@ -266,7 +267,9 @@ class StackedFactor:
         draws[len(self._parts) * self._size :] = 0.0
         return draws
 
-    def _rows(self, phi: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.intp], slice, PosteriorFactor]]:
+    def _rows(
+        self, phi: npt.NDArray[np.number]
+    ) -> Iterator[tuple[npt.NDArray[np.intp], slice, PosteriorFactor]]:
         """Yield, for each centroid with rows, these rows, the columns of its features, and its factor."""
         for block, rows, columns in nearest_blocks(phi, self._size):
             yield rows, columns, self._parts[block]

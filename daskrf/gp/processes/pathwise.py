@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import row_slice
+from daskrf.arrays import Matrix, row_slice
 from daskrf.errors import InputError
 from daskrf.gp.processes.iteratedlimits import (
     IteratedSites,
@@ -103,7 +103,7 @@ class KernelSum:
     prior: Draws | None = None
     deviation: float = 0.0
 
-    def predict(self, X: Any) -> Double:
+    def predict(self, X: Matrix) -> Double:
         """Return the values of the function at each row, float64 of shape (m,), or (m, D) for several."""
         products = self.matrix.cross_product(X, self.weights)
         values = self.mean + self.scale * products.astype(np.float64)
@@ -156,7 +156,7 @@ class PathwisePosterior:
     random_state: int
     sites: IteratedSites | None = None
 
-    def mean(self, X: Any) -> Double:
+    def mean(self, X: Matrix) -> Double:
         """Return the posterior mean at each row, float64 of shape (m,)."""
         return self.function(self.alpha[:, 0]).predict(X)
 
@@ -176,7 +176,7 @@ class PathwisePosterior:
         rows = KernelMatrix(self.matrix.kernel, self.matrix.X[self.landmarks])
         return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
 
-    def deviations(self, X: Any) -> tuple[Double, Single]:
+    def deviations(self, X: Matrix) -> tuple[Double, Single]:
         """Return the mean, and the deviation of each sample of f from it, float32 of shape (m, S)."""
         assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
@@ -189,7 +189,7 @@ class PathwisePosterior:
         draws *= np.float32(math.sqrt(self.hyperparameters.signal_variance))
         return self.hyperparameters.mean + self.scale * mean, draws
 
-    def covariance(self, X: Any, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
+    def covariance(self, X: Matrix, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
         """Return the mean of f and its exact covariance, by one solve per row: meant for a shortlist.
 
         Raises
@@ -209,7 +209,7 @@ class PathwisePosterior:
         covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
         return self.mean(X), covariance
 
-    def std(self, X: Any) -> tuple[Double, Double]:
+    def std(self, X: Matrix) -> tuple[Double, Double]:
         """Return the mean and standard deviation of f, the latter from the S samples and the variance model.
 
         From S samples alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
@@ -220,7 +220,7 @@ class PathwisePosterior:
             mean[rows], std[rows] = self._std(row_slice(X, rows.start, rows.stop))
         return mean, std
 
-    def _std(self, X: Any) -> tuple[Double, Double]:
+    def _std(self, X: Matrix) -> tuple[Double, Double]:
         assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
         variance, diagonal = np.empty(X.shape[0]), self.matrix.kernel.diag(X)
@@ -262,7 +262,7 @@ def correlation_scales(diagonal: Double, ratios: Double | float) -> Single:
     return (1 / np.sqrt(diagonal + ratios)).astype(np.float32)
 
 
-def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> FitDraws:
+def prior_of_fit(kernel: Kernel, X: Matrix, n_draws: int, n_features: int, random_state: int) -> FitDraws:
     """Return the prior samples that a fit turns into posterior samples."""
     seed = seeds.key(random_state, "gp/prior") >> 33
     if isinstance(kernel, Coregionalized):
@@ -275,7 +275,7 @@ def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_s
 
 def fit_pathwise(
     kernel: Kernel,
-    X: Any,
+    X: Matrix,
     y: Double,
     *,
     start: ProcessParameters,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
+from daskrf.engine import Float
 from daskrf.gp.solve.solvers import LowRankGram, ShiftedCholesky, few_rows
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
 
@@ -24,7 +24,9 @@ DOUBLE_LIMIT = 1024  # up to here float64 is cheap
 _SINGLE_ERROR = 1e-4  # float32 is used if a bound on its relative error is below this; real errors were 1e-7
 
 
-def as_features(phi: npt.NDArray[Any], n_components: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def as_features(
+    phi: npt.NDArray[np.number], n_components: int, dtype: type[Float] | np.dtype[Float]
+) -> npt.NDArray[Float]:
     """Return scaled features as a new C-ordered array from packed bits (uint8) or dense features."""
     if phi.dtype != np.uint8:
         return np.array(phi, dtype=dtype, order="C")
@@ -73,18 +75,18 @@ class PosteriorFactor:
         bound = float(np.finfo(np.float32).eps) * longest * math.sqrt(top + ratio)
         self.single = bound < _SINGLE_ERROR
         single = len(root) > DOUBLE_LIMIT and self.single
-        self.root: npt.NDArray[Any] = root.astype(np.float32, order="F") if single else root
+        self.root: npt.NDArray[np.floating] = root.astype(np.float32, order="F") if single else root
 
     @property
     def n_components(self) -> int:
         """M."""
         return len(self.root)
 
-    def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
+    def whiten(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.floating]:
         """Return Z = Phi R, shape (n, M): Z Z^T is Phi A^-1 Phi^T. Holds one expanded copy of the rows."""
         return _times(self.root, phi, n_components)
 
-    def variances(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+    def variances(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.float64]:
         """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
         return squared_lengths(self.root, phi, n_components)
 
@@ -131,11 +133,11 @@ class LowRankFactor:
         """R with R R^T = A^-1, shape (M, M)."""
         return self.coloured(np.eye(len(self._vectors)))
 
-    def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+    def whiten(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.float64]:
         """Return Z = Phi R, shape (n, M)."""
         return self.coloured(as_features(phi, n_components, np.float64).T).T
 
-    def variances(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+    def variances(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.float64]:
         """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
         squares = np.empty(len(phi))
         for rows in expanded_rows(len(phi), n_components, np.float64):
@@ -163,7 +165,7 @@ def posterior_factor(
 
 
 def squared_lengths(
-    root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int
+    root: npt.NDArray[np.floating], phi: npt.NDArray[np.number], n_components: int
 ) -> npt.NDArray[np.float64]:
     """Return |phi R|^2 of each row in bounded memory, for an upper triangular R in Fortran order."""
     squares = np.empty(len(phi))
@@ -174,7 +176,9 @@ def squared_lengths(
     return squares
 
 
-def _times(root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
+def _times(
+    root: npt.NDArray[np.floating], phi: npt.NDArray[np.number], n_components: int
+) -> npt.NDArray[np.floating]:
     """Return Phi R, using one expanded copy of the rows."""
     features = as_features(phi, n_components, root.dtype)
     trmm = blas.strmm if root.dtype == np.float32 else blas.dtrmm

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +92,7 @@ class PriorPrecision:
             return values.copy()
         return lapack.dpotrs(self._lower, values, lower=1)[0]
 
-    def project(self, phi: npt.NDArray[Any], error: float = 0.0) -> npt.NDArray[Any]:
+    def project(self, phi: npt.NDArray[np.number], error: float = 0.0) -> npt.NDArray[np.floating]:
         """Return W = Phi L^-T, shape (n, M): W W^T is Phi K^-1 Phi^T, and W are features with the prior I.
 
         Uses single precision if that changes the squared length of a row, at most 1, by less than `error`.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, row_slice
+from daskrf.arrays import Matrix, as_csr, row_slice
 from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.features.composed import CompositionFeatures
@@ -95,7 +95,7 @@ def has_draws(kernel: Kernel) -> bool:
     return isinstance(of_rows(kernel), Intersection) or has_map(kernel)
 
 
-def prior_draws(kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int) -> Draws:
+def prior_draws(kernel: Kernel, X: Matrix, n_draws: int, n_components: int, random_state: int) -> Draws:
     """Return prior samples as functions: exact ones if possible, else `PriorDraws`.
 
     Raises
@@ -122,7 +122,7 @@ class PriorDraws:
     n_draws, n_components, random_state : int
     """
 
-    def __init__(self, kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int) -> None:
+    def __init__(self, kernel: Kernel, X: Matrix, n_draws: int, n_components: int, random_state: int) -> None:
         self.feature_map = map_of(kernel, n_components, random_state).fit(X)
         size = self.feature_map.n_components
         self.weights = standard_normal(random_state, "gp/prior", size, n_draws).astype(np.float32)
@@ -135,7 +135,7 @@ class PriorDraws:
         some.weights = np.ascontiguousarray(self.weights[:, list(numbers)])
         return some
 
-    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+    def __call__(self, X: Matrix) -> npt.NDArray[np.float32]:
         """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
         size, n_draws = self.weights.shape
         values = np.empty((X.shape[0], n_draws), np.float32)
@@ -165,7 +165,7 @@ class IntersectionDraws:
     n_draws: int
     random_state: int
 
-    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+    def __call__(self, X: Matrix) -> npt.NDArray[np.float32]:
         """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
         rows = as_csr(X)
         values = np.empty((rows.shape[0], self.n_draws), np.float32)
@@ -211,7 +211,7 @@ class CoregionalizedDraws:
         each = [number * size + q for number in numbers for q in range(size)]
         return CoregionalizedDraws(self.kernel, self.inner.only(each))
 
-    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+    def __call__(self, X: Matrix) -> npt.NDArray[np.float32]:
         """Return the value of each sample at each row, float32 of shape (n, n_draws)."""
         rows, target = self.kernel.split(X)
         some, place = runs(rows)

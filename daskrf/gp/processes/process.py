@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, check_width_of, learn_columns
+from daskrf.arrays import (
+    MatrixLike,
+    as_csr,
+    check_columns_of,
+    check_rows_to_fit,
+    check_width_of,
+    learn_columns,
+)
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.estimators import clone
@@ -145,7 +152,7 @@ class FeatureSpaceGP(Regressor):
             noise_variance=self.noise_variance,
         )
 
-    def fit(self, X: Any, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
         """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
 
         Parameters
@@ -216,7 +223,7 @@ class FeatureSpaceGP(Regressor):
         finally:
             self._before_eigen = None
 
-    def partial_fit(self, X: Any, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: MatrixLike, y: npt.ArrayLike, *, side: npt.ArrayLike | None = None) -> Self:
         """Add rows and refit to all rows seen: the same as `fit` on all of them, up to rounding.
 
         `side` is as for `fit`; all new rows may be limits.
@@ -250,7 +257,7 @@ class FeatureSpaceGP(Regressor):
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -310,7 +317,7 @@ class FeatureSpaceGP(Regressor):
         return mean_and_std(mean, std_f, std_y, of)
 
     def errors_left_out(
-        self, X: Any, y: npt.ArrayLike, counts: npt.ArrayLike, target: int = 0
+        self, X: MatrixLike, y: npt.ArrayLike, counts: npt.ArrayLike, target: int = 0
     ) -> tuple[Array, Array]:
         """Return the errors of labelled rows, each predicted without its own labels, and their deviations.
 
@@ -408,7 +415,7 @@ class FeatureSpaceGP(Regressor):
 
     def std_bounds(
         self,
-        X: Any,
+        X: MatrixLike,
         sampled: SampledVariances | None,
         target: int = 0,
         *,
@@ -525,7 +532,7 @@ class FeatureSpaceGP(Regressor):
 
     def sample_y(
         self,
-        X: Any,
+        X: MatrixLike,
         n_samples: int = 1,
         random_state: int = 0,
         *,
@@ -560,7 +567,7 @@ class FeatureSpaceGP(Regressor):
     def values_of_draws(
         self,
         drawn: Self,
-        X: Any,
+        X: MatrixLike,
         normal: Array | None = None,
         target: int = 0,
         *,
@@ -707,7 +714,7 @@ class FeatureSpaceGP(Regressor):
         return inner.project if isinstance(inner, NystromFeatures) else None
 
     def _features(
-        self, X: Any, diagonal: npt.ArrayLike | None = None, rows: Any = None
+        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: Any = None
     ) -> Iterator[FeatureBlock]:
         """Yield the packed bits or features of the rows, in blocks."""
         return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
@@ -727,13 +734,13 @@ class FeatureSpaceGP(Regressor):
             )
         return posterior_factor(statistics, ratio)
 
-    def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _whitened(self, phi: npt.NDArray[np.number]) -> npt.NDArray[np.number]:
         """Return the features of `_moments`, given the original features of some rows."""
         return phi
 
     def _parts(
         self, block: FeatureBlock, *, expands: bool = False
-    ) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
+    ) -> Iterator[tuple[slice, npt.NDArray[np.number], Array]]:
         """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x).
 
         If features are neither projected nor expanded, as the caller says, there is one slice.
@@ -907,7 +914,7 @@ class FeatureSpaceGP(Regressor):
         value, gradient = log_likelihood(solver, m, a, s, target, gradient=eval_gradient)
         return (value, gradient) if eval_gradient else value
 
-    def _means(self, phi: npt.NDArray[Any]) -> Array:
+    def _means(self, phi: npt.NDArray[np.number]) -> Array:
         self._check_width(phi)
         if phi.dtype == np.uint8:
             scale = 1.0 / np.sqrt(len(self.weights_))
@@ -960,7 +967,7 @@ class FeatureSpaceGP(Regressor):
         return variances
 
     def _predict_joint(
-        self, X: Any, of: str, diagonal: npt.ArrayLike | None, rows: Any
+        self, X: MatrixLike, of: str, diagonal: npt.ArrayLike | None, rows: Any
     ) -> tuple[Array, Array]:
         size = len(self.weights_)
         blocks = list(self._features(X, diagonal, rows))
@@ -1050,7 +1057,7 @@ class FeatureSpaceGP(Regressor):
             )
         return self.statistics_
 
-    def _check_width(self, phi: npt.NDArray[Any]) -> None:
+    def _check_width(self, phi: npt.NDArray[np.number]) -> None:
         packed = phi.dtype == np.uint8
         width = -(-len(self.weights_) // 8) if packed else len(self.weights_)
         if (packed and not self.one_bit_) or phi.shape[1] != width:

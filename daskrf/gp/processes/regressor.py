@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import estimators
-from daskrf.arrays import check_columns_of
+from daskrf.arrays import MatrixLike, check_columns_of
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import check_positive
 from daskrf.gp.sums.chunks import check_of
@@ -37,7 +37,7 @@ class Regressor(estimators.Regressor):
         if not hasattr(self, self._weights_name):
             raise estimators.not_fitted(self)
 
-    def _check_request(self, X: Any, of: str, *, return_std: bool, return_cov: bool) -> None:
+    def _check_request(self, X: MatrixLike, of: str, *, return_std: bool, return_cov: bool) -> None:
         """Raise InputError if `predict` cannot return what is requested."""
         self._check_fitted()
         check_columns_of(self, X)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr
+from daskrf.arrays import MatrixLike, as_csr
 from daskrf.features.featuremap import FeatureMap
 from daskrf.features.foldedfeatures import FoldedFeatures
 from daskrf.features.sparserows import SampleMap
@@ -46,7 +46,7 @@ class ResidualDraws:
     prior: Draws
     deviation: float
 
-    def __call__(self, X: Any, left: Array) -> Array:
+    def __call__(self, X: MatrixLike, left: Array) -> Array:
         """Return their values, float64 of shape (m, n_draws), at rows X that lack `left` of k(x, x)."""
         values = self.deviation * self.prior(self.residual.rows(X)).astype(np.float64)
         if self.residual.project is None:
@@ -78,15 +78,15 @@ class Residual:
             getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
         )
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: MatrixLike) -> Any:
         """Return rows as the kernel takes them: folded, if the map folds them."""
         return X if self._folded is None else self._folded.folded(X)
 
-    def diag(self, X: Any) -> Array:
+    def diag(self, X: MatrixLike) -> Array:
         """Return k(x, x) of each row, above 0."""
         return np.maximum(self.kernel.diag(self.rows(X)), np.finfo(np.float64).tiny)
 
-    def covariance(self, X: Any, white: npt.NDArray[Any], left: Array) -> Array:
+    def covariance(self, X: MatrixLike, white: npt.NDArray[np.floating], left: Array) -> Array:
         """Return the covariance of the residual at rows with whitened features, shape (m, m)."""
         shared = self.kernel(self.rows(X))
         if self.project is not None:
@@ -122,7 +122,7 @@ class Residual:
         values = draws.prior(self._sample_rows).astype(np.float64)
         return draws.deviation * self.project(values)
 
-    def joint_draws(self, X: Any, covariance: Array, n: int, seed: int, target: int) -> Array:
+    def joint_draws(self, X: MatrixLike, covariance: Array, n: int, seed: int, target: int) -> Array:
         """Return n joint samples at rows X of this covariance, shape (m, n), for kernels without features."""
         rows = as_csr(X)
         indices: dict[bytes, int] = {}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +91,7 @@ class SampledVariances:
     True
     """
 
-    root: npt.NDArray[Any]
+    root: npt.NDArray[np.floating]
     missed: float = MISSED
 
     @classmethod
@@ -113,12 +112,12 @@ class SampledVariances:
         size, n = self.root.shape
         return relative_error(n, size)
 
-    def variances(self, phi: npt.NDArray[Any], n_components: int) -> Array:
+    def variances(self, phi: npt.NDArray[np.number], n_components: int) -> Array:
         """Return the estimates, shape (n,), whose square roots are unbiased however few the samples."""
         size, n = self.root.shape
         return self._squares(phi, n_components) / _mean_root(n, size) ** 2
 
-    def bounds(self, phi: npt.NDArray[Any], n_components: int) -> tuple[Array, Array]:
+    def bounds(self, phi: npt.NDArray[np.number], n_components: int) -> tuple[Array, Array]:
         """Return a lower and an upper bound of each row, each wrong with a probability of `missed`."""
         size, n = self.root.shape
         squares = self._squares(phi, n_components)
@@ -127,7 +126,7 @@ class SampledVariances:
         shape = n / 2.0, (size - n) / 2.0
         return squares / betaincinv(*shape, 1.0 - self.missed), squares / betaincinv(*shape, self.missed)
 
-    def _squares(self, phi: npt.NDArray[Any], n_components: int) -> Array:
+    def _squares(self, phi: npt.NDArray[np.number], n_components: int) -> Array:
         """Return |(R Q)^T phi|^2 of each row in bounded memory."""
         squares, packed = np.zeros(len(phi)), phi.dtype == np.uint8
         if packed and len(phi) >= _FEW:
@@ -143,6 +142,6 @@ class SampledVariances:
         return squares / n_components if packed else squares
 
 
-def _squared_lengths(values: npt.NDArray[Any]) -> Array:
+def _squared_lengths(values: npt.NDArray[np.floating]) -> Array:
     """Return the squared length of each row."""
     return np.einsum("ij,ij->i", values, values, dtype=np.float64)

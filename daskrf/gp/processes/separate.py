@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.process import PER_TARGET
@@ -111,7 +112,7 @@ class SeparateGP:
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         *,
         of: Literal["y", "f", "both"] = "y",
@@ -173,7 +174,7 @@ class SeparateGP:
                 process_arrays["weights"] = arrays["weights"][:, targets]
             yield {**process_state, "feature_map": state["feature_map"]}, process_arrays
 
-    def _columns(self, values: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def _columns(self, values: Iterable[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
         """Return the predictions of all processes as one array, in the order of the targets."""
         return np.column_stack(list(values))[:, self._order]
 

@@ -198,6 +198,6 @@ class SparseGP(FeatureSpaceGP):
         # Titsias' bound penalizes the left-out variance itself, so its noise is that of the labels alone.
         return super()._noise_has_left_out() and self.criterion == "evidence"
 
-    def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _whitened(self, phi: npt.NDArray[np.number]) -> npt.NDArray[np.floating]:
         error = _PART_OF_NOISE * float((self.noise_variance_ / self.left_out_).min())
         return self._prior_factor().project(phi, error)

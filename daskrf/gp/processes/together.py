@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Terms
 
@@ -21,7 +22,7 @@ Ask = Callable[[Any], Any]
 
 
 def fit_together(
-    processes: Sequence[ExactGP], X: Any, y: Sequence[npt.ArrayLike], matrix: KernelMatrix
+    processes: Sequence[ExactGP], X: MatrixLike, y: Sequence[npt.ArrayLike], matrix: KernelMatrix
 ) -> None:
     """Fit models with the same kernel to the same rows by conjugate gradients.
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import MatrixLike
 from daskrf.gp.processes.coregionalized import CoregionalizedGP, CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
@@ -85,7 +86,7 @@ def values_of(y: Array, target: Target) -> Array:
 def joint_prediction(
     process: Any,
     place: int,
-    X: Any,
+    X: MatrixLike,
     diagonal: npt.ArrayLike | None = None,
     rows: Any = None,
     *,
@@ -124,7 +125,7 @@ class SummedFunction:
     functions: tuple[Any, ...]
     weights: tuple[float, ...]
 
-    def predict(self, X: Any, **options: Any) -> Array:
+    def predict(self, X: MatrixLike, **options: Any) -> Array:
         """Return the values, shape (m,), or (m, D) for D functions at once; each function gets `options`."""
         parts = [w * f.predict(X, **options) for f, w in zip(self.functions, self.weights, strict=True)]
         return np.asarray(sum(parts[1:], start=parts[0]))
@@ -137,7 +138,7 @@ class _MeanOf:
     process: Any
     place: int
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         return np.asarray(self.process.predict(X, target=self.place))
 
 
@@ -185,7 +186,7 @@ class SummedProcess:
 
     def predict(
         self,
-        X: Any,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -231,18 +232,18 @@ class SummedProcess:
         numbers = [n for gp, _ in self.parts if (n := gp.most_draws()) is not None]
         return min(numbers, default=None)
 
-    def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[Any]:
+    def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[np.floating]:
         """Return the weights of one sample of all targets, one after the other, shape (sum of sizes, 1)."""
         seeded = zip(self.parts, self._seeds(seed), strict=True)
         return np.concatenate([gp.weights_of_draw(own_seed, place) for (gp, place), own_seed in seeded])
 
-    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[Any]:
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.floating]:
         """Return the weights of n samples of all targets, shape (sum of sizes, n)."""
         n = min(n, self.most_draws() or n)
         seeded = zip(self.parts, self._seeds(seed), strict=True)
         return np.concatenate([gp.weights_of_draws(n, own_seed, place) for (gp, place), own_seed in seeded])
 
-    def drawn(self, weights: npt.NDArray[Any], seed: int, target: int = 0) -> SummedFunction:
+    def drawn(self, weights: npt.NDArray[np.floating], seed: int, target: int = 0) -> SummedFunction:
         """Return the sum of samples with the weights from `weights_of_draw` or `weights_of_draws`."""
         ends = np.cumsum([_size(gp) for gp, _ in self.parts])[:-1]
         seeded = zip(self.parts, np.split(weights, ends), self._seeds(seed), strict=True)

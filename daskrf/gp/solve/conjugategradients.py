@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from daskrf.gp.solve.solvers import NotPositiveError
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 Operator = Callable[[Single], Single]
-Product = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+Product = Callable[[npt.NDArray[np.floating]], npt.NDArray[np.floating]]
 
 _SAFETY = 0.8  # times the tolerance: rounding makes the true residual slightly larger than the updated one
 _BLOCK = 64  # right-hand sides that share directions: sharing among more costs more than it saves

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.arrays import row_slice
+from daskrf.arrays import Matrix, row_slice
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.engine import engine
 from daskrf.kernels.kernel import Kernel, Prepared
 
 Single = npt.NDArray[np.float32]
-Floats = npt.NDArray[Any]
+Floats = npt.NDArray[np.floating]
 
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
@@ -56,7 +56,7 @@ class KernelMatrix:
     def __init__(
         self,
         kernel: Kernel,
-        X: Any,
+        X: Matrix,
         *,
         keep_bytes: int = 0,
         tile: int | None = None,
@@ -171,7 +171,7 @@ class KernelMatrix:
         return terms.of(tile, columns), terms.of(tile.T, rows)
 
     def cross(
-        self, X: Any, vectors: Single, use: Callable[..., None], *, scales: Single | None = None
+        self, X: Matrix, vectors: Single, use: Callable[..., None], *, scales: Single | None = None
     ) -> None:
         """Call `use` with slices of the rows x of another X, and k(x, rows of this matrix) times vectors.
 
@@ -193,7 +193,7 @@ class KernelMatrix:
 
         self._each(part_of, range(0, X.shape[0], _LEFT))
 
-    def cross_product(self, X: Any, vectors: Single) -> Single:
+    def cross_product(self, X: Matrix, vectors: Single) -> Single:
         """Return k(X, rows of this matrix) times vectors for another X, float32 of shape (m, any)."""
         product = np.empty((X.shape[0], vectors.shape[1]), np.float32)
         self.cross(X, vectors, product.__setitem__)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
 from daskrf import seeds
-from daskrf.arrays import row_slice
+from daskrf.arrays import Matrix, row_slice
 from daskrf.blas import blas_threads_for
 from daskrf.gp.solve.solvers import NotPositiveError
 from daskrf.kernels.kernel import Kernel
@@ -45,7 +43,7 @@ class LandmarkPreconditioner:
         If K_ZZ is not positive semi-definite.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, n_landmarks: int, random_state: int) -> None:
+    def __init__(self, kernel: Kernel, X: Matrix, n_landmarks: int, random_state: int) -> None:
         n = X.shape[0]
         order = np.argsort(seeds.words(random_state, "gp/landmarks", n), kind="stable")
         self.landmarks = np.sort(order[:n_landmarks])
@@ -72,7 +70,7 @@ class LandmarkPreconditioner:
         """F, float32 of shape (n, L)."""
         return self._features
 
-    def features(self, X: Any) -> Single:
+    def features(self, X: Matrix) -> Single:
         """Return F for the rows of another X, float32 of shape (n, L)."""
         values = self._prepared(X, dtype=np.float32)
         solution = scipy.linalg.solve_triangular(

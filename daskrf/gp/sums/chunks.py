@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import advice_on_rows, as_csr, as_matrix
+from daskrf.arrays import Matrix, MatrixLike, advice_on_rows, as_csr, as_matrix
 from daskrf.errors import InputError
 from daskrf.features.featuremap import map_key
 from daskrf.gp.sums.limitrows import LimitRows
@@ -25,7 +25,7 @@ class FeatureBlock(NamedTuple):
     `rows` are the rows themselves, if known.
     """
 
-    phi: npt.NDArray[Any]
+    phi: npt.NDArray[np.number]
     diagonal: npt.NDArray[np.float64] | None
     rows: Any = None
 
@@ -37,7 +37,7 @@ def check_of(of: str, *more: str) -> None:
         raise InputError(f"of must be 'y' (with noise) or 'f' (without){others}, not {of!r}.")
 
 
-def check_rows(X: Any, feature_map: Any) -> Any:
+def check_rows(X: MatrixLike, feature_map: Any) -> Matrix:
     """Return X as a two-dimensional array or CSR matrix whose rows can be sliced.
 
     Raises
@@ -62,7 +62,7 @@ def check_rows(X: Any, feature_map: Any) -> Any:
     return X
 
 
-def refuse_unpacked_bits(X: Any) -> None:
+def refuse_unpacked_bits(X: Matrix) -> None:
     """Refuse uint8 rows of only 0 and 1: packed bits would have all 256 values.
 
     Raises
@@ -78,9 +78,9 @@ def refuse_unpacked_bits(X: Any) -> None:
 
 
 def feature_blocks(
-    X: Any,
+    X: Matrix,
     feature_map: Any,
-    transform: Callable[[Any], npt.NDArray[Any]] | None = None,
+    transform: Callable[[Any], npt.NDArray[np.floating]] | None = None,
     diagonal: npt.ArrayLike | None = None,
     rows: Any = None,
 ) -> Iterator[FeatureBlock]:
@@ -138,7 +138,7 @@ def _diagonal(values: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
 
 
 def sum_rows(
-    X: Any,
+    X: Matrix,
     targets: npt.NDArray[np.float64],
     feature_map: Any,
     *,

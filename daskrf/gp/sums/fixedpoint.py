@@ -133,7 +133,7 @@ def exact_cross_products(y_fixed: npt.NDArray[np.int64]) -> npt.NDArray[np.objec
     return total
 
 
-def integers_to_bytes(values: npt.NDArray[np.object_]) -> npt.NDArray[np.uint8]:
+def integers_to_bytes(values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
     """Store Python integers as little-endian two's complement: shape (..., 24) uint8."""
     raw = b"".join(int(v).to_bytes(_WIDE_BYTES, "little", signed=True) for v in values.ravel())
     return np.frombuffer(raw, dtype=np.uint8).reshape(*values.shape, _WIDE_BYTES).copy()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_csr
+from daskrf.arrays import Matrix, as_csr
 from daskrf.errors import InputError
 
 Numbers = npt.NDArray[np.int64]
@@ -53,7 +52,7 @@ class Folds:
         return np.flatnonzero(np.isin(self.block, list(training))), np.flatnonzero(self.block == held_out)
 
 
-def equal_rows(X: Any) -> Numbers:
+def equal_rows(X: Matrix) -> Numbers:
     """Return a number from 0 for each row, int64 of shape (n,); only equal rows have the same number.
 
     Parameters

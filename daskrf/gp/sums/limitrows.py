@@ -44,12 +44,12 @@ class LimitRows:
     [6.0]
     """
 
-    phi: npt.NDArray[Any]
+    phi: npt.NDArray[np.number]
     bound: Array
     side: npt.NDArray[np.int8]
 
     @classmethod
-    def of(cls, phi: npt.NDArray[Any], bound: npt.ArrayLike, side: npt.ArrayLike) -> LimitRows:
+    def of(cls, phi: npt.NDArray[np.number], bound: npt.ArrayLike, side: npt.ArrayLike) -> LimitRows:
         """Return rows, ordered.
 
         Raises

@@ -141,11 +141,11 @@ class SufficientStatistics(ABC):
     """
 
     n: int = 0
-    gram: npt.NDArray[Any]
-    phi_sum: npt.NDArray[Any]
-    phi_y: npt.NDArray[Any]
-    y_sum: npt.NDArray[Any]
-    yy: npt.NDArray[Any]
+    gram: npt.NDArray[np.floating]
+    phi_sum: npt.NDArray[np.floating]
+    phi_y: npt.NDArray[np.floating]
+    y_sum: npt.NDArray[np.float64] | npt.NDArray[np.object_]
+    yy: npt.NDArray[np.float64] | npt.NDArray[np.object_]
     y_exponents: npt.NDArray[np.int64] | None = None
     map_key: str | None = None
     kernel_trace: float = 0.0
@@ -208,7 +208,7 @@ class SufficientStatistics(ABC):
 
     @staticmethod
     def from_chunk(
-        phi: npt.NDArray[Any],
+        phi: npt.NDArray[np.number],
         y: npt.ArrayLike,
         *,
         n_components: int | None = None,
@@ -266,7 +266,7 @@ class SufficientStatistics(ABC):
 
     def update(
         self,
-        phi: npt.NDArray[Any],
+        phi: npt.NDArray[np.number],
         y: npt.ArrayLike | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> SufficientStatistics:
@@ -356,7 +356,7 @@ class SufficientStatistics(ABC):
             n=self.n,
             gram=np.multiply(self.gram, self.scale, dtype=np.float64) if gram else np.zeros((0, 0)),
             trace=float(np.trace(self.gram)) * self.scale,
-            phi_sum=self.phi_sum * root,
+            phi_sum=np.multiply(self.phi_sum, root),
             phi_y=phi_y.astype(np.float64) * (root * unit),
             y_sum=y_sum.astype(np.float64) * unit,
             yy=np.maximum(yy.astype(np.float64), 0.0) * unit**2,
@@ -417,11 +417,11 @@ class SufficientStatistics(ABC):
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
     @abstractmethod
-    def _add(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+    def _add(self, phi: npt.NDArray[np.number], targets: npt.NDArray[np.float64]) -> None:
         """Add rows that have already been checked."""
 
     @abstractmethod
-    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
+    def _resolution(self) -> tuple[npt.NDArray[np.floating], Array, Array, float]:
         """Return approximate means of y, its unit, and the `yy_error` and `gram_error` of `Moments`."""
 
     def _own_sums(self) -> None:
@@ -431,7 +431,7 @@ class SufficientStatistics(ABC):
             if not (array.flags.writeable and array.flags.c_contiguous):
                 setattr(self, name, array.copy(order="C"))
 
-    def _check_rows(self, phi: npt.NDArray[Any], targets: Array) -> None:
+    def _check_rows(self, phi: npt.NDArray[np.number], targets: Array) -> None:
         width = -(-self.n_components // 8) if self.one_bit else self.n_components
         wanted = "packed bits (uint8)" if self.one_bit else "dense features (floating point)"
         right_kind = phi.dtype == np.uint8 if self.one_bit else phi.dtype.kind == "f"
@@ -465,7 +465,7 @@ class SufficientStatistics(ABC):
                 f"statistics of the maps {self.map_key} and {other.map_key} cannot be combined: use one map."
             )
 
-    def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:  # noqa: B027  # floats need none
+    def _check_sums(self, n: int, yy: npt.NDArray[np.floating]) -> None:  # noqa: B027  # floats need none
         """Raise InputError if sums over n rows would overflow."""
 
 
@@ -483,13 +483,13 @@ class BitStatistics(SufficientStatistics):
 
     one_bit = True
 
-    def _add(self, bits: npt.NDArray[np.uint8], targets: npt.NDArray[np.float64]) -> None:
+    def _add(self, phi: npt.NDArray[np.number], targets: npt.NDArray[np.float64]) -> None:
         assert self.y_exponents is not None
         fixed = to_fixed(targets, self.y_exponents)
         yy = self.yy + exact_cross_products(fixed)
-        self._check_sums(self.n + len(bits), yy)
-        for rows in _blocks(len(bits)):
-            block = np.ascontiguousarray(bits[rows])
+        self._check_sums(self.n + len(phi), yy)
+        for rows in _blocks(len(phi)):
+            block = np.ascontiguousarray(phi[rows])
             if len(self.gram):
                 engine().bit_gram(block, self.n_components, self.gram)
             weights = np.column_stack([np.ones(len(block), np.int64), fixed[rows]])
@@ -499,13 +499,13 @@ class BitStatistics(SufficientStatistics):
         self.y_sum = self.y_sum + fixed.sum(axis=0).astype(object)  # int64 holds it: see _check_sums
         self.yy = yy
 
-    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
+    def _resolution(self) -> tuple[npt.NDArray[np.floating], Array, Array, float]:
         assert self.y_exponents is not None
         shift = np.array([_nearest(total, self.n) for total in self.y_sum], dtype=object)
         unit = np.ldexp(1.0, -self.y_exponents.astype(np.int32))
         return shift, unit, self.n * np.square(_RESOLVED_UNITS * unit), 0.0
 
-    def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:
+    def _check_sums(self, n: int, yy: npt.NDArray[np.floating]) -> None:
         """Refuse sums that int64 cannot hold: |sum of +-y| <= sqrt(n * sum of y^2) by Cauchy-Schwarz."""
         if any(4 * n * int(v) >= _SUM_LIMIT**2 for v in np.diag(yy)):
             raise InputError(
@@ -518,7 +518,7 @@ class FloatStatistics(SufficientStatistics):
 
     one_bit = False
 
-    def _add(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+    def _add(self, phi: npt.NDArray[np.number], targets: npt.NDArray[np.float64]) -> None:
         single = phi.dtype != np.float64 and self.precision == "single"
         kind = np.float32 if single else np.float64
         for rows in _blocks(len(phi), _ROWS if single else _DOUBLE_ROWS):
@@ -537,15 +537,15 @@ class FloatStatistics(SufficientStatistics):
         self.y_sum = self.y_sum + targets.sum(axis=0)
         self.yy = self.yy + targets.T @ targets
 
-    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
-        error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy)
+    def _resolution(self) -> tuple[npt.NDArray[np.floating], Array, Array, float]:
+        error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy).astype(np.float64)
         # Blocks are summed in double precision, and their errors are independent.
         blocks = max(1.0, self.n / _ROWS)
         unit = 1.0 if self.precision == "single" else 2.0**-29
         gram_error = _ENTRY_ERROR * unit / math.sqrt(blocks)
         return self.y_sum / max(self.n, 1), np.ones(self.n_targets), error, gram_error
 
-    def _check_rows(self, phi: npt.NDArray[Any], targets: Array) -> None:
+    def _check_rows(self, phi: npt.NDArray[np.number], targets: Array) -> None:
         super()._check_rows(phi, targets)
         if not np.isfinite(phi.sum(dtype=np.float64)):
             raise InputError("features hold NaN or infinity: check the feature map and its input.")

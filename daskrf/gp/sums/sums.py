@@ -236,7 +236,7 @@ class StackedStatistics:
 
     def update(
         self,
-        phi: npt.NDArray[Any],
+        phi: npt.NDArray[np.number],
         y: npt.ArrayLike | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> StackedStatistics:
@@ -406,7 +406,7 @@ class GramStrip:
     n: int
     n_components: int
     first: int
-    gram: npt.NDArray[Any]
+    gram: npt.NDArray[np.floating]
     precision: Precision = "double"
 
     @classmethod
@@ -428,7 +428,7 @@ class GramStrip:
         """First column, and one past the last."""
         return self.first, len(self.gram)
 
-    def update(self, phi: npt.NDArray[Any]) -> GramStrip:
+    def update(self, phi: npt.NDArray[np.number]) -> GramStrip:
         """Add rows in place and return self: packed bits (uint8) or dense features of all columns.
 
         Raises
@@ -443,7 +443,7 @@ class GramStrip:
         self.n += len(phi)
         return self
 
-    def _update_dense(self, phi: npt.NDArray[Any]) -> None:
+    def _update_dense(self, phi: npt.NDArray[np.number]) -> None:
         if phi.ndim != 2 or phi.shape[1] != self.n_components or phi.dtype.kind != "f":
             raise InputError(
                 f"this strip takes dense features with {self.n_components} columns, not {phi.dtype} of "
@@ -456,7 +456,7 @@ class GramStrip:
         step = max(1, len(phi)) if single else _DOUBLE_ROWS
         for start in range(0, len(phi), step):
             kind: Any = np.float32 if single else np.float64
-            block: npt.NDArray[Any] = phi[start : start + step, :stop].astype(kind, copy=False)
+            block: npt.NDArray[np.floating] = phi[start : start + step, :stop].astype(kind, copy=False)
             tile = max(1, stop) if single else _TILE
             for top in range(0, stop, tile):
                 self.gram[top : top + tile] += np.matmul(block[:, top : top + tile].T, block[:, first:])
@@ -493,7 +493,7 @@ def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> Suffici
         If the strips do not cover all columns in order, or were summed over other rows.
     """
     size = sums.n_components
-    gram = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
+    gram: npt.NDArray[Any] = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
     done = 0
     for strip in strips:
         first, stop = strip.columns

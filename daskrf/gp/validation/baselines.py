@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr
+from daskrf.arrays import Matrix, as_csr
 from daskrf.blas import processors
 from daskrf.errors import InputError
 from daskrf.gp.sums.chunks import check_rows
@@ -20,7 +20,7 @@ _TREES, _COLUMNS = 300, 0.1
 _SAME = 1e-12  # a smaller difference of similarities is rounding
 
 
-def nearest_neighbour(X: Any, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Array]:
+def nearest_neighbour(X: Matrix, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Array]:
     """Return the label of the most similar row, and its Tanimoto (min-max) similarity, for each new row.
 
     If several rows are equally similar, the label is the mean of theirs.
@@ -60,7 +60,7 @@ def nearest_neighbour(X: Any, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Arra
     return label, similarity
 
 
-def random_forest(X: Any, y: npt.ArrayLike, X_new: Any, *, random_state: int = 0) -> Array:
+def random_forest(X: Matrix, y: npt.ArrayLike, X_new: Any, *, random_state: int = 0) -> Array:
     """Return the predictions of scikit-learn's random forest of 300 trees, float64 of shape (m,).
 
     Each split chooses among a tenth of the columns, and a leaf has at least one row; the rest is

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
+from daskrf.arrays import Matrix
 from daskrf.errors import OptionError
 from daskrf.gp.choice.kernelchoice import rows_of_metric
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
@@ -140,7 +141,7 @@ def residuals_of_targets(gp: CoregionalizedGP, *, most: int = MOST_MOLECULES) ->
 
 
 def residuals_of_rows(
-    gp: FeatureSpaceGP, X: Any, y: npt.ArrayLike, target: int = 0, *, most: int = MOST_MOLECULES
+    gp: FeatureSpaceGP, X: Matrix, y: npt.ArrayLike, target: int = 0, *, most: int = MOST_MOLECULES
 ) -> Array:
     """Return the residuals of a process on features, as `studentized_residuals` does.
 
@@ -165,7 +166,7 @@ def residuals_of_rows(
     return np.sort(sizes[np.isfinite(sizes)])
 
 
-def _molecules(X: Any) -> Any:
+def _molecules(X: Matrix) -> Any:
     """Return the distinct numbers of equal rows, the first row of each, and the place of each row."""
     return np.unique(equal_rows(X), return_index=True, return_inverse=True)
 

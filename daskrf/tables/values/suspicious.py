@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -284,10 +284,10 @@ def _ties(values: Floats) -> list[tuple[Kind, npt.NDArray[np.bool_]]]:
     return masks
 
 
-def _lengths(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _lengths(is_new: npt.NDArray[np.bool_]) -> npt.NDArray[np.number]:
     """Return how many values there are from each new one up to the next."""
     starts = np.flatnonzero(is_new)
-    lengths: npt.NDArray[Any] = np.empty(len(starts), np.int32 if len(is_new) < 2**31 else np.int64)
+    lengths: npt.NDArray[np.number] = np.empty(len(starts), np.int32 if len(is_new) < 2**31 else np.int64)
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1], casting="unsafe")
     lengths[-1] = len(is_new) - starts[-1]
     return lengths
