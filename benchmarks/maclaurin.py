@@ -19,7 +19,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +37,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     sketch_variance,
 )
+from daskrf.features.polynomial import Method
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
 from daskrf.kernels import Exponential, Polynomial
 
@@ -79,7 +80,7 @@ def sketches(degree: int) -> dict[str, Make]:
         f"daskrf {method}": lambda M, seed, method=method: PolynomialSketch(
             degree, M, method=method, normalize=True, random_state=seed
         )
-        for method in ("rademacher", "gaussian", "tensorsrht", "tensorsketch")
+        for method in get_args(Method)
     }
     for projection in ("orthogonal", "hadamard"):
         found[f"daskrf Fastfood {projection}"] = lambda M, seed, projection=projection: (
@@ -198,7 +199,7 @@ def table_1(n_seeds: int = 1000, n_components: int = 24) -> list[dict[str, Any]]
     lines = []
     for degree in (1, 2, 3, 4):
         plain = sketch_variance(X, degree=degree, n_components=n_components)[pairs].sum()
-        for method in ("gaussian", "rademacher", "tensorsrht"):
+        for method in ("gaussian", "rademacher", "tensorsrht", "complex"):
             maps = (
                 PolynomialSketch(degree, n_components, method=method, random_state=s) for s in range(n_seeds)
             )

@@ -26,16 +26,16 @@ from daskrf.features.sketches.variances import padded_width
 from daskrf.kernels.powerseries import Polynomial
 from daskrf.seeds import RandomState
 
-Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch"]
+Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch", "complex"]
 
-_COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9}
+_COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9, "complex": 6e-9}
 
 
 @dataclass(eq=False, repr=False)
 class PolynomialSketch(FeatureMap):
     """Features whose inner product is an unbiased estimate of (x.y + c)^degree.
 
-    There are four sketches, phi(x) = (W_1 x * ... * W_n x) / sqrt(M): elementwise products of n = `degree`
+    There are five sketches, phi(x) = (W_1 x * ... * W_n x) / sqrt(M): elementwise products of n = `degree`
     independent projections. If c > 0, every row gets one more column with the value sqrt(c).
 
     Parameters
@@ -44,12 +44,15 @@ class PolynomialSketch(FeatureMap):
         n, from 0 (the constant 1) to 1000.
     n_components : int, default 4096
         Number M of features.
-    method : {"rademacher", "gaussian", "tensorsrht", "tensorsketch"}, default "rademacher"
+    method : {"rademacher", "gaussian", "tensorsrht", "tensorsketch", "complex"}, default "rademacher"
         The matrices W_i. rademacher: random signs, hashed from the columns' identifiers, for any number of
         columns. gaussian: normal numbers; the variance is never smaller. tensorsrht: randomized Hadamard
         matrices, which make as many features in O(M log d) instead of O(M d), for dense rows of up to 2^20
         columns; for odd degrees the variance is smaller than with rademacher. tensorsketch: the circular
-        convolution of n count sketches (Pham & Pagh 2013), O(nnz + M log M).
+        convolution of n count sketches (Pham & Pagh 2013), O(nnz + M log M). complex: M / 2
+        products of complex projections, of which the features are the real and imaginary parts; where no
+        value is negative, the variance is smaller than with rademacher, at twice the time. For Morgan counts
+        it is 0.77, 0.58 and 0.43 of that at degrees 2, 3 and 4, and about that of tensorsketch.
     c : float, default 0.0
         At least 0.
     normalize : bool, default False
@@ -65,7 +68,8 @@ class PolynomialSketch(FeatureMap):
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, section 2.3, table 1 and algorithm 2. For the variances see
+    Source: Wacker & Filippone 2022, section 2.3, table 1 and algorithm 2; complex projections, which the
+    paper mentions, are of Wacker, Ohana & Filippone 2022. For the variances see
     `daskrf.features.sketch_variance`.
 
     Examples
@@ -125,6 +129,8 @@ class PolynomialSketch(FeatureMap):
             if self.c > 0.0:
                 origin[csr.shape[1]] = -math.sqrt(self.c)
             self._once(lambda: self._hadamard(width), width).write(rows, origin, out)
+        elif self.method == "complex":
+            self._write_complex(rows, out)
         else:
             self._once(self._products).write(rows, out)
         refuse_overflow(out, "divide all rows by a length, or use normalize=True")
@@ -139,19 +145,46 @@ class PolynomialSketch(FeatureMap):
 
     def _products(self) -> Products:
         M = self.n_components
-        weights = np.full(M, 1.0 / math.sqrt(M))
+        return self._real_products(M, self.degree, 1.0 / math.sqrt(M), self.method)
+
+    def _real_products(self, size: int, degree: int, weight: float, name: str) -> Products:
         # W (x, sqrt(c)) = W x - W (0, -sqrt(c)).
         origin = None
         if self.c > 0.0:
             origin = np.array([CONSTANT_COLUMN], np.uint64), np.array([-math.sqrt(self.c)])
         return Products(
-            np.full(M, self.degree, np.int64),
-            weights,
+            np.full(size, degree, np.int64),
+            np.full(size, weight),
             self.seed_,
-            f"polynomial/{self.method}",
+            f"polynomial/{name}",
             normal=self.method == "gaussian",
             origin=origin,
         )
+
+    def _write_complex(self, rows: ScaledRows, out: npt.NDArray[np.float32]) -> None:
+        """Write M // 2 complex features by their real and imaginary parts; if M is odd, a real one follows.
+
+        A complex sign times exp(i pi / 4) is (s + i t) / sqrt(2) with two signs s and t, and no phase changes
+        phi(x) conj(phi(y)): the projections are those of signs, two to a complex one.
+        """
+        factors, last = self._once(self._complex_factors)
+        even = out.shape[1] // 2 * 2
+        projections = out[:, :even].view(np.complex64)
+        features = np.full_like(projections, math.sqrt(2.0 / out.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by `transform`
+            for factor in factors:
+                factor.write(rows, out)
+                features *= projections
+        projections[:] = features
+        if last is not None:
+            last.write(rows, out, even)
+
+    def _complex_factors(self) -> tuple[list[Products], Products | None]:
+        """Return the signs of the factors, and the real feature of an odd number M."""
+        M = self.n_components
+        even, weight = M // 2 * 2, math.sqrt(0.5)
+        factors = [self._real_products(even, 1, weight, f"complex/{j}") for j in range(self.degree)]
+        return factors, self._real_products(1, self.degree, 1.0 / math.sqrt(M), "complex") if M % 2 else None
 
     def _hadamard(self, width: int) -> SubsampledHadamard:
         return SubsampledHadamard(self.n_components, self.degree, width, self.seed_, "polynomial")

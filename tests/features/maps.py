@@ -358,6 +358,7 @@ TABLE = {
             ("rademacher", "d20bd13c81d1ab3d1b2f8d3c6dce533dbe2d373cbe2d373cbe2d373cbe2d37bc"),
             ("gaussian", "e0571fbdace162beef5bef3e34cad6bae4b7b93b6be71f39b338a33a85bfaf38"),
             ("tensorsrht", "afc11fb997fac93beb4d8dbc170e3a3cbe2d37bcbe2d373cbe2d373cbe2d37bc"),
+            ("complex", "b3da383df312d6bca729b13e4585063ebe2d37bcbe2d37bcbe2d373cbe2d37bc"),
             ("tensorsketch", "ab48863d371599bcd2e791bd82d0983bbe2d37bcf63bf4bb0c7764bc2cec0f3c"),
         )
     },

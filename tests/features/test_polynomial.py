@@ -107,7 +107,14 @@ def test_variances_of_hadamard_blocks(degree: int, size: int) -> None:
 @compiled_only
 @pytest.mark.parametrize(
     ("method", "degree"),
-    [("gaussian", 2), ("rademacher", 2), ("rademacher", 3), ("tensorsrht", 2), ("tensorsrht", 3)],
+    [
+        ("gaussian", 2),
+        ("rademacher", 2),
+        ("rademacher", 3),
+        ("tensorsrht", 2),
+        ("tensorsrht", 3),
+        ("complex", 3),
+    ],
 )
 def test_variances_over_seeds(method: str, degree: int) -> None:
     """21 features: two whole blocks of 8 and a part of one, over 800 seeds."""
@@ -116,6 +123,20 @@ def test_variances_over_seeds(method: str, degree: int) -> None:
     k = (X @ X.T)[np.triu_indices(4)] ** degree
     maps = [PolynomialSketch(degree, 21, method=method, random_state=seed) for seed in range(800)]
     check_variances(pairs_of(np.array([m.transform(X).astype(float) for m in maps])) - k, expected)
+
+
+@compiled_only
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_variances_of_complex_features(degree: int) -> None:
+    """The 20,000 complex features of a map of each of 5 seeds are as many sketches of two features."""
+    X = small_rows()
+    expected = sketch_variance(X, degree=degree, n_components=2, method="complex")[np.triu_indices(4)]
+    k = (X @ X.T)[np.triu_indices(4)] ** degree
+    results = []
+    for seed in range(5):
+        Phi = PolynomialSketch(degree, 40_000, method="complex", random_state=seed).transform(X)
+        results.append(pairs_of(Phi.reshape(4, 20_000, 2).transpose(1, 0, 2).astype(float) * 20_000**0.5))
+    check_variances(np.concatenate(results) - k, expected)
 
 
 def test_variances_by_the_formula() -> None:
@@ -133,9 +154,20 @@ def test_variances_by_the_formula() -> None:
     assert np.abs(sketch_variance(X, degree=1, n_components=16, method="tensorsrht")).max() < 1e-15
     # One column: signs know x^2 y^2, which the formula as printed denies.
     assert sketch_variance([[2.0]], [[3.0]], degree=4, n_components=1).tolist() == [[0.0]]
+    # Complex sketches: no better for the first degree, better for every pair of rows without negative values.
+    counts_ = np.abs(X)
+    for degree, better in ((1, np.less_equal), (2, np.less), (5, np.less)):
+        plain = sketch_variance(counts_, degree=degree, n_components=8)
+        complex_ = sketch_variance(counts_, degree=degree, n_components=8, method="complex")
+        assert better(complex_, plain * (1 + 1e-12)).all()
+    unit = np.full((1, 400), 0.05)  # 2 (2^n - 1) / M in place of (3^n - 1) / M, if no entry stands out
+    assert sketch_variance(unit, degree=3, n_components=2, method="complex") == pytest.approx(7.0, rel=0.01)
+    # The last feature of an odd number is a real one.
+    alone = sketch_variance(X, degree=3, n_components=1)
+    np.testing.assert_allclose(sketch_variance(X, degree=3, n_components=1, method="complex"), alone)
     # A constant column is one more.
     wide = np.column_stack([X, np.full(4, np.sqrt(0.5))])
-    for method in ("rademacher", "gaussian", "tensorsrht"):
+    for method in ("rademacher", "gaussian", "tensorsrht", "complex"):
         np.testing.assert_allclose(
             sketch_variance(X, degree=2, n_components=5, method=method, c=0.5),
             sketch_variance(wide, degree=2, n_components=5, method=method),
@@ -179,6 +211,24 @@ def test_rademacher_signs() -> None:
         np.testing.assert_allclose(Phi[row], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("M", [1, 2, 7])
+@pytest.mark.parametrize("c", [0.0, 0.7])
+def test_complex_features_are_products_of_complex_projections(M: int, c: float) -> None:
+    X, degree, even = counts().astype(float), 3, M // 2 * 2
+    Phi = PolynomialSketch(degree, M, method="complex", c=c, random_state=4).transform(X)
+    one = np.ones(even, int)
+    for row in (0, 1, 5):
+        entries = {k: v for k, v in enumerate(X[row].tolist()) if v} | ({2**64 - 1: c**0.5} if c else {})
+        expected = np.full(even // 2, np.sqrt(2 / M), complex)
+        for j in range(degree):
+            parts = products(entries, one, one, 4, f"polynomial/complex/{j}")
+            expected *= (parts[::2] + 1j * parts[1::2]) / np.sqrt(2)
+        last = products(entries, np.full(M % 2, degree), np.full(M % 2, M**-0.5), 4, "polynomial/complex")
+        np.testing.assert_allclose(
+            Phi[row], [*expected.view(float), *last], rtol=1e-4, atol=1e-6 * np.abs(Phi).max()
+        )
+
+
 @compiled_only
 def test_tensor_sketch_is_that_of_other_libraries() -> None:
     """The error agrees with scikit-learn's PolynomialCountSketch, which draws other buckets and signs."""
@@ -219,7 +269,7 @@ def test_places_are_a_permutation() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "srht"}, "method must be one of rademacher, gaussian, tensorsrht, tensorsketch"),
+        ({"method": "srht"}, "method must be one of rademacher, gaussian, tensorsrht, tensorsketch, complex"),
         ({"degree": -1}, "degree must be an integer from 0"),
         ({"degree": 1.5}, "degree must be an integer from 0"),
         ({"c": -1.0}, "c must be .* positive definite"),

@@ -56,6 +56,8 @@ class Moments:
     ----------
     gaussian, rademacher : float64 arrays
         E[(w.x)^2 (w.y)^2], w of normal numbers or of signs.
+    absolute, phase : float64 arrays
+        E[|z|^2] and E[z^2] of z = (w.x) conj(w.y), w of complex signs.
     blocked : float64 array
         E[(v.x) (v.y) (w.x) (w.y)] for two different rows v, w of a randomized Hadamard matrix.
     """
@@ -64,6 +66,8 @@ class Moments:
         self.dot = dot
         self.gaussian = norms + 2.0 * dot**2
         self.rademacher = self.gaussian - 2.0 * overlap
+        self.absolute = norms + dot**2 - overlap
+        self.phase = 2.0 * dot**2 - overlap
         # A single column has no second row.
         rest = max(1, width - 1)
         self.blocked = dot**2 - (norms + dot**2 - 2.0 * overlap) / rest
@@ -85,6 +89,10 @@ class Moments:
         moment = self.gaussian if method == "gaussian" else self.rademacher
         squared = self.dot ** (2 * degree)
         variance = (moment**degree - squared) / n_components
+        if method == "complex":
+            real_part = 0.5 * (self.absolute**degree + self.phase**degree) - squared
+            pairs, odd = divmod(n_components, 2)
+            variance = pairs * (2.0 / n_components) ** 2 * real_part + odd * variance / n_components
         if method == "tensorsrht" and self.width > 1:
             pairs = same_block_pairs(n_components, self.width)
             variance -= pairs / n_components**2 * (squared - self.blocked**degree)
@@ -108,7 +116,7 @@ def sketch_variance(
         `Y` defaults to `X`. Their squares must fit in float64.
     degree : int
     n_components : int
-    method : {"rademacher", "gaussian", "tensorsrht"}
+    method : {"rademacher", "gaussian", "tensorsrht", "complex"}
     c : float, default 0.0
 
     Returns
@@ -126,7 +134,9 @@ def sketch_variance(
     Rademacher moment is |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum x_k^2 y_k^2 (the paper has the sum only once, but for
     one column the moment must be x^2 y^2). The last term of TensorSRHT is (x.y)^2n minus the n-th power of
     (x.y)^2 - (|x|^2 |y|^2 + (x.y)^2 - 2 sum x_k^2 y_k^2) / (d - 1), with d the padded number of columns (in
-    print the brackets are misplaced).
+    print the brackets are misplaced). Complex sketches: the real part of z = prod_i (w_i.x) conj(w_i.y) has
+    the variance (E|z|^2 + E[z^2]) / 2 - (x.y)^2n, with the n-th powers of |x|^2 |y|^2 + (x.y)^2 - sum x_k^2
+    y_k^2 and of 2 (x.y)^2 - sum x_k^2 y_k^2, and there are M / 2 of them.
 
     Examples
     --------
@@ -135,8 +145,8 @@ def sketch_variance(
     >>> sketch_variance([[1.0, 0.0]], [[0.0, 1.0]], degree=1, n_components=2, method="tensorsrht").tolist()
     [[0.0]]
     """
-    if method not in ("rademacher", "gaussian", "tensorsrht"):
-        raise InputError(f"method must be rademacher, gaussian or tensorsrht, not {method!r}.")
+    if method not in ("rademacher", "gaussian", "tensorsrht", "complex"):
+        raise InputError(f"method must be rademacher, gaussian, tensorsrht or complex, not {method!r}.")
     left = check_finite(as_csr(X)).astype(np.float64)
     right = left if Y is None else check_finite(as_csr(Y)).astype(np.float64)
     return Moments.of(left, right, c).variance(degree, n_components, method)
