@@ -54,7 +54,7 @@ LAYERS = [
 
 # The folders of a folder, in their order: the same rule holds there.
 GROUPS = {
-    "features": ["sketches"],
+    "features": ["sketches", "bounds"],
     "gp": ["sums", "likelihoods", "solve", "processes", "choice", "validation"],
     "molecules": ["counts"],
     "screens": ["space"],

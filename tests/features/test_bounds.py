@@ -9,7 +9,15 @@ import pytest
 
 from daskrf.errors import InputError
 from daskrf.features import NystromFeatures
-from daskrf.features.bounds import excess_2_norm, excess_frobenius, excess_rms, expected_product_error
+from daskrf.features.bounds import (
+    Extremes,
+    excess_2_norm,
+    excess_frobenius,
+    excess_rms,
+    expected_product_error,
+    expected_residual,
+    extremes_of,
+)
 from daskrf.kernels import TanimotoMinMax
 
 
@@ -36,6 +44,31 @@ def test_theorem_1_written_out() -> None:
     assert actual == pytest.approx(min(candidates) + rest, rel=1e-12)
     more = expected_product_error(values, 3, diagonal, delta=delta, largest=5.0)
     assert more == pytest.approx(min(candidates) + 2 * rest, rel=1e-12)
+    # Theorem 2 is the same without R^2 / 4.
+    residual = expected_residual(values, 3, diagonal, delta=delta)
+    assert residual == pytest.approx(min(candidates) + rest - 2.5 / 4, rel=1e-12)
+
+
+def test_theorem_6_written_out() -> None:
+    n, k, l, delta, largest, distance = 50, 3, 40, 0.1, 4.0, 1.5
+    beta = 1 - 1 / (2 * 40)
+    bracket = 1 + math.sqrt((n - l) / (n - 0.5) / beta * math.log(1 / delta)) * distance / math.sqrt(largest)
+    options = {"delta": delta, "distance": distance}
+    assert excess_2_norm(n, l, largest, **options) == pytest.approx(2 * n / math.sqrt(l) * 4.0 * bracket)
+    frobenius = (64 * k / l) ** 0.25 * n * 4.0 * math.sqrt(bracket)
+    assert excess_frobenius(n, l, k, largest, **options) == pytest.approx(frobenius)
+    assert excess_rms(n, l, k, largest, **options) == pytest.approx(frobenius / n)
+    # At the largest distance that there is, 2 R, it is theorem 3.
+    farthest = excess_2_norm(n, l, largest, delta=delta, distance=4.0)
+    assert farthest == pytest.approx(excess_2_norm(n, l, largest, delta=delta), rel=1e-12)
+
+
+def test_extremes_are_those_of_all_pairs() -> None:
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    extremes = extremes_of(X @ X.T)
+    assert extremes.largest == pytest.approx(max(x @ x for x in X))
+    assert extremes.distance == pytest.approx(max(np.linalg.norm(x - y) for x in X for y in X))
+    assert extremes_of([[2.0]]) == Extremes(2.0, 0.0)
 
 
 def test_more_landmarks_and_less_confidence_make_bounds_smaller() -> None:
@@ -49,15 +82,21 @@ def test_bounds_hold() -> None:
     X = np.random.default_rng(0).poisson(0.5, (150, 30))
     K = TanimotoMinMax()(X)
     values = np.sort(np.linalg.eigvalsh(K))[::-1]
+    extremes = extremes_of(K)
+    assert extremes.largest == 1.0
+    assert 1.0 < extremes.distance <= math.sqrt(2.0)
+    closer = excess_2_norm(150, 30, extremes.largest, delta=0.05, distance=extremes.distance)
+    assert closer < excess_2_norm(150, 30, delta=0.05)
     for seed in range(5):
         feature_map = NystromFeatures(30, random_state=seed).fit(X)
         Phi = feature_map.transform(X).astype(float)
         error = K - Phi @ Phi.T
         rms = math.sqrt(np.square(error).mean())
         assert rms <= math.sqrt(np.square(values[30:]).sum()) / 150 + excess_rms(150, 30, 30, delta=0.05)
-        assert np.linalg.norm(error, 2) <= values[30] + excess_2_norm(150, 30, delta=0.05)
+        assert np.linalg.norm(error, 2) <= values[30] + closer
         eigenvalues = np.linalg.eigvalsh(TanimotoMinMax()(feature_map.landmarks_))
         assert 0 <= error.mean() <= expected_product_error(eigenvalues, 30, np.ones(30), delta=0.05)
+        assert 0 <= error.trace() / 150 <= expected_residual(eigenvalues, 30, np.ones(30), delta=0.05)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +116,9 @@ def test_bounds_hold() -> None:
             "finite numbers, one per landmark",
         ),
         (lambda: expected_product_error([1.0], 2, [1.0], delta=0.1), "n_components = 2 <= l = 1"),
+        (lambda: excess_2_norm(100, 10, delta=0.1, distance=2.1), r"from 0 to 2 sqrt\(largest\) = 2"),
+        (lambda: extremes_of([[1.0, 0.5]]), r"square, not of shape \(1, 2\)"),
+        (lambda: extremes_of([[np.inf]]), "finite values"),
     ],
 )
 def test_bad_parameters_are_refused(call, message: str) -> None:
