@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import approx_fprime
+from scipy.stats import kstest
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 from sklearn.pipeline import Pipeline
 
 from daskrf.errors import InputError
-from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features import NystromFeatures, TanimotoDotProductFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP
 from tests.gp.strategies import bit_problems, dense_problems
 from tests.naive import gp as naive
@@ -240,3 +241,39 @@ def test_draws_of_a_target_have_its_own_noise():
         weights = gp.sample_weights(4_000, 0, target)
         expected = gp.predict(np.eye(3), return_std=True, of="f", target=target)[1]
         np.testing.assert_allclose(weights.std(axis=1), expected, rtol=5 / np.sqrt(2 * 4_000))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_samples_before_the_fit_are_from_the_prior(packed: bool) -> None:
+    X = np.random.default_rng(6).poisson(0.8, (5, 30))
+    feature_map = TanimotoMinMaxFeatures(100, random_state=2)
+    options = {"mean": -2.0, "signal_variance": 3.0, "noise_variance": 0.5}
+    if packed:
+        gp, rows = RandomFeatureGP(n_components=100, **options), feature_map.transform_bits(X)
+    else:
+        gp, rows = RandomFeatureGP(feature_map, **options), X
+    Phi = feature_map.transform(X).astype(float)
+    for of, covariance in (("y", 3.0 * Phi @ Phi.T + 0.5 * np.eye(5)), ("f", 3.0 * Phi @ Phi.T)):
+        draws = gp.sample_y(rows, 4_000, random_state=5, of=of)
+        # Whitened draws are standard normal: five tests at a level of 1e-4 each.
+        white = np.linalg.solve(np.linalg.cholesky(covariance), draws + 2.0)
+        assert min(kstest(row, "norm").pvalue for row in white) > 1e-4
+        assert np.abs((np.cov(white) - np.eye(5)) * np.sqrt(4_000 / 2)).max() < 4.5
+    few = gp.sample_y(rows[:3], 2, random_state=5, of="f")
+    np.testing.assert_array_equal(few, gp.sample_y(rows, 4, random_state=5, of="f")[:3, :2])
+    assert gp.sample_y(rows[:0], 3).shape == (0, 3)
+
+
+def test_samples_before_the_fit_need_what_the_prior_needs() -> None:
+    X = np.random.default_rng(6).poisson(0.8, (5, 30))
+    free = RandomFeatureGP(TanimotoMinMaxFeatures(100))
+    # 4,000 draws: the standard error of a standard deviation of 1 is 0.011.
+    assert np.abs(free.sample_y(X, 4_000, of="f").std(axis=1) - 1.0).max() < 0.06
+    with pytest.raises(InputError, match="samples of y from the prior need the noise variance"):
+        free.sample_y(X)
+    with pytest.raises(InputError, match=r"only a part of the prior.* ExactGP"):
+        RandomFeatureGP(NystromFeatures(3).fit(X)).sample_y(X, of="f")
+    with pytest.raises(InputError, match="not fitted"):
+        RandomFeatureGP(TanimotoDotProductFeatures(64)).sample_y(X, of="f")
+    two = RandomFeatureGP(TanimotoMinMaxFeatures(100), mean=[0.0, 50.0])
+    assert two.sample_y(X, 3, of="f", target=1).min() > 25.0

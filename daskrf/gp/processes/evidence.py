@@ -166,6 +166,13 @@ def _fixed_value(value: FixedValue, name: str, target: int, n_targets: int) -> f
     if value is None:
         return None
     check_given(n_targets, **{name: value})
+    return fixed_value(value, target)
+
+
+def fixed_value(value: FixedValue, target: int) -> float | None:
+    """Return the entry of one target of a checked hyperparameter, or None."""
+    if value is None:
+        return None
     values = np.asarray(value, dtype=np.float64)
     return float(values if values.ndim == 0 else values[target])
 

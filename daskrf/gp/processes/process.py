@@ -32,6 +32,7 @@ from daskrf.gp.processes.evidence import (
     check_given,
     check_variance,
     find_hyperparameters,
+    fixed_value,
     log_likelihood,
     solved_weights,
 )
@@ -541,7 +542,10 @@ class FeatureSpaceGP(Regressor):
         diagonal: npt.ArrayLike | None = None,
         rows: Any = None,
     ) -> Array:
-        """Return posterior samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
+        """Return samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
+
+        Samples are from the posterior after `fit`, and from the prior before it (mean 0 and signal variance 1
+        unless given; y needs `noise_variance`).
 
         They are the samples of `weights_of_draws`, and so are functions: equal rows have equal values of f,
         whatever the other rows are, and sample i does not depend on n_samples. There is one exception: if
@@ -549,8 +553,16 @@ class FeatureSpaceGP(Regressor):
         rows X.
 
         `diagonal` and `rows` are as in `predict`.
+
+        Raises
+        ------
+        InputError
+            As `predict`; before `fit`, if the feature map is not fitted, `noise_variance` is needed but not
+            known, or features leave out a part of the kernel: `ExactGP` samples the prior of a kernel.
         """
         check_of(of)
+        if not hasattr(self, self._weights_name):
+            return self._prior_samples(X, n_samples, random_state, of, target)
         check_columns_of(self, X)
         blocks = list(self._features(X, diagonal, rows))
         n = sum(len(block.phi) for block in blocks)
@@ -563,6 +575,38 @@ class FeatureSpaceGP(Regressor):
         shared, all_rows = self._left_out(blocks) * self.left_out_[target], self._all_rows(blocks)
         residuals = residual.joint_draws(all_rows, shared, n_samples, random_state, target)
         return self._with_noise(drawn, blocks, residuals, normal, target)
+
+    def _prior_samples(self, X: Any, n_samples: int, random_state: int, of: str, target: int) -> Array:
+        """Return samples from the prior: features times independent normal weights."""
+        self.check_parameters()
+        names = ("mean", "signal_variance", "noise_variance")
+        m, a, s = (fixed_value(getattr(self, name), target) for name in names)
+        if s is None and of == "y":
+            raise InputError(
+                "samples of y from the prior need the noise variance: pass noise_variance, or of='f'."
+            )
+        if self.feature_map is not None and self.feature_map.projected_kernel is not None:
+            raise InputError(
+                f"features of {type(self.feature_map).__name__} are only a part of the prior, which has the "
+                "whole kernel: ExactGP(kernel).sample_y(X) samples it, or fit this model first."
+            )
+        if self.feature_map is None and self.n_components is None:
+            refuse_unpacked_bits(check_rows(X, None))
+        blocks = list(feature_blocks(X, self.feature_map))
+        if not blocks:
+            return np.empty((0, n_samples))
+        drawn = type(self)(**{name: getattr(self, name) for name in self._options})
+        drawn.one_bit_ = blocks[0].phi.dtype == np.uint8
+        width = blocks[0].phi.shape[1] * (8 if drawn.one_bit_ else 1)
+        size = self.n_components if self.feature_map is None else self.feature_map.n_components
+        weights = standard_normal(random_state, f"gp/prior/{target}", size or width, n_samples)
+        drawn.weights_ = math.sqrt(1.0 if a is None else a) * weights
+        drawn.mean_ = np.full(n_samples, 0.0 if m is None else m)
+        values = np.concatenate([drawn._checked_means(block) for block in blocks])
+        if of == "y":
+            noise = standard_normal(random_state, f"gp/noise/{target}", len(values), n_samples)
+            values += math.sqrt(s or 0.0) * noise
+        return values
 
     def values_of_draws(
         self,
