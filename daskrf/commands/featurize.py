@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-import dask
 import numpy as np
 import pyarrow as pa
 from distributed import Client
@@ -107,7 +106,7 @@ def featurize(
     ----------
     source : path or dask.array.Array
         A fingerprint store. In Python also a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
-        (GCXS, COO) or NumPy.
+        (GCXS, COO) or NumPy, a DataArray of xarray that holds one, or a dask DataFrame of numbers.
     feature_map : FeatureMap, optional
         Default: `daskrf.features.default_map()`. A map that learns from the library and is not fitted yet is
         fitted to the store first, as `fit_map` does, and the fitted copy goes into the feature store.
@@ -149,7 +148,7 @@ def featurize(
     check_feature_map(feature_map)
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
     feature_map.check_dtype(dtype)
-    if dask.is_dask_collection(source) and hasattr(source, "rechunk"):  # an array
+    if not isinstance(source, (str, os.PathLike)):
         if output is not None:
             raise InputError(
                 "A dask array is featurized lazily and has no output path; store the result yourself."
@@ -159,10 +158,6 @@ def featurize(
         from daskrf.fitting.lazy import featurize_array  # with dask.array, which takes half a second
 
         return featurize_array(source, feature_map, dtype=dtype)
-    if not isinstance(source, (str, os.PathLike)):
-        raise InputError(
-            f"The source is a dask array or the path of a fingerprint store, not {type(source).__name__}."
-        )
     if output is None:
         raise InputError(f"Name an output for the features of {source}.")
     fingerprints = FingerprintStore.open(as_path(source))

@@ -425,6 +425,15 @@ class FeatureMap(Transformer):
             "fitted": self._fitted_state() | names,
         }
 
+    def __dask_tokenize__(self) -> tuple[str, str, str]:
+        """Return what Dask names tasks by: the class, the state, and what `set_output` chose.
+
+        By itself, Dask looks at the fields of a dataclass, which do not hold what `fit` has learned.
+        """
+        chosen = getattr(self, "_sklearn_output_config", {})
+        token = json.dumps([self.state(), chosen], sort_keys=True)
+        return type(self).__module__, type(self).__qualname__, token
+
     def _settings(self) -> dict[str, Any]:
         """Return the parameters, with the seed in place of what it was drawn from."""
         settings = self.get_params(deep=False)

@@ -9,9 +9,10 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from dask.base import tokenize
 from dask.delayed import Delayed
 
-from daskrf.arrays import Matrix, narrowed
+from daskrf.arrays import MatrixLike, check_columns_of, narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.fitting.totals import LabelledBlock, Sums
@@ -23,17 +24,21 @@ from daskrf.kernels import Kernel
 from daskrf.sources.mapreference import MapReference
 
 
-def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
-    """Map a Dask array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""
-    if array.ndim != 2:
-        raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+def featurize_array(rows: MatrixLike, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
+    """Map a lazy array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""
+    array = _as_dask(rows)
+    if not isinstance(array, da.Array):
+        raise InputError(
+            "The source is a dask array or the path of a fingerprint store, not "
+            f"{type(array).__name__}; the map's own transform takes arrays in memory."
+        )
+    array = _whole_rows(array)
     if not feature_map.is_fitted():
         raise InputError(
             f"{type(feature_map).__name__} learns from the rows, which would compute the dask array: fit it "
             "first, by its own fit on some rows, or by daskrf.fit_map on a fingerprint store."
         )
-    if len(array.chunks[1]) > 1:
-        array = array.rechunk({1: -1})  # a row's features need the whole row
+    check_columns_of(feature_map, rows)
     width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
     kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
     reference = MapReference.of(feature_map.state())
@@ -71,9 +76,11 @@ def gram(
     Parameters
     ----------
     phi : dask.array.Array of shape (n, M) float, or (n, ceil(M / 8)) uint8
-        Features; uint8 blocks are packed one-bit features.
+        Features; uint8 blocks are packed one-bit features. A DataArray of xarray that holds such an array
+        will do, too.
     y : array of shape (n,) or (n, n_targets), optional
-        Targets: a NumPy array, or a Dask array whose chunks are aligned with those of `phi`.
+        Targets in memory, or lazy: a Dask array, a DataArray of xarray, or a column of a Dask DataFrame with
+        as many rows in each partition as `phi` has in each chunk.
     n_components : int, optional
         M; needed for packed bits without `feature_map` if it is not a multiple of 8.
     y_exponents : sequence of int, optional
@@ -107,6 +114,13 @@ def gram(
     """
     if feature_map is not None:
         check_feature_map(feature_map)
+    phi = _as_dask(phi)
+    if not isinstance(phi, da.Array):
+        raise InputError(
+            f"The features must be a dask array, not {type(phi).__name__}; SufficientStatistics.from_chunk "
+            "takes arrays in memory."
+        )
+    phi = _whole_rows(phi, "features")
     targets = _targets(phi, y)
     sums = Sums(_summation(phi, targets, n_components, y_exponents, precision, feature_map))
     if isinstance(targets, np.ndarray):
@@ -149,14 +163,20 @@ def _summation(
     return Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
 
 
-def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
-    """Return the targets as (n, T), chunked like the rows of `phi` if they are a Dask array."""
+def _targets(phi: da.Array, y: Any) -> da.Array | np.ndarray:
+    """Return the targets as (n, T), chunked like the rows of `phi` if they are lazy."""
     if np.isnan(phi.shape[0]):
         raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
     if y is None:
         return np.zeros((phi.shape[0], 0))
+    y = _as_dask(y)
     targets = y if isinstance(y, da.Array) else np.asarray(y, dtype=np.float64)
     targets = targets[:, None] if targets.ndim == 1 else targets
+    if np.isnan(targets.shape[0]):
+        raise InputError(
+            "The number of targets is unknown; call y.compute_chunk_sizes() first, or, for a column of a "
+            "DataFrame, give y.to_dask_array(lengths=True)."
+        )
     if targets.ndim != 2 or targets.shape[0] != phi.shape[0]:
         raise InputError(f"There are {phi.shape[0]} rows of features but targets of shape {targets.shape}.")
     if isinstance(targets, da.Array):
@@ -173,22 +193,24 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
     return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
 
 
-def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
+def kernel_matrix(kernel: Kernel, X: MatrixLike, Y: MatrixLike | None = None) -> da.Array:
     """Return the kernel matrix of Dask arrays of fingerprints, lazily.
 
     Parameters
     ----------
     kernel : daskrf.kernels.Kernel
     X : dask.array.Array, shape (n, d)
-        Blocks are NumPy, scipy.sparse or pydata/sparse arrays.
-    Y : dask.array.Array, or array that the kernel takes, shape (m, d), optional
+        Blocks are NumPy, scipy.sparse or pydata/sparse arrays. A DataArray of xarray, a Dask DataFrame of
+        numbers, and an array that the kernel takes will do, too: the last is one block.
+    Y : as `X`, shape (m, d), optional
         Default: `X`. An in-memory array becomes one block of columns and is sent with the graph.
 
     Returns
     -------
     dask.array.Array of float64, shape (n, m)
-        Chunks follow the row chunks of `X` and `Y`; a task computes one and keeps nothing else. With real
-        weights (not counts), the last bits depend on the chunks of `Y`.
+        Chunks follow the row chunks of `X` and `Y`; a task computes one and keeps nothing else. The same
+        arguments give the same names of tasks. With real weights (not counts), the last bits depend on the
+        chunks of `Y`.
 
     Raises
     ------
@@ -206,39 +228,90 @@ def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
     """
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a kernel of daskrf.kernels, not {kernel!r}.")
-    rows, n_rows, d = _row_blocks(X)
-    columns, n_columns, right_d = (rows, n_rows, d) if Y is None else _row_blocks(Y)
-    if d != right_d:
+    rows = _row_blocks(X)
+    columns = rows if Y is None else _row_blocks(Y)
+    d, right_d = rows.shape[1], columns.shape[1]
+    if d != right_d and not np.isnan([d, right_d]).any():  # unknown ones are checked by the kernel
         raise InputError(
             f"Kernel arguments must have the same columns, not {d} and {right_d}; fingerprint both in the "
             "same way."
         )
-    block = dask.delayed(_kernel_block)
-    blocks = [
-        [
-            da.from_delayed(block(kernel, x, y), shape=(a, b), meta=np.empty((0, 0)))
-            for y, b in zip(columns, n_columns, strict=True)
-        ]
-        for x, a in zip(rows, n_rows, strict=True)
-    ]
-    # Numbers of rows may be unknown, as in a filtered Dask array.
-    bands = [da.concatenate(band, axis=1, allow_unknown_chunksizes=True) for band in blocks]
-    return da.concatenate(bands, allow_unknown_chunksizes=True)
+    # "k" is not in the result, so Dask does not fuse tasks that make the blocks of X and Y into this layer,
+    # where each would run once for every block of the other array.
+    return da.blockwise(
+        _kernel_block,
+        "ij",
+        rows,
+        "ik",
+        columns,
+        "jk",
+        kernel=_shared(kernel, "kernel"),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+        align_arrays=False,  # rows and columns are independent, and their numbers may be unknown
+    )
 
 
-def _row_blocks(X: Matrix) -> tuple[list[Any], tuple[float, ...], int]:
-    """Return an array's delayed blocks of whole rows, their numbers of rows, and the number of columns."""
-    if getattr(X, "ndim", None) != 2:
-        X = np.asarray(X)
-        if X.ndim != 2:
-            raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
-    if not isinstance(X, da.Array):
-        # Delayed once, so the graph contains it once.
-        return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
-    if len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
-    return list(X.to_delayed().ravel()), X.chunks[0], X.shape[1]
+def _kernel_block(x: list[Any], y: list[Any], kernel: Kernel) -> np.ndarray:
+    (left,), (right,) = x, y
+    return kernel(left, right)
 
 
-def _kernel_block(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
-    return kernel(x, y)
+def _row_blocks(X: MatrixLike) -> da.Array:
+    """Return rows as a Dask array with blocks of whole rows; rows in memory are one block."""
+    array = _as_dask(X)
+    if isinstance(array, da.Array):
+        return _whole_rows(array)
+    if getattr(array, "ndim", None) != 2:
+        array = np.asarray(array)
+        if array.ndim != 2:
+            raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    dtype = getattr(array, "dtype", np.float64)
+    return da.from_delayed(_shared(array, "rows"), array.shape, dtype, meta=np.empty((0, 0), dtype))
+
+
+def _shared(value: Any, prefix: str) -> Delayed:
+    """Return a graph node, named by what it holds, that each worker fetches once."""
+    return dask.delayed(value, name=f"{prefix}-{tokenize(value)}", traverse=False)
+
+
+def _whole_rows(array: da.Array, what: str = "fingerprints") -> da.Array:
+    """Return an array with one chunk along the columns: features and kernels need whole rows."""
+    if array.ndim != 2:
+        raise InputError(f"The {what} must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    if len(array.chunks[1]) == 1:
+        return array
+    if np.isnan(array.shape[1]):
+        raise InputError(
+            f"The {what} have several chunks of columns, whose numbers are unknown: call "
+            "compute_chunk_sizes() first, or rechunk({1: -1}) before columns are selected."
+        )
+    return array.rechunk({1: -1})
+
+
+def _as_dask(data: Any) -> Any:
+    """Return a DataArray of xarray as the array that it holds, a DataFrame of Dask as a Dask array.
+
+    Anything else is unchanged.
+
+    Raises
+    ------
+    InputError
+        If a column of a DataFrame holds no numbers.
+    """
+    if hasattr(data, "dims") and hasattr(data, "data") and hasattr(data, "coords"):
+        return data.data
+    if not hasattr(data, "to_dask_array"):
+        return data
+    kinds = dict(data.dtypes) if data.ndim == 2 else {data.name: data.dtype}
+    plain = {name: getattr(kind, "numpy_dtype", kind) for name, kind in kinds.items()}
+    for name, kind in plain.items():
+        if not isinstance(kind, np.dtype) or kind.kind not in "buif":
+            raise InputError(
+                f"The column {name!r} of the dask DataFrame holds {kinds[name]}, not numbers; of SMILES, "
+                "daskrf.SmilesFingerprints makes fingerprints."
+            )
+    # Types of pandas or Arrow may have missing values, which only floats can show.
+    lacks = any(plain[name] is not kinds[name] for name in kinds)
+    common = np.result_type(*plain.values(), *([np.float64] if lacks else []))
+    return data.astype(common).to_dask_array()

@@ -259,7 +259,7 @@ def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
     Each task adds a block or a partial to a copy of the previous task's result, because Dask may rerun a task
     on the same input. Partials need a `copy` method.
     """
-    extended, combined = dask.delayed(_extended), dask.delayed(_combined)
+    extended, combined = dask.delayed(_extended, pure=True), dask.delayed(_combined, pure=True)
 
     def partial(node: _Node) -> Any:
         if node.children:

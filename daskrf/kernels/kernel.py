@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from abc import ABC, abstractmethod
@@ -200,6 +201,10 @@ class Kernel(ABC):
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
         return {"kernel": type(self).__name__, "parameters": self.parameters()}
+
+    def __dask_tokenize__(self) -> tuple[str, str, str]:
+        """Return what Dask names tasks by: the class and the state."""
+        return type(self).__module__, type(self).__qualname__, json.dumps(self.state(), sort_keys=True)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.state() == other.state()

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
+from inspect import signature
+
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import sparse
+import xarray
+from dask.base import tokenize
 from dask.sizeof import sizeof
 from scipy import sparse as sp
 
 from daskrf import SufficientStatistics, TanimotoMinMaxFeatures, featurize, gram
 from daskrf.errors import InputError
-from daskrf.features import LandmarkFeatures
+from daskrf.estimators import clone
+from daskrf.features import FeatureMap, LandmarkFeatures, from_state, known_maps
+from daskrf.features.sparserows import SampleMap
 from daskrf.fitting.lazy import kernel_matrix
 from daskrf.gp import SparseGP, choose_exponent
-from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
+from daskrf.kernels import Kernel, TanimotoDotProduct, TanimotoMinMax
 
 FEATURES = TanimotoMinMaxFeatures(n_components=45, random_state=2)
 
@@ -187,10 +197,152 @@ def test_kernel_matrix_of_unknown_numbers_of_rows(counts: np.ndarray) -> None:
     assert kernel_matrix(TanimotoMinMax(), x[:0], x).compute(scheduler="synchronous").shape == (0, 40)
 
 
+def test_kernel_matrix_is_one_layer_and_makes_each_block_of_rows_once(counts: np.ndarray) -> None:
+    made: list[int] = []
+
+    def make(block: np.ndarray) -> np.ndarray:
+        if block.size:  # Dask also calls it with nothing, to see what it returns
+            made.append(len(block))
+        return block
+
+    # Tasks that Dask would fuse, were these layers alike.
+    x, y = (
+        da.blockwise(make, "ij", da.from_array(a, chunks=(8, 17)), "ij", meta=a[:0])
+        for a in (counts, counts[:16])
+    )
+    made.clear()
+    lazy = kernel_matrix(TanimotoMinMax(), x, y)
+    assert set(lazy.dask.layers) - set(x.dask.layers) - set(y.dask.layers) == {
+        lazy.name, *(name for name in lazy.dask.layers if name.startswith("kernel-"))
+    }  # fmt: skip
+    assert lazy.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(counts, counts[:16]).tobytes()
+    assert made == [8] * 7
+
+
+def test_the_same_arguments_give_the_same_names(counts: np.ndarray) -> None:
+    def names(kernel: object, feature_map: FeatureMap, rows: np.ndarray, y: np.ndarray) -> list[object]:
+        x = da.from_array(rows, chunks=(9, 17))
+        phi = featurize(x, feature_map)
+        assert isinstance(kernel, Kernel)
+        matrices = [kernel_matrix(kernel, x), kernel_matrix(kernel, x, sp.csr_matrix(rows[:3]))]
+        return [phi.name, gram(phi, y, n_components=45).key, *(each.name for each in matrices)]
+
+    def fresh() -> TanimotoMinMaxFeatures:
+        return TanimotoMinMaxFeatures(n_components=45, random_state=2)
+
+    y = np.arange(40.0)
+    first = names(TanimotoMinMax(), FEATURES, counts, y)
+    assert first == names(TanimotoMinMax(), fresh(), counts.copy(), y.copy())
+    others = [
+        names(TanimotoMinMax(), TanimotoMinMaxFeatures(n_components=45, random_state=3), counts, y)[:2],
+        names(TanimotoMinMax(), FEATURES, counts, y + 1)[1:2],
+        names(TanimotoDotProduct(), FEATURES, counts, y)[2:],
+        names(TanimotoMinMax(), FEATURES, counts + 1, y),
+    ]
+    assert not set(first) & {name for group in others for name in group}
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in known_maps() if issubclass(cls, SampleMap)], ids=lambda cls: cls.__name__
+)
+def test_dask_names_a_map_by_what_it_has_learned(cls: type[FeatureMap]) -> None:
+    rng = np.random.default_rng(0)
+    one, other = (rng.poisson(0.7, (24, 12)) + 1.0 for _ in range(2))
+
+    def fitted(X: np.ndarray) -> FeatureMap:
+        small = {"n_components": 8} | (
+            {"n_centroids": 2} if "n_centroids" in signature(cls).parameters else {}
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cls(**small).fit(X)
+
+    feature_map = fitted(one)
+    token = tokenize(feature_map)
+    feature_map.transform(other)  # fills caches
+    assert (
+        token == tokenize(feature_map) == tokenize(fitted(one)) == tokenize(from_state(feature_map.state()))
+    )
+    assert token != tokenize(fitted(other))
+    assert tokenize(feature_map.transform) != tokenize(fitted(other).transform)
+    assert token != tokenize(clone(feature_map).set_params(n_components=16))
+
+
+def test_maps_that_draw_their_seeds_have_names_apart(counts: np.ndarray) -> None:
+    one, other = (TanimotoMinMaxFeatures(45, random_state=None).fit(counts) for _ in range(2))
+    assert tokenize(one) == tokenize(pickle.loads(pickle.dumps(one))) != tokenize(other)
+
+
 def test_kernel_matrix_on_workers(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
     lazy = kernel_matrix(TanimotoMinMax(), da.from_array(counts, chunks=(9, 17)), counts[:5])
     result = client.compute(lazy).result()
     assert result.tobytes() == TanimotoMinMax()(counts, counts[:5]).tobytes()
+
+
+def test_data_arrays_and_data_frames(counts: np.ndarray) -> None:
+    lazy = da.from_array(counts, chunks=(13, 17))
+    array = xarray.DataArray(lazy, dims=("molecule", "bit"), coords={"bit": np.arange(17) + 5})
+    frame = pd.DataFrame(counts.astype(np.int64), columns=[f"bit{k}" for k in range(17)])
+    y = pd.Series(np.arange(40.0), name="y")
+    kinds = {"plain": frame, "nullable": frame.astype("Int64"), "mixed": frame.astype({"bit3": "float32"})}
+    lazies = {"xarray": array} | {kind: dd.from_pandas(f, npartitions=3) for kind, f in kinds.items()}
+    for name, rows in lazies.items():
+        bits = featurize(rows, FEATURES)
+        assert bits.compute(scheduler="synchronous").tobytes() == FEATURES.transform_bits(counts).tobytes(), (
+            name
+        )
+        for other in (None, rows, counts[:4]):
+            matrix = kernel_matrix(TanimotoMinMax(), rows, other).compute(scheduler="synchronous")
+            assert (
+                matrix.tobytes()
+                == TanimotoMinMax()(
+                    counts, counts[:4] if other is not None and other is not rows else None
+                ).tobytes()
+            )
+    direct = gram(featurize(lazy, FEATURES), y, n_components=45).compute(scheduler="synchronous")
+    phi = xarray.DataArray(featurize(array, FEATURES))
+    sums = gram(phi, xarray.DataArray(y.to_numpy()), n_components=45).compute(scheduler="synchronous")
+    assert sums.phi_y.tobytes() == direct.phi_y.tobytes()
+    lazy_y = dd.from_pandas(y, npartitions=3)
+    with pytest.raises(
+        InputError, match=r"The number of targets is unknown; .* y\.to_dask_array\(lengths=True\)"
+    ):
+        gram(featurize(lazy, FEATURES), lazy_y, n_components=45)
+    exponents = choose_exponent(y.to_numpy())
+    targets = lazy_y.to_dask_array(lengths=True)
+    sums = gram(featurize(lazy, FEATURES), targets, n_components=45, y_exponents=exponents)
+    assert sums.compute(scheduler="synchronous").phi_y.tobytes() == direct.phi_y.tobytes()
+
+
+def test_refusals_of_data_frames_and_unknown_columns(counts: np.ndarray) -> None:
+    frame = pd.DataFrame(counts[:, :3], columns=["b", "a", "c"])
+    fitted = TanimotoMinMaxFeatures(45, random_state=2).fit(frame)
+    with pytest.raises(InputError, match="'a' is where 'b' was"):
+        featurize(dd.from_pandas(frame[["a", "b", "c"]], npartitions=2), fitted)
+    molecules = dd.from_pandas(pd.DataFrame({"smiles": ["C", "CC"], "n": [1, 2]}), npartitions=1)
+    for function in (lambda x: featurize(x, FEATURES), lambda x: kernel_matrix(TanimotoMinMax(), x)):
+        with pytest.raises(
+            InputError,
+            match=r"'smiles' of the dask DataFrame holds (str|object).* daskrf\.SmilesFingerprints",
+        ):
+            function(molecules)
+    x = da.from_array(counts, chunks=(20, 6))
+    some = x[:, x.sum(axis=0) > 9]  # as many columns as the values say
+    with pytest.raises(
+        InputError, match=r"several chunks of columns, whose numbers are unknown: call compute_chunk"
+    ):
+        featurize(some, FEATURES)
+    whole = da.from_array(counts, chunks=(20, 17))[:, counts.sum(axis=0) > 9]
+    unknown = da.from_array(counts, chunks=(20, 17))
+    unknown = unknown[:, unknown.sum(axis=0) > 9]
+    matrix = kernel_matrix(TanimotoMinMax(), unknown, whole)
+    np.testing.assert_array_equal(
+        *(m.compute(scheduler="synchronous") for m in (matrix, kernel_matrix(TanimotoMinMax(), whole)))
+    )
+    with pytest.raises(InputError, match="columns"):
+        kernel_matrix(TanimotoMinMax(), unknown, counts).compute(scheduler="synchronous")
+    with pytest.raises(InputError, match="features must be a dask array, not ndarray"):
+        gram(counts)  # type: ignore[arg-type]
 
 
 def test_kernel_matrix_refusals(counts: np.ndarray) -> None:
