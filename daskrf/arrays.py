@@ -340,6 +340,11 @@ def _to_csr(X: Matrix) -> sp.csr_matrix:
     if hasattr(X, "to_coo") and not hasattr(X, "to_scipy_sparse"):  # pydata/sparse DOK
         X = X.to_coo()
     X = as_matrix(X)
+    if hasattr(X, "dask") and not isinstance(getattr(X, "_meta", None), np.ndarray):
+        raise InputError(
+            "A dask array of sparse blocks is not computed here: give X.compute(), or give this function to "
+            "X.map_blocks."
+        )
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
         X = _usual(np.asarray(X))
         _check_dtype(X.dtype)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import dask.array as da
 import numpy as np
 import sparse as pydata
+from dask.array.core import BlockView
+from scipy import sparse
 
 from daskrf.errors import InputError
 
 _REDUCTIONS = ("sum", "mean", "std", "var", "max", "min", "prod", "any", "all")
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
+_ELEMENTWISE = (
+    *(f"__{side}{name}__" for name in _OPERATORS for side in ("", "r")),
+    *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "abs", "invert")),
+    *("clip", "round"),
+)
 _MOST_MULTIPLIED = 1 << 28  # columns of a block in a product: each takes 8 bytes
 _MOST_DENSE = 1 << 26  # elements of a block of NumPy
 
@@ -22,7 +31,8 @@ class CountArray(da.Array):
 
     Sums, means, extremes and matrix products use pydata/sparse. They are exact, since counts are converted to
     64-bit integers. Results whose blocks have up to 2^26 elements, as with folded fingerprints, are NumPy
-    arrays; larger ones have blocks of `sparse.COO`. Elementwise operations are SciPy's.
+    arrays; larger ones have blocks of `sparse.COO`. Elementwise operations are NumPy's, with blocks of
+    `sparse.COO`, and exact likewise: those of SciPy's matrices are others, ``x * x`` being a matrix product.
     """
 
     @classmethod
@@ -57,6 +67,9 @@ class CountArray(da.Array):
     def rechunk(self, *arguments: Any, **options: Any) -> CountArray:
         return CountArray.of(super().rechunk(*arguments, **options))
 
+    def astype(self, *arguments: Any, **options: Any) -> CountArray:
+        return CountArray.of(super().astype(*arguments, **options))
+
     def __matmul__(self, other: Any) -> Any:
         return self._product(self, other)
 
@@ -70,12 +83,24 @@ class CountArray(da.Array):
     def __array_ufunc__(self, numpy_ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
         if numpy_ufunc is np.matmul and method == "__call__":
             return self._product(*inputs)
-        return super().__array_ufunc__(numpy_ufunc, method, *inputs, **kwargs)
+        # NumPy then asks the blocks' own dask array, as if the user had given it.
+        return _counts(getattr(numpy_ufunc, method)(*map(_plain, inputs), **kwargs))
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
         if function.__name__ in _REDUCTIONS and arguments and arguments[0] is self:
             return getattr(self, function.__name__)(*arguments[1:], **options)
-        return super().__array_function__(function, types, arguments, options)
+        if any(isinstance(each, CountArray) for each in arguments):
+            return _counts(function(*map(_plain, arguments), **options))
+        return _counts(super().__array_function__(function, types, arguments, options))
+
+    @property
+    def blocks(self) -> BlockView:
+        """Its blocks by number, of which some are a `CountArray`, too."""
+        return _Blocks(self)
+
+    def __dask_postpersist__(self) -> Any:
+        rebuild, arguments = super().__dask_postpersist__()
+        return partial(_persisted, rebuild), arguments
 
     def _product(self, one: Any, other: Any) -> Any:
         """Return a matrix product; refuse unfolded fingerprints, for which it would not fit into memory."""
@@ -95,8 +120,33 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
+def _elementwise(name: str) -> Callable[..., Any]:
+    def method(self: CountArray, *arguments: Any, **options: Any) -> Any:
+        return _counts(getattr(_plain(self), name)(*map(_plain, arguments), **options))
+
+    method.__name__, method.__doc__ = name, f"See `dask.array.Array.{name}`."
+    return method
+
+
 for _name in _REDUCTIONS:
     setattr(CountArray, _name, _reduction(_name))
+for _name in _ELEMENTWISE:
+    setattr(CountArray, _name, _elementwise(_name))
+
+
+class _Blocks(BlockView):
+    def __getitem__(self, index: Any) -> Any:
+        return CountArray.of(super().__getitem__(index))
+
+
+def _persisted(rebuild: Callable[..., Any], graph: Any, *arguments: Any, **options: Any) -> Any:
+    return CountArray.of(rebuild(graph, *arguments, **options))
+
+
+def _counts(result: Any) -> Any:
+    """Return a Dask array with sparse blocks as a `CountArray`, and anything else unchanged."""
+    meta = getattr(result, "_meta", None)
+    return CountArray.of(result) if isinstance(meta, pydata.COO) or sparse.issparse(meta) else result
 
 
 def _coo(block: Any) -> Any:
@@ -107,9 +157,14 @@ def _dense(block: Any) -> Any:
     return block.todense() if isinstance(block, pydata.SparseArray) else np.asarray(block)
 
 
-def _wide(array: Any) -> Any:
-    """Return an array whose sums and products do not overflow."""
+def _wide(array: Any, kinds: str = "iub") -> Any:
+    """Return an array whose sums and products do not overflow; types of other kinds stay as they are."""
     if not isinstance(array, CountArray):
         return array
     counts = array._pydata()
-    return counts.astype(np.int64) if counts.dtype.kind in "iub" else counts
+    return counts.astype(np.int64) if counts.dtype.kind in kinds else counts
+
+
+def _plain(value: Any) -> Any:
+    """Return a `CountArray` as a Dask array with blocks of pydata/sparse, whose truth values stay such."""
+    return _wide(value, "iu")

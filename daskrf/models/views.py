@@ -268,6 +268,11 @@ class Predictor(Model):
             If `X` holds no molecules, rows do not match this model's fingerprint or map, or it gives no
             intervals.
         """
+        if hasattr(X, "dask") and hasattr(X, "chunks"):
+            raise InputError(
+                "A dask array is not computed here: X.map_blocks(model.predict, drop_axis=1, dtype=float) "
+                "predicts lazily, block by block, for a model of one target."
+            )
         levels = () if intervals is None else checked_levels(intervals)
         factors = interval_factors(self, levels)[0] if levels else None
         needs_std = return_std or factors is not None

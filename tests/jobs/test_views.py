@@ -70,6 +70,18 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "a mask": lambda x: x[np.arange(x.shape[0]) % 3 == 0].max(axis=0),
     "other blocks": lambda x: getattr(x, "rechunk", lambda chunks: x)((17, 97)).sum(axis=0),
     "there and back": lambda x: x.T.T.sum(axis=0),
+    "set bits": lambda x: (x > 0).sum(axis=1),
+    "from the other side": lambda x: (2.5 / (x + 1)).sum(axis=0),
+    "squares": lambda x: (x * x).sum(axis=1),
+    "a square": lambda x: (x**2).sum(axis=1),
+    "weighted": lambda x: (np.arange(x.shape[1]) * x).sum(axis=1),
+    "a function": lambda x: np.log1p(x).sum(axis=0),
+    "chosen": lambda x: np.where(x > 9, x, 0).sum(axis=0),
+    "two": lambda x: np.concatenate([x, x]).sum(axis=0),
+    "a type": lambda x: x.astype(float).sum(axis=0),
+    "at most": lambda x: x.clip(0, 3).T @ x.clip(0, 3),
+    "kept on workers": lambda x: getattr(x, "persist", lambda **_: x)(scheduler="synchronous").sum(axis=0),
+    "a block": lambda x: (x.blocks[0] if isinstance(x, CountArray) else x[:50]).sum(axis=0),
 }  # fmt: skip
 
 
@@ -169,6 +181,13 @@ def test_a_model_predicts_from_smiles_fingerprints_and_features(job: Path) -> No
 
 def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
     model = daskrf.load(job / "model")
+    x = daskrf.open_library(job / "fp").fingerprints
+    with pytest.raises(InputError, match=r"not computed here: X\.map_blocks\(model\.predict"):
+        model.predict(x)
+    with pytest.raises(InputError, match=r"give X\.compute\(\), or give this function to X\.map_blocks"):
+        FEATURES.transform(x)
+    lazy = x.map_blocks(model.predict, drop_axis=1, dtype=float).compute(scheduler="synchronous")
+    np.testing.assert_allclose(lazy, model.predict(x.compute(scheduler="synchronous")), rtol=1e-9)
     with pytest.raises(InputError, match="have 8 columns, but those of the model have"):
         model.predict(sparse.csr_matrix(np.eye(8)))
     with pytest.raises(InputError, match="an element of X must be a path, a DataFrame, or a list of SMILES"):
