@@ -103,7 +103,10 @@ def squared_norms(x: Array) -> tuple[Array, Array, float]:
 
 
 def prefactor(norms: Array, r: int, s: float, c: float, points: Array) -> Array:
-    """Return the features of lemma 4.5 of (|x|^2 + |y|^2)^-r at the given points of (0, 1), shape (n, M)."""
+    """Return the features of lemma 4.5 of (|x|^2 + |y|^2)^-r at the given points of (0, 1), shape (n, M).
+
+    At independent uniform points they are M scalar features of lemma 4.4 (equation 8), over sqrt(M).
+    """
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         z = gammaincinv(s, points) / c
         logarithm = 0.5 * (-s * np.log(c) + gammaln(s) - gammaln(r) - np.log(len(points)))
@@ -134,6 +137,8 @@ def prefactor_results(x: Array, sizes: list[int], m_contour: int, trials: int, s
     norms, weights, zeta = squared_norms(x)
     offsets = seeds.generator(seed, "benchmarks/offsets").random(trials)
     found: dict[str, Any] = {"zeta": zeta, "contour": {}, "right grid": {}, "published grid": {}}
+    found["independent"] = {}
+    rng = seeds.generator(seed, "benchmarks/points")
     for r in (1, 3):
         best_s, best_c = r * zeta, 2 * zeta**2
         found["contour"][r] = [
@@ -157,6 +162,10 @@ def prefactor_results(x: Array, sizes: list[int], m_contour: int, trials: int, s
                 m: [prefactor_error(norms, weights, r, best_s, best_c, grid(m, u, repeated)) for u in offsets]
                 for m in sizes
             }
+        found["independent"][r] = {
+            m: [prefactor_error(norms, weights, r, best_s, best_c, rng.random(m)) for _ in range(trials)]
+            for m in sizes
+        }
     return found
 
 

@@ -16,11 +16,12 @@ import pytest
 import scipy.sparse as sp
 from rdkit import Chem
 
-from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fit
+from daskrf import FingerprintSpec, Gaussian, LandmarkFeatures, RandomFourierFeatures, TanimotoMinMax, fit
 from daskrf.errors import InputError
 from daskrf.features.featuremap import known_maps
 from daskrf.spaces import cut, read_space
 from tests.jit import jit_disabled
+from tests.naive import gp as naive_gp
 from tests.spaces.helpers import ACIDS, AMINES, PRIMARY, QUINAZOLINONE, SPACES, write_space
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -105,6 +106,69 @@ def test_the_right_grid_of_the_prefactor_is_exact_where_the_published_one_errs(s
         assert max(found["right grid"][r][640]) < 1e-24
 
 
+def test_scalar_features_of_the_prefactor_are_unbiased(script):
+    """Equation 8 for independent points: the mean is right, and its error is far above that of the grid."""
+    x = np.arange(5.0, 86.0, 20.0)[:, None]
+    errors = script("errors")
+    norms, _, zeta = errors.squared_norms(x)
+    exact = norms[:, None] + norms
+    rng = np.random.default_rng(0)
+    for r in (1, 3):
+        estimates = np.array(
+            [
+                phi @ phi.T
+                for phi in (
+                    errors.prefactor(norms, r, r * zeta, 2 * zeta**2, rng.random(16)) for _ in range(2000)
+                )
+            ]
+        )
+        standard_error = estimates.std(axis=0, ddof=1) / np.sqrt(2000)
+        # 15 pairs: beyond 4.5 standard errors for one choice of the seed in 10,000.
+        assert (np.abs(estimates.mean(axis=0) - exact ** -float(r)) <= 4.5 * standard_error).all()
+    found = errors.prefactor_results(x, [64], 4, 9, 0)
+    assert np.median(found["independent"][1][64]) > 1e6 * np.median(found["right grid"][1][64])
+
+
+def svgp_problem() -> tuple[Any, np.ndarray, np.ndarray, dict[str, float]]:
+    """Return a map with 12 landmarks, counts, labels and hyperparameters."""
+    rng = np.random.default_rng(8)
+    X = rng.poisson(0.8, (60, 15))
+    y = 1.0 + X[:, 0] - 0.5 * X[:, 3] + 0.2 * rng.normal(size=60)
+    options = {"mean": 1.2, "signal_variance": 2.0, "noise_variance": 0.3}
+    return LandmarkFeatures(12, selection="kmeans"), X, y, options
+
+
+def test_one_whole_step_of_the_stochastic_process_is_the_optimum(script):
+    """A step of length 1 with all rows reaches Titsias' bound, and the process that it is the bound of."""
+    feature_map, X, y, options = svgp_problem()
+    gp = script("svgp").StochasticSparseGP(feature_map, **options, step=1.0, batch=60).fit(X, y)
+    kernel, Z, new = TanimotoMinMax(), gp.map_.landmarks_, X[:7] + 1
+    matrices = kernel(Z), kernel(Z, X)
+    expected = naive_gp.titsias_bound(*matrices, kernel.diag(X), y, *options.values())
+    assert gp.bound(X, y) == pytest.approx(expected, rel=1e-4)  # the jitter
+    mean, covariance = naive_gp.projected_posterior(
+        *matrices, kernel(Z, new), kernel(new), y, *options.values()
+    )
+    found, std = gp.predict(new, return_std=True)
+    np.testing.assert_allclose(found, mean, atol=1e-4)
+    np.testing.assert_allclose(std, np.sqrt(covariance.diagonal() + 0.3), atol=1e-4)
+
+
+def test_minibatches_estimate_the_bound_and_approach_it(script):
+    feature_map, X, y, options = svgp_problem()
+    make = script("svgp").StochasticSparseGP
+    best = make(feature_map, **options, step=1.0, batch=60).fit(X, y).bound(X, y)
+    bounds = []
+    for passes in (0, 1, 3, 10):
+        gp = make(feature_map, **options, batch=15, passes=passes, seed=1).fit(X, y)
+        bounds.append(gp.bound(X, y))
+        parts = [gp.bound(X[i : i + 15], y[i : i + 15], 60) for i in range(0, 60, 15)]
+        assert np.mean(parts) == pytest.approx(bounds[-1])
+    assert bounds == sorted(bounds)
+    assert bounds[0] < best - 100  # the prior
+    assert best - 0.1 < bounds[-1] < best
+
+
 @pytest.fixture
 def dockstring(tmp_path: Path) -> Path:
     """A made table of the form of dockstring-dataset.tsv, beside its split in another order.
@@ -182,7 +246,9 @@ def test_the_whole_table_on_a_made_file(dockstring, script, monkeypatch, capsys)
     )
     content = json.loads((output / "regression-dockstring-dataset-F2.json").read_text())
     assert set(content) == {"machine", "versions", "seed", "settings", "results"}
-    assert len(content["results"]) == 4 * 3 + 7 * 2  # sparse GPs have three protocols
+    assert (
+        len(content["results"]) == 4 * 3 + 7 * 2 + 2
+    )  # sparse GPs have three protocols, stochastic ones have one
     for row in content["results"]:
         assert np.isfinite(row["mean_log_probability"])
         assert row["r2"] <= 1
