@@ -8,6 +8,8 @@ from daskrf.errors import printable
 
 DESCRIPTORS = "descriptors"
 """Name of the columns that hold numbers of any size, not counts: a kernel of their own is for them."""
+SUBSTITUENTS = "substituents"
+"""Name of the columns that hold substituents, which a kernel sees by themselves."""
 DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 MAX_COUNT = 65_535

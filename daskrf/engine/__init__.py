@@ -500,10 +500,17 @@ class Engine(Protocol):
     def pair_counts(self, molecules: Molecules, distance: int, *, size: int) -> Rows:
         """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
-    def torsion_counts(self, molecules: Molecules, *, size: int) -> Rows:
-        """Count the chains of four atoms, as RDKit, and one around each ring of three; else as above.
+    def bond_counts(self, molecules: Molecules, kind: str, *, size: int) -> Rows:
+        """Count features of bonds; else as above.
 
-        Identifiers have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64.
+        Parameters
+        ----------
+        molecules : Molecules
+        kind : {"torsion", "substituents"}
+            Chains of four atoms, as RDKit, and one around each ring of three; their identifiers have up to 36
+            bits, and are mixed to 32 by the finalizer of SplitMix64. Or each side of each single bond outside
+            rings, as `daskrf.molecules.counts.substituents`.
+        size : int
         """
 
     def hash_texts(self, text: Bits, stops: Integers) -> Words:

@@ -19,6 +19,7 @@ _FINGERPRINTS = {
     "atompair": "atom-pair",
     "torsion": "topological-torsion",
     "rdkit": "RDKit path",
+    "substituents": "substituent",
     "lingo": "LINGO (windows of four characters of SMILES)",
 }
 

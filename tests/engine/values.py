@@ -62,7 +62,8 @@ def reading() -> dict[str, str]:
         "types": engine().environment_counts(read.molecules, 3, classes=False, size=0),
         "classes": engine().environment_counts(read.molecules, 2, classes=True, size=1000),
         "pairs": engine().pair_counts(read.molecules, 4, size=0),
-        "torsions": engine().torsion_counts(read.molecules, size=0),
+        "torsions": engine().bond_counts(read.molecules, "torsion", size=0),
+        "substituents": engine().bond_counts(read.molecules, "substituents", size=0),
         "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
     }
     return {

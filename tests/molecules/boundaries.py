@@ -28,7 +28,8 @@ def main(folder: str, n: int) -> None:
         for classes in (False, True):
             engine().environment_counts(readings.molecules, 3, classes=classes, size=0)
         engine().pair_counts(readings.molecules, 30, size=7)
-        engine().torsion_counts(readings.molecules, size=0)
+        for kind in ("torsion", "substituents"):
+            engine().bond_counts(readings.molecules, kind, size=0)
         for number, key in enumerate(sorted(readings.unknown)):
             n_atoms = key[0]
             n_bonds = (len(key) - 1 - 4 * n_atoms) // 3

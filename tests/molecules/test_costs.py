@@ -16,6 +16,12 @@ from daskrf.molecules.counts.spec import FRAGMENTS, KINDS
 from tests.molecules.graphs import bipartite, clique, cyclodextrin, lattice, paraphenylene, smiles_of
 from tests.naive.fingerprints import count_paths
 
+N_RUNGS = 120
+METHYL_LADDER = [  # squares in a row, with a methyl group at each atom
+    *((k, k + 2) for k in range(2 * N_RUNGS - 2)),
+    *((2 * k, 2 * k + 1) for k in range(N_RUNGS)),
+    *((k, k + 2 * N_RUNGS) for k in range(2 * N_RUNGS)),
+]
 STAR = "[U]" + "(C)" * 60
 ESTER_OF_GLYCEROL = "CCCCCCCC/C=C\\CCCCCCCC(=O)OCC(COP(=O)([O-])OCC[N+](C)(C)C)OC(=O)CCCCCCCCCCCCCCC"
 PEPTIDE = "N[C@@H](Cc1c[nH]c2ccccc12)C(=O)N[C@@H](CCCNC(=N)N)C(=O)N1CCC[C@H]1C(=O)N[C@@H]([C@@H](C)CC)C(=O)"
@@ -45,6 +51,11 @@ def test_the_bound_of_paths_is_exact_for_trees_and_holds_for_graphs(drawn) -> No
             "atompair",
             "C([2H])([2H])" * 600,
             "1,800 atoms, with hydrogens, are too many for atom pairs (1,500)",
+        ),
+        (
+            "substituents",
+            smiles_of(METHYL_LADDER, "C"),
+            "too many bonds to large ring systems for substituents (5,270,640 steps)",
         ),
     ],
 )

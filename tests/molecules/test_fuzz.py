@@ -31,6 +31,7 @@ SPECS = [
     FingerprintSpec("lingo"),
     FingerprintSpec("lingo", chirality=True, size=256),
     FingerprintSpec(["morgan:2", "torsion", "atompair"]),
+    FingerprintSpec(["morgan:1", "substituents"]),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rdkit import Chem, RDLogger
@@ -167,3 +168,15 @@ def folded(
         place = kind * size + identifier % size
         counts[place] = counts.get(place, 0) + count
     return {place: 1 if binary else min(count, 65_535) for place, count in sorted(counts.items())}
+
+
+def substituents(molecule: Chem.Mol) -> Counter[str]:
+    """Return the sides of all single bonds outside rings, as canonical SMILES without stereochemistry."""
+    sides: Counter[str] = Counter()
+    for bond in molecule.GetBonds():
+        if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing():
+            halves = Chem.FragmentOnBonds(molecule, [bond.GetIdx()], dummyLabels=[(0, 0)])
+            for atoms in Chem.GetMolFrags(halves):
+                if any(not halves.GetAtomWithIdx(i).GetAtomicNum() for i in atoms):
+                    sides[Chem.MolFragmentToSmiles(halves, atoms, isomericSmiles=False)] += 1
+    return sides

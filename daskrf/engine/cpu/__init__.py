@@ -1,6 +1,7 @@
 """The operations of :class:`daskrf.engine.Engine` on the CPU, compiled by numba."""
 
-from daskrf.engine.cpu.counting import environment_counts, pair_counts, torsion_counts
+from daskrf.engine.cpu.bonds import bond_counts
+from daskrf.engine.cpu.counting import environment_counts, pair_counts
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
 from daskrf.engine.cpu.keys import find_keys, hash_texts, number_keys
@@ -17,6 +18,7 @@ __all__ = [
     "bit_gram",
     "bit_means",
     "bit_sums",
+    "bond_counts",
     "cosines",
     "environment_counts",
     "find_keys",
@@ -36,5 +38,4 @@ __all__ = [
     "read_smiles",
     "ring_table",
     "similar_pairs",
-    "torsion_counts",
 ]

@@ -17,6 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from rdkit import Chem
 
+from daskrf.molecules.counts.substituents import Substituents
+from daskrf.quantities import SUBSTITUENTS
+
 MAX_HEAVY_ATOMS = 1000
 """Larger molecules are rejected: path and pair fingerprints of a polymer or a protein would take minutes."""
 
@@ -41,9 +44,13 @@ MAX_TORSIONS = 20_000
 MAX_PATHS = 2_000_000
 """Branched paths of up to 7 bonds, at 0.9 microseconds and 300 bytes each; 1,000 C atoms have 700,000."""
 
+MAX_STEPS_OF_SUBSTITUENTS = 1_000_000
+"""Hashes of atoms in ring systems, at 3 microseconds; 250 bonds to a system of 700 atoms take 5,000,000."""
+
 _DIGITS_OF_RINGS = 30  # of 15 closures: with fewer, a molecule has fewer than 2**14 smallest rings
 _BONDS_OF_TORSIONS = 128  # with fewer, no graph has MAX_TORSIONS
 _BONDS_OF_PATHS = 256  # with fewer, and at most four an atom, no graph has MAX_PATHS
+_RING_ATOMS_OF_SUBSTITUENTS = 100  # with fewer, no molecule takes so many steps
 _PATH_BONDS = 7
 
 _BLANK = re.compile(r"[ \t]")
@@ -128,6 +135,12 @@ def refusal_of_counting(kind: str, molecule: Chem.Mol) -> str:
             )
             if torsions > MAX_TORSIONS:
                 return f"{torsions:,} torsions are more than {MAX_TORSIONS:,}"
+    elif kind == SUBSTITUENTS:
+        ring_atoms = len({atom for ring in molecule.GetRingInfo().AtomRings() for atom in ring})
+        if ring_atoms > _RING_ATOMS_OF_SUBSTITUENTS:
+            steps = Substituents(molecule).steps
+            if steps > MAX_STEPS_OF_SUBSTITUENTS:
+                return f"too many bonds to large ring systems for substituents ({steps:,} steps)"
     elif kind == "rdkit":
         degree = max(map(Chem.Atom.GetDegree, molecule.GetAtoms()))
         if degree > 4 or molecule.GetNumBonds() > _BONDS_OF_PATHS:

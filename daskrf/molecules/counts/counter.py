@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdkit import Chem, rdBase
@@ -22,8 +22,9 @@ from daskrf.molecules.counts.costs import (
 )
 from daskrf.molecules.counts.descriptors import described
 from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.counts.substituents import Substituents
 from daskrf.molecules.stereogroups import canonical, unspecified, written
-from daskrf.quantities import DESCRIPTORS
+from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
 
 _MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
 _TITLES = ("Violation", "Range Error")  # of a failed condition in RDKit's log
@@ -106,6 +107,8 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
         return lambda molecule: Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality).encode("ascii")
     if spec.kind == DESCRIPTORS:
         return lambda molecule: described(molecule, spec.width)
+    if spec.kind == SUBSTITUENTS:
+        return lambda molecule: _packed(Substituents(molecule).counts(spec.size), spec.width)
     generator = generator_of(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
     if spec.kind == "torsion":
@@ -147,8 +150,13 @@ def packed(vector: Any, width: int) -> bytes:
     binary: bytes = vector.ToBinary()
     if struct.unpack_from("<II", binary) == (1, width):
         return binary[8 + 2 * width :]
+    return _packed(vector.GetNonzeroElements(), width)
+
+
+def _packed(counts: Mapping[int, int], width: int) -> bytes:
+    """Return counts by identifier in the same form."""
     entry = struct.Struct("<Ii" if width == 4 else "<Qi")
-    return b"".join(entry.pack(*item) for item in sorted(vector.GetNonzeroElements().items()))
+    return b"".join(entry.pack(*item) for item in sorted(counts.items()))
 
 
 def generator_of(spec: FingerprintSpec) -> Any:

@@ -14,9 +14,10 @@ from daskrf.errors import InputError
 from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
+from daskrf.quantities import SUBSTITUENTS
 from daskrf.seeds import splitmix64
 
-KINDS = ("morgan", "atompair", "torsion")
+KINDS = ("morgan", "atompair", "torsion", SUBSTITUENTS)
 """Kinds of fingerprints whose features have known atoms."""
 
 Occurrence = tuple[int, tuple[int, ...]]
@@ -31,7 +32,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     ----------
     smiles : str
     spec : FingerprintSpec
-        Of Morgan, atom-pair and torsion fingerprints.
+        Of Morgan, atom-pair and torsion fingerprints, and of substituents.
     fragments : {"keep", "largest", "reject"}
         As in `Fingerprinter`; atoms of other fragments have no rows.
 
@@ -99,11 +100,17 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
     from rdkit.Chem import rdFingerprintGenerator
 
     from daskrf.molecules.counts.counter import generator_of, in_order
+    from daskrf.molecules.counts.substituents import Substituents
 
     def find(text: str) -> tuple[int, list[list[Occurrence]]]:
         molecule = _molecule(text, fragments)
         features = []
         for kind in spec.kinds:
+            if kind.family == SUBSTITUENTS:
+                size = kind.size or 2**32
+                sides = Substituents(molecule).occurrences()
+                features.append([(identifier % size, atoms) for identifier, atoms in sides])
+                continue
             output = rdFingerprintGenerator.AdditionalOutput()
             output.AllocateBitInfoMap()
             output.AllocateBitPaths()

@@ -16,6 +16,7 @@ from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, engine
 from daskrf.molecules.counts.features import Features, joined
 from daskrf.molecules.counts.ringsystems import RingSystems
 from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.quantities import SUBSTITUENTS
 
 MOST_RADIUS = 3
 """Of Morgan environments that the engine counts."""
@@ -38,7 +39,8 @@ def is_read(spec: FingerprintSpec) -> bool:
     return all(
         not kind.chirality
         and (
-            kind.family in ("atompair", "torsion") or (kind.family == "morgan" and kind.radius <= MOST_RADIUS)
+            kind.family in ("atompair", "torsion", SUBSTITUENTS)
+            or (kind.family == "morgan" and kind.radius <= MOST_RADIUS)
         )
         for kind in spec.kinds
     )
@@ -99,8 +101,8 @@ def _parts(
 def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:
     """Return the features of one kind of the molecules that were read."""
     rows: Rows
-    if kind.family == "torsion":
-        rows = engine().torsion_counts(molecules, size=kind.size)
+    if kind.family in ("torsion", SUBSTITUENTS):
+        rows = engine().bond_counts(molecules, kind.family, size=kind.size)
     elif kind.family == "atompair":
         rows = engine().pair_counts(molecules, kind.distance, size=kind.size)
     else:

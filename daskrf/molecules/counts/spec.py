@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from daskrf.errors import InputError
 from daskrf.parameters import Option
-from daskrf.quantities import DESCRIPTORS
+from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
 
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none is given
 FRAGMENTS = get_args(Fragments)
-KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
+KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", SUBSTITUENTS, DESCRIPTORS)
+_LAST = (SUBSTITUENTS, DESCRIPTORS)  # their order at the end of a row, after all other kinds
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
 """The kinds counted by default; docs/maps.md has the comparison."""
 WIDE = "wide"
@@ -24,9 +25,18 @@ WIDE_KINDS = ("morgan:3", "morgan:3:features", "atompair", "rdkit", DESCRIPTORS)
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _PAIRS = 25  # atom pairs at each distance, as far as there are
-_USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50, DESCRIPTORS: 14}
+_USUAL = {
+    "morgan": 20,
+    "atompair": 220,
+    "torsion": 45,
+    "rdkit": 750,
+    "lingo": 50,
+    SUBSTITUENTS: 16,
+    DESCRIPTORS: 14,
+}
 _NOT_HASHES = ("atompair", "lingo")
 _N_DESCRIPTORS = 14
+_WITHOUT_CHIRALITY = {"rdkit": "RDKit path fingerprints", SUBSTITUENTS: "Substituents"}
 _FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
 
 
@@ -40,9 +50,12 @@ class FingerprintSpec:
         "morgan" (circular environments), "atompair" (pairs of atoms; "atompair:4" are those up to four bonds
         apart, half as many), "torsion" (topological torsions),
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
-        RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), or "descriptors" (weight, logP, polar
-        surface and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they
-        come last in a row, see `daskrf.molecules.counts.descriptors`). A Morgan kind may have its own radius,
+        RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), "substituents" (each side of each
+        single bond outside rings, as a whole, by which products of the same building block are known; for a
+        kernel of their own beside the other kinds, see `daskrf.molecules.counts.substituents`), or
+        "descriptors" (weight, logP, polar surface and others, in fixed units, for a Gaussian kernel of their
+        own beside the other kinds, see `daskrf.molecules.counts.descriptors`). Substituents and descriptors
+        come last in a row. A Morgan kind may have its own radius,
         as in "morgan:2", and feature classes, as in "morgan:2:features"; "wide" are "morgan:3",
         "morgan:3:features", "atompair", "rdkit" and "descriptors", which predict most measured values better
         than the default and take longer. Several kinds (repeat --kind) are
@@ -61,7 +74,7 @@ class FingerprintSpec:
         bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
         isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
         sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
-        docs/maps.md has the table. Not for "rdkit"; "descriptors" ignores it.
+        docs/maps.md has the table. Not for "rdkit" and "substituents"; "descriptors" ignores it.
     features : bool, default False
         Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
@@ -112,7 +125,7 @@ class FingerprintSpec:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        requested = sorted(self._requested_kinds(), key=lambda text: text == DESCRIPTORS)
+        requested = sorted(self._requested_kinds(), key=lambda text: text in _LAST and 1 + _LAST.index(text))
         if len(requested) == 1:
             self._take(*_parsed(requested[0], self.radius, self.features))
             self._check_kind()
@@ -154,9 +167,10 @@ class FingerprintSpec:
                 f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size "
                 f"below {_N_DESCRIPTORS}."
             )
-        if self.kind == "rdkit" and self.chirality:
+        if self.kind in _WITHOUT_CHIRALITY and self.chirality:
             raise InputError(
-                "RDKit path fingerprints have no chirality; choose another kind, or leave it out."
+                f"{_WITHOUT_CHIRALITY[str(self.kind)]} have no chirality; choose another kind, or leave it "
+                "out."
             )
 
     @cached_property

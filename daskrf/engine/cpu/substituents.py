@@ -1,0 +1,213 @@
+"""Substituents of molecules that were read from SMILES: each side of each single bond outside rings.
+
+Source: Hussain & Rea 2010 (J. Chem. Inf. Model. 50), whose fragments by single cuts these are.
+`daskrf.molecules.counts.substituents` says how they are hashed, and does it with RDKit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.engine import Molecules, Rows
+from daskrf.engine.cpu.jit import jit
+
+Array = npt.NDArray[Any]
+
+_NUMBER, _HYDROGENS, _CHARGE, _RING, _AROMATIC, _DEGREE = 0, 1, 2, 3, 4, 5
+_SINGLE = 1
+_NO_ISOTOPE = 0
+_VALUE, _RESULT = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9  # odd multipliers
+
+
+@jit
+def _mix(hashed: Any, value: Any) -> Any:
+    """Return the 64-bit hash of a hash and a value."""
+    mixed = (np.uint64(hashed) ^ (np.uint64(value) * np.uint64(_VALUE))) * np.uint64(_RESULT)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@jit
+def _types(atoms: Array, out: Array) -> None:
+    """Write the hash of what is known of each atom by itself."""
+    for i in range(out.size):
+        seed = _mix(np.uint64(atoms[i, _NUMBER]), np.uint64(atoms[i, _HYDROGENS]))
+        seed = _mix(seed, np.uint64(int(atoms[i, _CHARGE]) & 0xFF))
+        seed = _mix(seed, np.uint64(atoms[i, _AROMATIC] != 0))
+        seed = _mix(seed, np.uint64(atoms[i, _DEGREE]))
+        out[i] = _mix(seed, np.uint64(_NO_ISOTOPE))
+
+
+@jit
+def _reach(links: Array, first: Array, root: int, passable: Array, members: Array, depth: Array) -> int:
+    """List the atoms that are joined to the root by bonds that can be passed; return their number.
+
+    `depth` is their distance from the root, and -1 for all other atoms. It has to be cleared afterwards.
+    """
+    members[0], depth[root] = root, 0
+    n, place = 1, 0
+    while place < n:
+        i = members[place]
+        place += 1
+        for e in range(first[i], first[i + 1]):
+            j = links[e, 0]
+            if passable[links[e, 1]] and depth[j] < 0:
+                depth[j] = depth[i] + 1
+                members[n] = j
+                n += 1
+    return n
+
+
+@jit
+def _clear(members: Array, n: int, depth: Array) -> None:
+    for k in range(n):
+        depth[members[k]] = -1
+
+
+@jit
+def _find_bridges(
+    links: Array, first: Array, ring: Array, in_ring: Array, members: Array, depth: Array
+) -> None:
+    """Write which bonds are in a ring: without them, their atoms are still joined."""
+    for i in range(ring.size):
+        for e in range(first[i], first[i + 1]):
+            in_ring[links[e, 1]] = ring[i] and ring[links[e, 0]]
+    for i in range(ring.size):
+        for e in range(first[i], first[i + 1]):
+            j, bond = links[e, 0], links[e, 1]
+            if j < i or not in_ring[bond]:
+                continue
+            in_ring[bond] = False
+            n = _reach(links, first, i, in_ring, members, depth)
+            in_ring[bond] = depth[j] >= 0
+            _clear(members, n, depth)
+
+
+@jit
+def _side(
+    links: Array,
+    first: Array,
+    types: Array,
+    in_ring: Array,
+    reverse: Array,
+    e: int,
+    hashes: Array,
+    colours: Array,
+    following: Array,
+    members: Array,
+    depth: Array,
+) -> Any:
+    """Return the hash of the side to which a link leads, from those of the sides beyond it."""
+    root = links[e, 0]
+    n = _reach(links, first, root, in_ring, members, depth)
+    for k in range(n):
+        i = members[k]
+        beyond = np.uint64(0)
+        for f in range(first[i], first[i + 1]):
+            if not in_ring[links[f, 1]] and f != reverse[e]:
+                beyond += _mix(np.uint64(links[f, 2]), hashes[f])
+        colours[i] = _mix(_mix(types[i], np.uint64(depth[i])), beyond)
+    rounds = depth[members[n - 1]] + 1 if n > 1 else 0
+    for _ in range(rounds):
+        for k in range(n):
+            i = members[k]
+            around = np.uint64(0)
+            for f in range(first[i], first[i + 1]):
+                if in_ring[links[f, 1]]:
+                    around += _mix(np.uint64(links[f, 2]), colours[links[f, 0]])
+            following[i] = _mix(colours[i], around)
+        for k in range(n):
+            colours[members[k]] = following[members[k]]
+    _clear(members, n, depth)
+    return colours[root]
+
+
+@jit
+def _outward(
+    links: Array,
+    first: Array,
+    in_ring: Array,
+    order: Array,
+    entered: Array,
+    members: Array,
+    depth: Array,
+) -> int:
+    """List the links over bridges that lead away from the first atom of each fragment, the nearest first."""
+    n_links, entered[:] = 0, False
+    for start in range(entered.size):
+        if entered[start]:
+            continue
+        place, root = n_links, start
+        while True:
+            n = _reach(links, first, root, in_ring, members, depth)
+            for k in range(n):
+                entered[members[k]] = True
+            for k in range(n):
+                for e in range(first[members[k]], first[members[k] + 1]):
+                    if not in_ring[links[e, 1]] and not entered[links[e, 0]]:
+                        order[n_links] = e
+                        n_links += 1
+            _clear(members, n, depth)
+            if place == n_links:
+                break
+            root = links[order[place], 0]
+            place += 1
+    return n_links
+
+
+@jit
+def _substituents(molecules: Any, types: Array, keys: Array) -> int:
+    """Write row and hash of each side of each single bond outside rings; return their number."""
+    n_keys = 0
+    for row in range(molecules.stops.size - 1):
+        start, stop = molecules.stops[row], molecules.stops[row + 1]
+        n_atoms = stop - start
+        if n_atoms == 0:
+            continue
+        first = np.zeros(n_atoms + 1, np.int64)
+        for i in range(n_atoms):
+            first[i + 1] = first[i] + molecules.atoms[start + i, _DEGREE]
+        n_links = first[n_atoms]
+        begin = molecules.first_links[start]
+        links = molecules.links[begin : begin + n_links]
+        members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
+        in_ring = np.zeros(n_links // 2, np.bool_)
+        ring = molecules.atoms[start:stop, _RING] != 0
+        _find_bridges(links, first, ring, in_ring, members, depth)
+        reverse, earlier = np.zeros(n_links, np.int64), np.full(n_links // 2, -1, np.int64)
+        for e in range(n_links):
+            bond = links[e, 1]
+            if earlier[bond] >= 0:
+                reverse[e], reverse[earlier[bond]] = earlier[bond], e
+            earlier[bond] = e
+        order, entered = np.zeros(n_links, np.int64), np.zeros(n_atoms, np.bool_)
+        n_bridges = _outward(links, first, in_ring, order, entered, members, depth)
+        hashes, inner = np.zeros(n_links, np.uint64), types[start:stop]
+        colours, following = np.zeros(n_atoms, np.uint64), np.zeros(n_atoms, np.uint64)
+        for k in range(2 * n_bridges):  # outward, from the ends of the molecule, then inward
+            e = order[n_bridges - 1 - k] if k < n_bridges else reverse[order[k - n_bridges]]
+            hashes[e] = _side(
+                links, first, inner, in_ring, reverse, e, hashes, colours, following, members, depth
+            )
+            if links[e, 2] == _SINGLE:
+                keys[n_keys] = np.uint64(row) << np.uint64(32) | hashes[e] >> np.uint64(32)
+                n_keys += 1
+    return n_keys
+
+
+def substituent_counts(molecules: Molecules, *, size: int) -> Rows:
+    """Count substituents; see `Engine`."""
+    n_rows, n_atoms = molecules.stops.size - 1, int(molecules.stops[-1])
+    types = np.empty(n_atoms, np.uint64)
+    keys = np.empty(int(molecules.atoms[:n_atoms, _DEGREE].sum(dtype=np.int64)), np.uint64)
+    with np.errstate(over="ignore"):
+        _types(molecules.atoms, types)
+        keys = keys[: _substituents(molecules, types, keys)]
+    row, column = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
+    if size:
+        keys = row << np.uint64(32) | column % np.uint64(size)
+    keys, values = np.unique(keys, return_counts=True)
+    pointer = np.searchsorted(keys, np.arange(n_rows + 1, dtype=np.uint64) << np.uint64(32))
+    return Rows(pointer.astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32), values)
