@@ -348,3 +348,48 @@ def test_distances_are_of_the_kind() -> None:
     pairs = dense[:1000] - dense[1000:]
     assert _distance(X, None) == pytest.approx(math.sqrt((pairs**2).sum(1).mean()))
     assert _distance(X, (0, 30)) == pytest.approx(math.sqrt((pairs[:, :30] ** 2).sum(1).mean()))
+
+
+def _with_substituents(n: int, share: float) -> tuple[Any, np.ndarray]:
+    """Return rows of two kinds and of substituents, and a sample of a process that sees all or the first."""
+    rng = np.random.default_rng(7)
+    counts, sides = rng.poisson(0.6, (n, 60)), np.zeros((n, 50), np.int64)
+    for place in (rng.integers(0, 10, n), rng.integers(10, 50, n)):
+        sides[np.arange(n), place] = 1
+    K = TanimotoMinMax()(counts) + share * TanimotoMinMax()(sides)
+    K.flat[:: n + 1] += 0.05
+    y = np.linalg.cholesky(K) @ rng.standard_normal(n)
+    return sp.csr_matrix(np.column_stack([counts, sides]).astype(np.uint16)), y
+
+
+WITH_BLOCKS = {**COLUMNS, "substituents": (60, 110)}
+
+
+def test_substituents_have_a_weight_beside_kinds() -> None:
+    """Their weight is that of the evidence, and other kernels have to be clearly better."""
+    X, y = _with_substituents(300, 2.0)
+    choice = choose_kernel(X, y, WITH_BLOCKS)
+    *others, mean, wide = choice.trials
+    assert re.fullmatch(
+        r"weighted mean: 0\.\d+ of 1, 0\.\d+ of Tanimoto \(min-max\) on substituents", mean.name
+    )
+    assert choice.trials[choice.first] == mean
+    assert choice.kernel == mean.kernel
+    assert isinstance(choice.kernel, Mean)
+    assert dict(zip(choice.kernel.columns, choice.kernel.shares, strict=True))[60, 110] > 0.4
+    assert mean.log_probability > max(trial.log_probability for trial in others) + 0.02
+    assert abs(wide.log_probability - mean.log_probability) < 0.05
+    assert all(trial.kernel.columns[-1][1] <= 60 for trial in others)  # type: ignore[attr-defined]
+    assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
+    assert "With substituents, 8 is taken unless another is clearly better." in str(choice)
+
+
+def test_substituents_that_say_nothing_change_nothing() -> None:
+    X, y = _with_substituents(300, 0.0)
+    choice, without = choose_kernel(X, y, WITH_BLOCKS), choose_kernel(X[:, :60], y, COLUMNS)
+    assert choice.first == 0
+    assert "first" not in choice.state()
+    assert choice.kernel(X) == pytest.approx(without.kernel(X[:, :60]))
+    assert [trial.log_probability for trial in choice.trials] == pytest.approx(
+        [trial.log_probability for trial in without.trials]
+    )

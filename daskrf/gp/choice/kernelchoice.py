@@ -36,7 +36,7 @@ from daskrf.kernels.metric import MetricGaussian
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
-from daskrf.quantities import DESCRIPTORS
+from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
 
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
@@ -111,17 +111,21 @@ def choose_kernel(
       Tanimoto kernel is best;
     - the mean of the best Tanimoto and the best Gaussian kernel;
     - a weighted mean of the Tanimoto kernels of all kinds and the best Gaussian kernel;
+    - if there are "substituents" beside other kinds, which the kernels above do not see, and if the evidence
+      gives them a weight: a weighted mean of the Tanimoto kernels of all other kinds together and of
+      substituents, which then counts as the first candidate; and the weighted mean above with substituents
+      among its terms;
     - if there are "descriptors", whose columns the kernels above do not see: the best of these plus a
       Gaussian kernel of the descriptors, with its best length scale and weight; and a weighted mean as above
       with three Gaussian kernels of the descriptors, from fine to coarse, among its terms.
 
     A candidate replaces an earlier one if its mean log probability is better by more than 0.01 and by more
     than a standard error. The weighted mean with descriptors, whose weights the evidence prefers to each
-    kernel alone, is taken if it is not worse. With 400 labels or more, a Gaussian kernel in a learned metric
-    follows. The metric is learned from half of the labels (at most 2,000). It is a candidate only if it
-    predicts left-out labels of this half better than usual distances do (`choose_metric`). It is taken if it
-    is clearly better for the other labels, from which its variances are then estimated. If a kernel with the
-    length scale "auto" is given, only its length scales are tried, and the best is taken.
+    kernel alone, is taken if it is not worse. With 400 labels or more, a Gaussian kernel in a
+    learned metric follows. The metric is learned from half of the labels (at most 2,000). It is a candidate
+    only if it predicts left-out labels of this half better than usual distances do (`choose_metric`). It is
+    taken if it is clearly better for the other labels, from which its variances are then estimated. If a
+    kernel with the length scale "auto" is given, only its length scales are tried, and the best is taken.
 
     Parameters
     ----------
@@ -238,6 +242,7 @@ class _Search:
     log_ratio: float = math.log(_RATIO)
     trials: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
     weighs_descriptors: bool = False  # whether descriptors are terms of the last trial, a weighted mean
+    first: int = 0  # the trial that another has to be clearly better than
 
     def run(self, columns: Mapping[str, Range]) -> None:
         """Try the short list."""
@@ -257,43 +262,56 @@ class _Search:
             begin=False,
         )
         kinds = [i for i, name in enumerate(names) if name in columns] or [0]  # the first has all columns
-        self.add_weighted([*kinds, smooth])
-        if (apart := parts[names[0]]) is not None:
-            span = apart[1], columns[DESCRIPTORS][1]
-            self.add_described(span)
-            self.add_weighted([*kinds, smooth], span)
+        places = [*kinds, smooth]
+        self.add_weighted(places)
+        apart = {name: span for name, span in columns.items() if name not in parts and parts[names[0]]}
+        beside = []
+        if SUBSTITUENTS in apart:
+            sides = TanimotoMinMax()
+            beside.append((f"{sides.words()} on {SUBSTITUENTS}", _on(sides, apart[SUBSTITUENTS])))
+            n_before = len(self.trials)
+            self.add_weighted([0], beside)
+            self.first = n_before if len(self.trials) > n_before else 0
+            self.add_weighted(places, beside)
+        if DESCRIPTORS in apart:
+            self.add_described(apart[DESCRIPTORS])
+            self.add_weighted(places, [*beside, *self._of_descriptors(apart[DESCRIPTORS])])
 
-    def add_weighted(self, places: Sequence[int], span: Range | None = None) -> None:
+    def _of_descriptors(self, span: Range) -> list[tuple[str, Kernel]]:
+        """Return Gaussian kernels of descriptors, from fine to coarse, and their names."""
+        usual = _LENGTH * _distance(self.some, span)
+        smooth = [Gaussian(_rounded(usual * share)) for share in _SHARES_OF_LENGTH]
+        return [(f"{kernel.words()} on {DESCRIPTORS}", _on(kernel, span)) for kernel in smooth]
+
+    def add_weighted(self, places: Sequence[int], beside: Sequence[tuple[str, Kernel]] = ()) -> None:
         """Try the mean of some kernels, with weights that maximize the evidence.
 
         Parameters
         ----------
         places : sequence of int
             Trials whose kernels are terms.
-        span : (int, int), optional
-            Columns of descriptors: Gaussian kernels of these are further terms.
+        beside : sequence of (str, Kernel)
+            Further terms, of columns that no earlier kernel sees, and their names.
         """
+        self.weighs_descriptors = False
         if len(self.evidence.y) < _FEWEST_WEIGHED:
             self.meter.skip()
             return
         self.meter.begin("weights of kernels")
         terms = [(f"{place + 1}", self.trials[place][0]) for place in places]
-        if span is not None:
-            usual = _LENGTH * _distance(self.some, span)
-            smooth = [Gaussian(_rounded(usual * share)) for share in _SHARES_OF_LENGTH]
-            terms += [(f"{kernel.words()} on {DESCRIPTORS}", _on(kernel, span)) for kernel in smooth]
+        terms += beside
         weights, shares = self.evidence.weights([kernel for _, kernel in terms])
         weighted = [
             (float(f"{weight:.2g}"), *term)
             for weight, share, term in zip(weights, shares, terms, strict=True)
             if share >= _LEAST
         ]
-        described = any(name.endswith(DESCRIPTORS) for _, name, _ in weighted)
-        if len(weighted) > 1 and (described or span is None):
+        names = {name.rpartition(" ")[2] for _, name, _ in weighted}
+        if len(weighted) > 1 and (not beside or names & {SUBSTITUENTS, DESCRIPTORS}):
             words = ", ".join(f"{weight:g} of {name}" for weight, name, _ in weighted)
             mean = _mean([(weight, kernel) for weight, _, kernel in weighted])
             self.add(mean, f"weighted mean: {words}", begin=False)
-            self.weighs_descriptors = described
+            self.weighs_descriptors = DESCRIPTORS in names
 
     def run_scales(self, kernel: Kernel) -> None:
         """Try length scales of a kernel; they are listed from the smallest to the largest."""
@@ -434,7 +452,8 @@ class _Search:
         if best:
             taken = max(range(len(scores)), key=lambda i: scores[i].log_probability.mean())
         else:
-            taken = first_of_the_best([score.log_probability for score in scores])
+            order = sorted(range(len(scores)), key=lambda i: i != self.first)
+            taken = order[first_of_the_best([scores[i].log_probability for i in order])]
             if self.weighs_descriptors and scores[-1].mean >= scores[taken].mean:
                 taken = len(scores) - 1  # the evidence prefers it already, and labels left out do not object
         trials = [
@@ -447,6 +466,7 @@ class _Search:
             n_rows,
             len(labels),
             weighs_descriptors=self.weighs_descriptors,
+            first=self.first,
         )
 
 
@@ -458,6 +478,8 @@ def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list
     work = [Work(1, 4)] * n_parts + [gaussian, *([gaussian] if n_parts > 1 else []), Work(2, 4)]
     weights = Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3)
     work.append(weights)
+    if SUBSTITUENTS in columns and n_parts < len(columns):
+        work += [replace(weights, matrices=3), replace(weights, matrices=weights.matrices + 1)]
     if DESCRIPTORS in columns and len(columns) > 1:
         work.append(Work(11 * (2 + n_parts), 14))
         work.append(replace(weights, matrices=weights.matrices + len(_SHARES_OF_LENGTH)))
@@ -543,11 +565,12 @@ def _line_search(
 def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
     """Yield ranges of columns for kernels, by name: all, and those of each kind if there are several.
 
-    Descriptors beside other kinds are left out: they have their own kernel.
+    Descriptors and substituents beside other kinds are left out: they have their own kernels.
     """
-    kinds = {name: span for name, span in columns.items() if name != DESCRIPTORS} or columns
+    counts = {name: span for name, span in columns.items() if name != DESCRIPTORS}
+    kinds = {name: span for name, span in counts.items() if name != SUBSTITUENTS} or counts or columns
     several, apart = len(kinds) > 1, len(kinds) < len(columns)
-    whole = (0, columns[DESCRIPTORS][0]) if apart else None
+    whole = (0, max(stop for _, stop in kinds.values())) if apart else None
     yield _ALL if several else next(iter(kinds)) if apart else "", whole
     yield from kinds.items() if several else ()
 

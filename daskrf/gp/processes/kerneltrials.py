@@ -57,6 +57,9 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     weighs_descriptors : bool
         Whether the last kernel but that in a learned metric is a weighted mean with terms of descriptors,
         which is taken if it is not worse than the kernel taken from those before it.
+    first : int
+        The place of the kernel that others had to be clearly better than: that of the Tanimoto kernels of all
+        kinds and of substituents, if the evidence gives the latter a weight.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -70,6 +73,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     variances: dict[str, float] = field(default_factory=dict)
     evidence: dict[int, float] = field(default_factory=dict)
     weighs_descriptors: bool = False
+    first: int = 0
 
     def _too_few(self) -> str:
         return f"too few labels to compare kernels: took {self.kernel.words()}"
@@ -96,6 +100,8 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             notes.append(
                 "The weighted mean with descriptors is taken if it is not worse, since evidence prefers it."
             )
+        if self.first:
+            notes.append(f"With substituents, {self.first + 1} is taken unless another is clearly better.")
         if self.evidence:
             values = ", ".join(
                 f"{value:.1f} for {place + 1}" for place, value in sorted(self.evidence.items())
@@ -118,6 +124,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             **({"n_learned": self.n_learned, "variances": self.variances} if self.n_learned else {}),
             **({"evidence": sorted(self.evidence.items())} if self.evidence else {}),
             **({"weighs_descriptors": True} if self.weighs_descriptors else {}),
+            **({"first": self.first} if self.first else {}),
         }
 
     @classmethod
@@ -141,4 +148,5 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             *learned,
             evidence=evidence,
             weighs_descriptors=bool(state.get("weighs_descriptors")),
+            first=int(state.get("first", 0)),
         )
