@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -255,10 +256,13 @@ class CampaignJob(Job[Progressed]):
             accept_failures=self.options.accept_failures,
         )
         names = [each.name for each in molecules]
+        # The columns of products tell `fit` that these are of a space.
+        products = [name for name in batch.column_names if re.fullmatch(r"reaction|block_\d+", name)]
         table = pa.table(
             {
                 "smiles": smiles,
                 "id": ids,
+                **({name: batch[name] for name in products} if "block_0" in products else {}),
                 self.target: pa.array([scored.scores.get(name) for name in names], pa.float64()),
                 FAILURE: [scored.failures.get(name, "") for name in names],
             }

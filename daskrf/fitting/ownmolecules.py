@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import InputError
@@ -17,7 +18,9 @@ from daskrf.gp import gp_for
 from daskrf.jobs.job import Need, Run
 from daskrf.measurements import label_table, read_labels
 from daskrf.molecules import FingerprintSpec
-from daskrf.quantities import amount
+from daskrf.molecules.combinatorial import are_combinatorial
+from daskrf.molecules.counts.spec import DEFAULT_KINDS
+from daskrf.quantities import SUBSTITUENTS, amount
 from daskrf.sources.sources import open_source
 from daskrf.storage.kinds import stored_library
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -25,6 +28,9 @@ from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables.columns import smiles_column
 from daskrf.tables.scanning import survey
 from daskrf.tables.values.names import find_id, position_of
+
+_BLOCK_COLUMNS = {"reaction", "block_0"}  # of the files of `sample`, `suggest` and `screen`
+_LOOKED_AT = 10_000  # labels, evenly spaced, of which some are looked at
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,8 @@ class OwnMolecules(Molecules):
     ----------
     labels : path
     spec : FingerprintSpec or None
-        Their fingerprints; None: the default.
+        Their fingerprints; None: the default, and substituents if the molecules are products of a space and
+        an exact process chooses its kernel.
     fingerprint : callable
         The function that makes them, `daskrf.fingerprint`.
     """
@@ -59,8 +66,10 @@ class OwnMolecules(Molecules):
         backend(run.work).make(run.work)
         with backend(table).writing(table) as staged:
             write_parquet(pa.table({"smiles": keys}), staged)
-        report = self.fingerprint(table, folder, spec=self.spec, accept_rejects=True, client=request.client)
-        note = ""
+        spec, notes = self.spec, list[str]()
+        if spec is None and request.exact is not None and request.kernel is None:
+            spec, notes = _spec_for(names, keys)
+        report = self.fingerprint(table, folder, spec=spec, accept_rejects=True, client=request.client)
         if report.rejected:
             first = next(_rejects(folder))
             unusable = (
@@ -69,12 +78,32 @@ class OwnMolecules(Molecules):
             )
             if 2 * report.rejected > report.rows:
                 raise InputError(f"{path}: {unusable}; name the column of the SMILES with --key-column")
-            note = f"{unusable}, and their labels are left out"
+            notes.append(f"{unusable}, and their labels are left out")
         feature_map, raw = checkable(request.feature_map), request.exact is not None
         features = open_source(stored_library(folder), feature_map, raw=raw, fold=request.fold)
         if request.exact is None:
             gp_for(features.feature_map, **request.options)
-        return TrainingRows(features, reading, id_column, note)
+        return TrainingRows(features, reading, id_column, "; ".join(notes))
+
+
+def _spec_for(names: Sequence[str], smiles: pa.Array) -> tuple[FingerprintSpec | None, list[str]]:
+    """Return the fingerprints for products of a space, and a note; of other molecules None: the default.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns of the labels.
+    smiles : pyarrow.Array of str
+    """
+    some = smiles.take(np.arange(0, len(smiles), max(1, len(smiles) // _LOOKED_AT)))
+    if _BLOCK_COLUMNS.issubset(names):
+        why = "the labels are of products of a space (columns reaction and block_0)"
+    elif are_combinatorial(some.to_pylist()):
+        why = "nearly all molecules share a large substituent with others, as products of a space do"
+    else:
+        return None, []
+    spec = FingerprintSpec([*DEFAULT_KINDS, SUBSTITUENTS])
+    return spec, [f"{why}: substituents are counted, too, and weighed by the evidence"]
 
 
 def _rejects(folder: PurePath) -> Iterator[dict[str, Any]]:

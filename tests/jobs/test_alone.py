@@ -141,3 +141,20 @@ def test_an_interrupted_fit_goes_on(labels: Path, tmp_path: Path, monkeypatch: p
     assert (tmp_path / ".model.daskrf" / "molecules").is_dir()
     assert fit(labels, output=tmp_path / "model").labels.matched == N
     assert not list(tmp_path.glob(".*.daskrf"))
+
+
+def test_substituents_of_products_are_counted(tmp_path: Path) -> None:
+    """The columns of `sample` and `suggest` say that molecules are products; a given kernel stays alone."""
+    rows = [f"{s},amide,b{k},{v}" for k, (s, v) in enumerate(zip(SMILES, VALUES, strict=True))]
+    labels = put(tmp_path / "labels.csv", ["smiles,reaction,block_0,score", *rows])
+    report = fit(labels, output=tmp_path / "model", target="score")
+    assert "columns reaction and block_0): substituents are counted, too" in str(report)
+    spec = FingerprintSpec.from_state(load_model(tmp_path / "model").metadata["fingerprint"])
+    assert spec.kinds[:-1] == FingerprintSpec().kinds
+    assert spec.kinds[-1].name == "substituents"
+    mean, std = load(tmp_path / "model").predict(["CCO", "c1ccccc1", SMILES[0]], return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    assert "substituents are" not in str(fit(labels, output=tmp_path / "quick", target="score", quick=True))
+    given = fit(labels, output=tmp_path / "given", target="score", spec=FingerprintSpec("morgan:1"))
+    assert "substituents are" not in str(given)
