@@ -132,6 +132,10 @@ class CalibrationWarning(UserWarning):
     """The standard deviations of a model cannot be trusted; the message says why and what to do."""
 
 
+class ClientWarning(UserWarning):
+    """There is a default client of Dask, and the work is done in this process, since none was given."""
+
+
 class RejectWarning(UserWarning):
     """Molecules given in memory cannot be read and have no prediction; the message says which."""
 

@@ -21,16 +21,24 @@ READING = Option(section="Reading the files")
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function of a command as Python calls it.
 
-    It also takes data in memory, and its messages name arguments beside options.
+    It also takes data in memory, checks the client, and its messages name arguments beside options.
     """
     from daskrf.errors import DaskrfError
     from daskrf.report.pythonwords import in_python
     from daskrf.sources.given import taking_data
+    from daskrf.workers.clients import check_client, warn_of_unused_client
 
     taking = taking_data(function)
+    parameters = inspect.signature(function).parameters
 
     @functools.wraps(taking)
     def called(*arguments: Any, **named: Any) -> Any:
+        check_client(named.get("client"))
+        if named.get("client") is None and named.get("shard") is None and "client" in parameters:
+            # Without an output there is little to do: a table on the screen, or a lazy array.
+            output = inspect.signature(function).bind_partial(*arguments, **named).arguments.get("output")
+            if output is not None or "output" not in parameters:
+                warn_of_unused_client(stacklevel=2)
         try:
             return taking(*arguments, **named)
         except DaskrfError as error:

@@ -39,6 +39,7 @@ from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
+from daskrf.workers.clients import check_client
 from daskrf.workers.execution import Task
 from daskrf.workers.progress import Progress
 
@@ -83,6 +84,7 @@ def fit_map(
         If a sample of the rows does not fit.
     """
     check_feature_map(feature_map)
+    check_client(client)
     if feature_map.is_fitted():
         return feature_map
     if not isinstance(store, FingerprintStore):

@@ -1,17 +1,20 @@
-"""The client for the user's choice of where to work."""
+"""The client for the user's choice of where to work, and checks of one that a caller gives."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
+from distributed import Client, default_client, get_worker
 
-from daskrf.errors import InputError
+from daskrf.errors import ClientWarning, InputError, printable
 from daskrf.workers.batch import jobqueue_cluster
 from daskrf.workers.clusters import connect, local_cluster
+
+_SHOWN = 80  # characters of a text in a message
 
 
 @contextmanager
@@ -82,3 +85,65 @@ def client_of(
         chosen = local_cluster(None if workers is None else int(workers), memory_limit)
     with chosen as client:
         yield client
+
+
+def check_client(client: object) -> None:
+    """Raise if a function cannot work with what it was given as its client; None is no client.
+
+    Raises
+    ------
+    InputError
+        If it is something else than a client, such as a cluster or an address, or is asynchronous or closed.
+
+    Examples
+    --------
+    >>> check_client(None)
+    """
+    if client is None:
+        return
+    if isinstance(client, str):
+        address = printable(client, _SHOWN)
+        raise InputError(
+            f"client is a text: join the scheduler at an address by `with daskrf.connect({address!r}) as "
+            "client:`."
+        )
+    if not isinstance(client, Client):
+        is_cluster = hasattr(client, "scheduler_address") and hasattr(client, "scale")
+        way_out = "give distributed.Client(cluster)" if is_cluster else "daskrf.local_cluster() makes one"
+        raise InputError(
+            f"client must be a distributed.Client, not of type {type(client).__name__}; {way_out}."
+        )
+    if client.asynchronous:
+        raise InputError(
+            "The Dask client is asynchronous, and a function here waits for its work: give a client without "
+            "asynchronous=True, outside of coroutines."
+        )
+    if client.status in ("closing", "closed"):
+        raise InputError(
+            "The Dask client is closed, or its scheduler is gone; give a new one, and call the function "
+            "again: finished work is kept."
+        )
+
+
+def warn_of_unused_client(stacklevel: int) -> None:
+    """Warn if there is a default client of Dask; a task on a worker has none of its own."""
+    client = None
+    with suppress(ValueError):
+        client = default_client()
+    if client is None or client.asynchronous or client.status != "running" or _is_in_task():
+        return
+    address = getattr(client.scheduler, "address", "")
+    warnings.warn(
+        f"There is a Dask client ({address}), which is not used: pass client=distributed.default_client() to "
+        "work on its workers, instead of in this process.",
+        ClientWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _is_in_task() -> bool:
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
