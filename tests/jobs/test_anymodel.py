@@ -29,7 +29,7 @@ from daskrf.errors import OptionError, StoreError
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.structures import KnownStructures
-from daskrf.screens.space import cutspaces, productranking
+from daskrf.screens.space import cutspaces, productranking, stdbounds
 from daskrf.screens.space import surrogate as spaceranking
 from daskrf.screens.space.missed import Missed
 from daskrf.screens.space.productpool import Pool
@@ -158,6 +158,32 @@ def test_a_space_that_can_be_listed_has_no_shortlist(
     monkeypatch.setattr(productranking, "_LIST_SECONDS", 1e-3)
     report = screen(model, space / "space", tmp_path / "ranked.parquet", **options)
     assert "the model has ranked every product" not in report.notes
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_bounds_of_deviations_leave_the_hits_as_they_are(
+    space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    """Of all products and of a shortlist: most need no standard deviation."""
+    monkeypatch.setattr(productranking, "LISTED", 10**6 if listed else 0)
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 40)
+    monkeypatch.setattr(productranking, "_ROUGHLY", 1)
+    monkeypatch.setattr(productranking, "SAMPLE", 50)
+    options: dict[str, Any] = {"k": 6, "maximize": True, "acquisition": "ucb", "per_block": 2}
+    plain = screen(model, space / "space", tmp_path / "plain.parquet", **options)
+    monkeypatch.setattr(stdbounds, "N_LABELS", 15)
+    add, n = ProductScores.add, Counter[bool]()
+
+    def counted(self: ProductScores, total: Any, block: Any) -> None:
+        n[self.bounds] += len(block)
+        add(self, total, block)
+
+    monkeypatch.setattr(ProductScores, "add", counted)
+    report = screen(model, space / "space", tmp_path / "bounded.parquet", **options)
+    assert 0 < n[False] < n[True]
+    assert report.table["smiles"].equals(plain.table["smiles"])
+    for name in ("acquisition", "mean", "std", "std_y"):
+        np.testing.assert_allclose(report.table[name].to_numpy(), plain.table[name].to_numpy(), rtol=1e-9)
 
 
 def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from daskrf.screens.space.productranking import (
     first_shortlist,
 )
 from daskrf.screens.space.surrogate import ranks_itself
-from daskrf.spaces.families import decoded
 from daskrf.spaces.limits import lies_within
 from daskrf.spaces.sampling import inside, random_numbers
 
@@ -112,7 +111,7 @@ class SpacePopulation(Population):
         products = self.products
         row, whole = products.ranked(run)
         first = row[: products.first]
-        scores = products.predicted(run, decoded(products.cut, first.tolist()), std=True, named=True)
+        scores = products.predicted(run, first, std=True, named=True)
         best = Products.of(products.cut, first, scores.alike(), None, products.excluded)
         self.n_sampled = len(best)
         self.unsampled = self._look_below(run, row, 1 - best.repeats / max(1, len(first)), whole=whole)
@@ -139,7 +138,7 @@ class SpacePopulation(Population):
             numbers.append(some[~np.isin(some, row) & inside(products.cut, some, products.limits)])
             weights.append(np.full(len(numbers[-1]), products.n_products / len(some)))
         number, weight = np.concatenate(numbers), np.concatenate(weights)
-        scores = products.predicted(run, decoded(products.cut, number.tolist()), std=True)
+        scores = products.predicted(run, number, std=True)
         free = scores.free(products.excluded, np.arange(len(scores.smiles)))
         if not free.any():
             return Unsampled()

@@ -18,7 +18,6 @@ from daskrf.spaces.families import Product, decoded, identifiers
 from daskrf.spaces.limits import SUMS
 
 _FRACTIONAL = ("weight", "polar_surface")
-_FURTHER = 4  # times as many products are looked at, if these were too few
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Candidates:
         scores: Scored,
         per_block: int | None,
         excluded: KnownStructures | None = None,
-        most: int | None = None,
+        size: int | None = None,
     ) -> Candidates:
         """Return the distinct molecules of some products.
 
@@ -73,30 +72,10 @@ class Candidates:
             At most this many molecules have the same block.
         excluded : KnownStructures, optional
             Molecules to leave out.
-        most : int, optional
-            How many molecules are enough: worse products are left out, and not counted.
+        size : int, optional
+            How many of the best products are looked at; by default all.
         """
-        every = np.lexsort((row, -scores.columns["score"]))
-        size = len(every) if most is None else 2 * most
-        while True:
-            best = cls._of_best(cut, row, scores, every[:size], per_block, excluded)
-            if size >= len(every):
-                return best
-            if len(best) >= (most or 0):
-                return replace(best, n_looked_at=size)
-            size *= _FURTHER
-
-    @classmethod
-    def _of_best(
-        cls,
-        cut: CutSpace,
-        row: npt.NDArray[np.int64],
-        scores: Scored,
-        best: npt.NDArray[np.int64],
-        per_block: int | None,
-        excluded: KnownStructures | None,
-    ) -> Candidates:
-        """Return the distinct molecules of the products at some places, which are ordered."""
+        best = np.lexsort((row, -scores.columns["score"]))[:size]
         order = best[_distinct(scores, best)] if len(best) else best
         n_distinct = len(order)
         if excluded is not None:
@@ -105,9 +84,15 @@ class Candidates:
         if per_block is not None:
             blocks = [product.blocks for product in decoded(cut, row[order].tolist())]
             order = order[capped(blocks, per_block)]
-        columns = {name: values[order] for name, values in scores.columns.items()}
-        smiles = [scores.smiles[i] for i in order.tolist()]
-        return cls(cut, row[order], smiles, columns, len(best) - n_distinct, n_distinct - n_free)
+        return cls(
+            cut=cut,
+            row=row[order],
+            smiles=[scores.smiles[i] for i in order.tolist()],
+            columns={name: values[order] for name, values in scores.columns.items()},
+            repeats=len(best) - n_distinct,
+            n_excluded=n_distinct - n_free,
+            n_looked_at=len(best) if len(best) < len(row) else None,
+        )
 
     def __len__(self) -> int:
         return len(self.row)

@@ -17,7 +17,7 @@ from daskrf.quantities import amount
 from daskrf.screens.space.cutspaces import COMPARED
 from daskrf.screens.space.productscores import Scored, product_texts
 from daskrf.spaces import CutSpace
-from daskrf.spaces.families import Family, decoded
+from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
 from daskrf.spaces.patterns import (
     AllowedProducts,
@@ -175,8 +175,7 @@ class PatternFilter:
         ]
         for tables in (self.tables, rest):
             numbers = self._drawn(tables, COMPARED, seed, "space/search", limits)
-            products = decoded(self.cut, numbers.tolist())
-            others.append(Scored(product_texts(self.cut, products)).named(range(len(products))))
+            others.append(Scored(product_texts(self.cut, numbers)).named(range(len(numbers))))
         texts = [*smiles, *others[0], *others[1]]
         expected = np.arange(len(texts)) < len(texts) - len(others[1])
         differing = by_rdkit(texts, self.wanted, self.unwanted) != expected

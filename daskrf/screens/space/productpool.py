@@ -3,6 +3,9 @@
 A surrogate trained on random products says little about how the very best products compare. So the model
 also scores products that differ from its best ones in one block, first those that the surrogate prefers, and
 continues from the best that it finds.
+
+Where standard deviations are dear, products first get upper bounds of their scores, and exact scores only as
+far as the best products depend on them.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy.typing as npt
 
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.space.hits import Candidates
-from daskrf.screens.space.productscores import Scored
+from daskrf.screens.space.productscores import NUMBERS, Scored
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
 
@@ -28,6 +31,8 @@ _FEWEST = 100  # the search goes on until this many best products, or k if more,
 _PER_SLOT = 500  # other blocks tried in each slot of a parent
 _SCORED = 4000  # neighbours scored in a turn, at most
 _GOOD = 20_000  # best products; their blocks are tried first in slots with more blocks than can be tried
+_FURTHER = 4  # times as many products are looked at, if these were too few
+_AHEAD = 2  # times as many products get exact scores as would do if their bounds were exact
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Pool:
     cut : CutSpace
     predicted : callable
         Takes numbers of products; returns their scores by the model.
+    bounded : callable, optional
+        The same, but returns upper bounds of the scores, with standard deviations that are NaN.
     per_block : int or None
         At most this many hits have the same block.
     excluded : KnownStructures, optional
@@ -46,17 +53,18 @@ class Pool:
     row : int64 array
         Numbers of the products.
     scores : Scored
-        Their scores by the model, in this order.
+        Their scores by the model, in this order, or upper bounds of them.
     settled : bool
         Whether the last search of neighbours ended because it found nothing better.
     """
 
     cut: CutSpace
     predicted: Callable[[Integers], Scored]
+    bounded: Callable[[Integers], Scored] | None = None
     per_block: int | None = None
     excluded: KnownStructures | None = None
     row: Integers = field(default_factory=lambda: np.empty(0, np.int64))
-    scores: Scored = field(default_factory=Scored)
+    scores: Scored = field(default_factory=Scored.of_none)
     settled: bool = True
     _tried: set[int] = field(default_factory=set)
 
@@ -64,19 +72,72 @@ class Pool:
         """Score the products that have no score yet; return their number."""
         new = numbers[~np.isin(numbers, self.row)]
         if len(new):
-            self.scores += self.predicted(new)
+            self.scores += self.predicted(new) if self.bounded is None else self.bounded(new)
             self.scores = self.scores.alike()
             self.row = np.concatenate([self.row, new])
         return len(new)
 
-    def hits(self) -> Candidates:
-        """Return the products that may be hits, best first."""
-        return Candidates.of(self.cut, self.row, self.scores, self.per_block, self.excluded)
+    def hits(self, most: int | None = None) -> Candidates:
+        """Return the products that may be hits, best first: all, or at least the best `most`."""
+        return self._best(most, self.per_block, self.excluded)
+
+    def _best(self, most: int | None, per_block: int | None, excluded: KnownStructures | None) -> Candidates:
+        """Return distinct molecules, best first: all, or at least the best `most`."""
+        size = len(self.row) if most is None else 2 * most
+        while True:
+            self._settle(size)
+            best = Candidates.of(self.cut, self.row, self.scores, per_block, excluded, size)
+            if size >= len(self.row) or len(best) >= (most or 0):
+                return best
+            size *= _FURTHER
+
+    def _settle(self, size: int) -> None:
+        """Replace bounds by scores until none is left among the best `size` products: then these are best."""
+        while self.bounded is not None and len(self.row):
+            order = np.lexsort((self.row, -self.scores.columns["score"]))
+            if not self._pending(order[:size]).size:
+                return
+            self._predict(self._pending(order[: _AHEAD * size]))
+
+    def _pending(self, places: Integers) -> Integers:
+        """Return those of some places whose scores are bounds."""
+        if self.bounded is None:
+            return places[:0]
+        return places[np.isnan(self.scores.columns["std"][places])]
+
+    def _predict(self, places: Integers) -> None:
+        """Replace bounds at some places by scores, also of other products with the same fingerprints."""
+        if not len(places):
+            return
+        key, columns = self.scores.columns["key"], self.scores.columns
+        keys, first = np.unique(key[places], return_index=True)
+        exact = self.predicted(self.row[places[first]]).columns
+        of = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+        same = keys[of] == key
+        for name in (name for name in NUMBERS if name in columns):
+            columns[name][same] = exact[name][of[same]]
 
     def last_score(self, k: int) -> float:
         """Return the score of the last of k hits; minus infinity if there are fewer."""
-        score = self.hits().columns["score"]
+        score = self.hits(k).columns["score"]
         return float(score[k - 1]) if len(score) >= k else -math.inf
+
+    def scores_above(self, numbers: Integers, least: float) -> npt.NDArray[np.float64]:
+        """Return the scores of products that would be hits above `least`, and minus infinity for others.
+
+        Those in the pool, and excluded ones, would be no further hits.
+        """
+        scores = (self.bounded or self.predicted)(numbers)
+        score = np.full(len(numbers), -np.inf)
+        above = np.flatnonzero((scores.columns["score"] > least) & ~np.isin(numbers, self.row))
+        if self.excluded is not None:
+            above = above[scores.free(self.excluded, above)]
+        if self.bounded is not None and len(above):
+            scores = self.predicted(numbers[above])
+            score[above] = scores.columns["score"]
+        else:
+            score[above] = scores.columns["score"][above]
+        return score
 
     def search_neighbours(
         self,
@@ -104,14 +165,17 @@ class Pool:
         """
         before, k, self.settled = len(self.row), max(k, _FEWEST), False
         for turn in range(_TURNS):
-            best = Candidates.of(self.cut, self.row, self.scores, None).row  # excluded ones too
+            best = self._best(k, None, None).row  # excluded ones too
             parents = [n for n in best[:k].tolist() if n not in self._tried][:_PARENTS]
             self._tried.update(parents)
-            new = neighbours(self.cut, np.array(parents, np.int64), best[:_GOOD], _PER_SLOT, turn)
+            good = self.row[np.lexsort((self.row, -self.scores.columns["score"]))[:_GOOD]]
+            new = neighbours(self.cut, np.array(parents, np.int64), good, _PER_SLOT, turn)
             new = np.setdiff1d(new[wanted(new)], self.row)
             last_score = self.last_score(k)
             n = self.add(new[np.lexsort((new, -rank(new)))][:_SCORED])
-            if not (self.scores.columns["score"][len(self.row) - n :] > last_score).any():
+            added = np.arange(len(self.row) - n, len(self.row))
+            self._predict(self._pending(added[self.scores.columns["score"][added] > last_score]))
+            if not (self.scores.columns["score"][added] > last_score).any():
                 self.settled = True
                 break
         return len(self.row) - before

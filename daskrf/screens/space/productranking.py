@@ -14,6 +14,8 @@ import numpy.typing as npt
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import absolute
+from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.separate import processes_of
 from daskrf.gp.sums.shapes import SumsShape
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import Making, MemoryNeed, need_of_products, peak
@@ -37,6 +39,7 @@ from daskrf.screens.space.patternfilter import PatternFilter
 from daskrf.screens.space.productpool import Pool
 from daskrf.screens.space.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
 from daskrf.screens.space.search import SpacePieces, SpaceSearch
+from daskrf.screens.space.stdbounds import BOUND_SECONDS, bounded_process
 from daskrf.screens.space.surrogate import (
     COMPONENTS,
     LINEAR_SPEC,
@@ -49,7 +52,7 @@ from daskrf.screens.space.surrogate import (
 )
 from daskrf.sources.mapreference import MapReference
 from daskrf.spaces import CutSpace, Space, read_space
-from daskrf.spaces.families import Family, Product, decoded
+from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words, ranges_of
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
@@ -74,8 +77,9 @@ SIEVED = 100  # times the shortlist's length: products kept by a linear surrogat
 _MOST_SIEVED = 2_000_000
 LISTED = 1_000_000  # products, at most, that a model ranks without a surrogate
 _LIST_SECONDS = 150.0  # of processor time, at most, for that
-_READ_SECONDS = 1.2e-4  # per product, for its text and a fingerprint that the engine counts
+_READ_SECONDS = 6e-5  # per product, for its text and a fingerprint that the engine counts
 _ASKED_SECONDS = 1e-3  # for its SMILES and a fingerprint by RDKit
+_LABEL_SECONDS = 1.4e-8  # per product and label, for a kernel value of fingerprints of some 150 counts
 _AT_ONCE = 2**17  # of these are ranked at a time
 _LISTED_BYTES = 900  # of a product in the program that lists them: measured 750
 _EVERY_PRODUCT = "the model has ranked every product"
@@ -359,7 +363,9 @@ class ProductRanking:
         seconds = _READ_SECONDS if read else _ASKED_SECONDS
         feature_map, std = feature_map_of(self.model), self.aim.rule.needs_std
         if feature_map is None:
-            return seconds + score_seconds(self.model, 0, std=std)
+            n_labels = sum(gp.n_rows_ for gp in processes_of(self.model.gp) if isinstance(gp, ExactGP))
+            seconds += _LABEL_SECONDS * n_labels + BOUND_SECONDS * self._bounds
+            return seconds + score_seconds(self.model, 0, std=std and not self._bounds)
         made = feature_map.seconds_per_component * feature_map.n_components
         return seconds + made + score_seconds(self.model, feature_map.n_components, std=std)
 
@@ -397,9 +403,8 @@ class ProductRanking:
                 )
             n = min(30 * SAMPLE, self.n_products)
             raise InputError(f"None of {n:,} random products lies within the limits; widen them.")
-        products = decoded(self.cut, numbers.tolist())
-        scores = self.predicted(run, products)
-        counts = counts_of(self.cut, products)
+        scores = self.predicted(run, numbers)
+        counts = counts_of(self.cut, decoded(self.cut, numbers.tolist()))
         spec = {**self.spec, "k": None}  # the ranking does not depend on k
         key = hash_of([spec, self.n_components, SAMPLE, self.tables.key])
         n_components = None if self.linear else self.n_components
@@ -418,12 +423,18 @@ class ProductRanking:
             run.progress.note(finer.words)
 
     def predicted(
-        self, run: Run, products: Sequence[Product], *, std: bool = False, named: bool = False
+        self,
+        run: Run,
+        numbers: npt.NDArray[np.int64],
+        *,
+        std: bool = False,
+        named: bool = False,
+        bounds: bool = False,
     ) -> Scored:
-        """Return the model's scores of products.
+        """Return the model's scores of products given by number.
 
         With `std`, these are means and standard deviations, whatever the rule; with `named`, all products
-        have canonical SMILES.
+        have canonical SMILES; with `bounds`, scores are upper bounds.
         """
         rule: Acquisition = (
             acquisition_for("greedy", maximize=self.aim.rule.maximize) if std else self.aim.rule
@@ -439,10 +450,26 @@ class ProductRanking:
             seed=self.request.seed,
             draw=draw,
             std=std or rule.needs_std,
+            bounds=bounds,
             named=named,
             n_expected=self._n_scored,
         )
-        return scored(run, scores, self.model, product_texts(self.cut, products))
+        return scored(run, scores, self.model, product_texts(self.cut, numbers))
+
+    def _pool(self, run: Run) -> Pool:
+        """Return a pool of products, which are scored by the model as they are added."""
+        return Pool(
+            cut=self.cut,
+            predicted=lambda numbers: self.predicted(run, numbers),
+            bounded=(lambda numbers: self.predicted(run, numbers, bounds=True)) if self._bounds else None,
+            per_block=self.request.products.per_block,
+            excluded=self.excluded,
+        )
+
+    @property
+    def _bounds(self) -> bool:
+        """Whether products get upper bounds of their scores before their standard deviations."""
+        return bounded_process(self.model, self.aim.target, self.aim.rule) is not None
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
@@ -498,7 +525,7 @@ class ProductRanking:
         """Return the best products by a model that ranks all itself."""
         notes = tuple[str, ...]()
         for n_kept, (top,) in self._widening(run):
-            scores = self.predicted(run, decoded(self.cut, top.row.tolist()))
+            scores = self.predicted(run, top.row)
             highest = self._highest_of_others(top, scores.columns)
             best, whole = self._candidates(top.row, scores), len(top) < n_kept
             if whole:
@@ -517,7 +544,7 @@ class ProductRanking:
         notes = tuple[str, ...]()
         for n_kept, tops in self._widening(run):
             row = np.unique(np.concatenate([top.row for top in tops]))
-            scores = self.predicted(run, decoded(self.cut, row.tolist()), named=True)
+            scores = self.predicted(run, row, named=True)
             first = np.searchsorted(row, tops[0].row)
             self._highest_of_others(tops[0], {name: values[first] for name, values in scores.columns.items()})
             texts = dict(zip(row.tolist(), scores.smiles, strict=True))
@@ -531,8 +558,8 @@ class ProductRanking:
         best = Candidates.of(self.cut, row, scores, None, self.excluded)
         return Ranked(best, not any(full), notes)
 
-    def _candidates(self, row: npt.NDArray[np.int64], scores: Scored, most: int | None = None) -> Candidates:
-        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded, most)
+    def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:
+        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded)
 
     def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return an upper bound on the score of products that were not kept.
@@ -566,33 +593,28 @@ class ProductRanking:
     def _all_ranked(self, run: Run) -> Ranked:
         """Return all products of a small space, scored by the model."""
         numbers, _ = self.ranked(run)
-        scores = self.predicted(run, decoded(self.cut, numbers.tolist()))
+        pool = self._pool(run)
+        pool.add(numbers)
         most = None if self._n_listed <= self.first else self.k + 1  # one more: others are left
-        return Ranked(self._candidates(numbers, scores, most), True, (_EVERY_PRODUCT,))
+        return Ranked(pool.hits(most), True, (_EVERY_PRODUCT,))
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
         """Return the best products of a shortlist by the model, and notes on how many hits it lacks."""
         (top,) = self.tree.result().tops
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
-        pool = Pool(
-            cut=self.cut,
-            predicted=lambda numbers: self.predicted(run, decoded(self.cut, numbers.tolist())),
-            per_block=self.request.products.per_block,
-            excluded=self.excluded,
-        )
-        size, n_neighbours = 0, 0
+        pool, size, n_neighbours = self._pool(run), 0, 0
         while True:
             size = min(len(row), 2 * size or self.first)
             pool.add(row[:size])
             if there and size == len(top):
                 return Ranked(pool.hits(), True, (_EVERY_PRODUCT,))
             n_neighbours += pool.search_neighbours(self.k, self.wanted, self._surrogate_values)
-            below = self._below(run, row, size, pool)
+            below = self._below(row, size, pool)
             whole = there and len(row) == len(top)
             missed = Missed.of(self.k, size, pool.last_score(self.k), below, whole=whole)
             if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
-                hits = pool.hits()
+                hits = pool.hits(self.k + 1)
                 n_near = int((~np.isin(hits.best(self.k).row, row[:size])).sum())
                 near = (
                     f"besides, it has ranked {amount(n_neighbours, 'products')} that differ in one block "
@@ -640,20 +662,18 @@ class ProductRanking:
         )
 
     def _below(
-        self, run: Run, row: npt.NDArray[np.int64], size: int, pool: Pool
+        self, row: npt.NDArray[np.int64], size: int, pool: Pool
     ) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
         """Yield ranges of places below the shortlist, and the scores of random products in each.
 
-        Excluded products and those already in the pool are not lacking: their score is minus infinity.
+        Excluded products and those already in the pool are not lacking: their score is minus infinity, as is
+        that of products that are no better than the last hit.
         """
-        start = size
+        start, last_score = size, pool.last_score(self.k)
         while start < len(row):
             stop = min(len(row), 2 * start)
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
-            products = decoded(self.cut, row[chosen].tolist())
-            scores = self.predicted(run, products)
-            free = scores.free(self.excluded, np.arange(len(chosen))) & ~np.isin(row[chosen], pool.row)
-            yield start, stop, np.where(free, scores.columns["score"], -np.inf)
+            yield start, stop, pool.scores_above(row[chosen], last_score)
             start = stop
 
     def counted(self, ranked: Ranked) -> list[str]:

@@ -29,24 +29,26 @@ from daskrf.molecules.counts.fingerprints import MANY
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.draws import drawn_function, drawn_values
+from daskrf.screens.space.stdbounds import BOUND_SECONDS, std_bounds
 from daskrf.sources.sources import feature_blocks
 from daskrf.spaces import CutSpace
-from daskrf.spaces.families import Product
 from daskrf.spaces.joinedtexts import joined_text
+from daskrf.spaces.sampling import by_reaction
 from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 
 MOST_ROWS = 8192  # products of a task
-_LEAST_ROWS = 256
+_LEAST_ROWS = 1024
 _TASK_SECONDS = 20.0
 _LEAST_TASKS = 64
 _VERSION = 2  # of the checkpoints of scores
-_JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint
+_JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint by RDKit
 _MANY = 40_000  # products of a job: RDKit would take longer to count these than the engine to start
 _UNREADABLE = "?"  # the engine leaves it to RDKit
 _DUMMY = re.compile(r"\[\d+\*\]")
-_NUMBERS = ("score", "value", "mean", "std", "std_y", "probability")
+NUMBERS = ("score", "value", "mean", "std", "std_y", "probability")
+"""Columns of numbers that a model predicts."""
 
 
 @dataclass
@@ -65,6 +67,11 @@ class Scored:
 
     smiles: list[str] = field(default_factory=list)
     columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of_none(cls) -> Scored:
+        """Return the scores of no products."""
+        return cls([], {name: np.empty(0) for name in ("score", "value", "mean")})
 
     def __iadd__(self, other: Scored) -> Scored:
         if not self.smiles:
@@ -103,7 +110,7 @@ class Scored:
         if not self.smiles:
             return self
         _, first, place = np.unique(self.columns["key"], return_index=True, return_inverse=True)
-        first_of_each = {name: v[first][place] if name in _NUMBERS else v for name, v in self.columns.items()}
+        first_of_each = {name: v[first][place] if name in NUMBERS else v for name, v in self.columns.items()}
         return Scored(self.smiles, first_of_each)
 
 
@@ -146,6 +153,8 @@ class ProductScores(Reduction):
         The file of the posterior sample that ranks; see `daskrf.screens.draws`.
     std : bool
         Whether to predict standard deviations.
+    bounds : bool
+        Whether scores are upper bounds, and standard deviations NaN; see `daskrf.screens.space.stdbounds`.
     named : bool
         Whether to return the canonical SMILES of all products.
     n_expected : int
@@ -159,6 +168,7 @@ class ProductScores(Reduction):
     seed: int = 0
     draw: str | None = None
     std: bool = False
+    bounds: bool = False
     named: bool = False
     n_expected: int = 0
     name: str = "rank"
@@ -212,6 +222,9 @@ class ProductScores(Reduction):
             predicts=True,
             describe=describe,
         ):
+            if self.bounds:
+                blocks.append(self._bounded(model, block.phi))
+                continue
             prediction = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
             if self.draw is None:
                 value = prediction["mean"]
@@ -221,6 +234,14 @@ class ProductScores(Reduction):
             numbers_of = {name: np.asarray(v, np.float64) for name, v in prediction.items()}
             blocks.append({"score": self.rule(value, prediction.get("std")), "value": value, **numbers_of})
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+    def _bounded(self, model: Model, rows: Any) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the columns of numbers of some fingerprints without standard deviations."""
+        mean = np.asarray(predictions_of(model, self.target, rows, None, std=False)["mean"], np.float64)
+        high = std_bounds(model, self.target, self.rule, rows)
+        unknown = ["std", "std_y"] + ["probability"] * (model.link_of(self.target) is not None)
+        columns = {"score": self.rule.bound(mean, np.zeros(len(mean)), high), "value": mean, "mean": mean}
+        return columns | {name: np.full(len(mean), np.nan) for name in unknown}
 
 
 def _joined(texts: Sequence[str]) -> list[str]:
@@ -232,9 +253,13 @@ def _joined(texts: Sequence[str]) -> list[str]:
     return list(map(str, products))
 
 
-def product_texts(cut: CutSpace, products: Sequence[Product]) -> list[str]:
-    """Return the SMILES of the synthons of each product, with spaces between."""
-    return [" ".join(cut.smiles[synthon] for synthon in product.synthons) for product in products]
+def product_texts(cut: CutSpace, numbers: npt.NDArray[np.int64]) -> list[str]:
+    """Return the SMILES of the synthons of each product given by number, with spaces between."""
+    texts = np.empty(len(numbers), object)
+    for _, at, synthons in by_reaction(cut, numbers):
+        of_slots = [[cut.smiles[synthon] for synthon in slot.tolist()] for slot in synthons]
+        texts[at] = [" ".join(of_product) for of_product in zip(*of_slots, strict=True)]
+    return list(texts)
 
 
 def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) -> Scored:
@@ -250,17 +275,19 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
         Synthons, as `product_texts` returns them.
     """
     if not texts:
-        return Scored([], {name: np.empty(0) for name in ("score", "value", "mean")})
+        return Scored.of_none()
     data = np.frombuffer("\n".join(texts).encode(), np.uint8)
     digest = hashlib.sha256(data.data).hexdigest()
     path = run.work / f"products-{digest[:16]}"
     made_once(path, digest, lambda: ({"texts": data}, {}))
     state = feature_map_of(model)
-    seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=scores.std)
+    std = scores.std and not scores.bounds
+    seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=std)
+    seconds += BOUND_SECONDS * scores.bounds
     size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))
     groups = [(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
     of_scores = [scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
-    key = hash_of([digest, *of_scores, scores.named, _VERSION])
+    key = hash_of([digest, *of_scores, scores.named, _VERSION, *(["bounds"] if scores.bounds else [])])
     chunk = _Products(absolute(path), digest).of
     root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
     tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")

@@ -324,9 +324,9 @@ class ProductSearchJob(Job[Any]):
 
     def _distinct(self, row: npt.NDArray[np.int64], score: npt.NDArray[np.float64]) -> Candidates:
         """Return the distinct molecules of products, the largest score first."""
-        products = decoded(self.cut, row.tolist())
-        scores = {"score": score, "key": _keys(counts_of(self.cut, products))}
-        scored = Scored(product_texts(self.cut, products), scores)
+        counts = counts_of(self.cut, decoded(self.cut, row.tolist()))
+        scores = {"score": score, "key": _keys(counts)}
+        scored = Scored(product_texts(self.cut, row), scores)
         return Candidates.of(self.cut, row, scored, self.request.per_block)
 
     def _table(self, number: int, best: Candidates) -> pa.Table:

@@ -22,7 +22,6 @@ from daskrf.molecules.structures import LEVEL_WORDS
 from daskrf.screens.aim import Aim
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.space.productranking import PIECES, ProductRanking
-from daskrf.spaces.families import decoded
 from daskrf.storage.hits import Earlier, write_hits
 from daskrf.storage.outputs import earlier_output
 
@@ -113,7 +112,7 @@ class SpaceScreenJob(Job[Any]):
         ranking.check(hits.smiles)
         predicted = None
         if request.std != "none" and "std" not in hits.columns:
-            predicted = ranking.predicted(run, decoded(ranking.cut, hits.row.tolist()), std=True)
+            predicted = ranking.predicted(run, hits.row, std=True)
         table, lacking = append_intervals(hits.table(predicted), aim.model, aim.target, request.intervals)
         near, similarity = nearest_labelled(hits.smiles, aim.model, aim.target)
         for name, values in near.items():
