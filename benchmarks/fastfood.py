@@ -26,10 +26,17 @@ from scipy.linalg import hadamard
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2
 
 from daskrf.engine import engine
-from daskrf.features import FastfoodFeatures, FeatureMap, LandmarkFeatures, RandomFourierFeatures
+from daskrf.features import (
+    FastfoodDotProductFeatures,
+    FastfoodFeatures,
+    FeatureMap,
+    LandmarkFeatures,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+)
 from daskrf.gp import ExactGP, RandomFeatureGP, SparseGP
 from daskrf.gp.solve.solvers import NotPositiveError
-from daskrf.kernels import Gaussian, Matern, RadialKernel
+from daskrf.kernels import DotProduct, Gaussian, Kernel, Matern
 
 PARTS = ("figure1", "transform", "table2", "table3")
 PUBLISHED = {1024: (16_384, 24, 256), 4096: (32_768, 89, 1024), 8192: (65_536, 199, 2048)}
@@ -239,8 +246,8 @@ def _predictions(
 
 def _data_sets(full: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     n = 5000 if full else 2000
-    friedman1 = make_friedman1(n, n_features=10, noise_variance=1.0, random_state=0)
-    friedman2 = make_friedman2(n, noise_variance=50.0, random_state=0)
+    friedman1 = make_friedman1(n, n_features=10, noise=1.0, random_state=0)
+    friedman2 = make_friedman2(n, noise=50.0, random_state=0)
     return {"Friedman 1": friedman1, "Friedman 2": friedman2, "diabetes": load_diabetes(return_X_y=True)}
 
 
@@ -283,7 +290,7 @@ def _lengths(d: int) -> list[float]:
 
 
 def _methods(n: int, n_rows: int) -> dict[str, Callable[[float], Any]]:
-    def random(make: Any, kernel: type[RadialKernel], **rest: Any) -> Callable[[float], Any]:
+    def random(make: Any, kernel: Callable[[float], Kernel], **rest: Any) -> Callable[[float], Any]:
         return lambda length: RandomFeatureGP(make(kernel(length), 2 * n, **rest))
 
     return {
@@ -296,7 +303,15 @@ def _methods(n: int, n_rows: int) -> dict[str, Callable[[float], Any]]:
         "exact Matern": lambda length: ExactGP(Matern(length)),
         "Fastfood Matern": random(FastfoodFeatures, Matern, projection="hadamard"),
         "orthogonal Matern": random(FastfoodFeatures, Matern),
+        "exact Poly": lambda length: ExactGP(_polynomial(length)),
+        "Fastfood Poly": random(FastfoodDotProductFeatures, _polynomial, projection="hadamard"),
+        "Maclaurin Poly": random(RandomMaclaurinFeatures, _polynomial),
     }
+
+
+def _polynomial(length: float) -> DotProduct:
+    """Return (x.y / length^2 + 1)^10, the paper's polynomial of rows divided by a length."""
+    return DotProduct([math.comb(10, n) / length ** (2 * n) for n in range(11)])
 
 
 def _fit(make: Callable[[float], Any], length: float, X: np.ndarray, y: np.ndarray) -> Any:
