@@ -224,3 +224,15 @@ def test_it_vanishes_far_from_the_centre() -> None:
     assert values[-1] == 0.0
     orthogonal = kernel([[3.0, 0.0]], [[0.0, 3.0]])[0, 0]
     assert abs(orthogonal - math.exp(-9.0)) < 1e-15
+
+
+def test_kernels_of_permutations_depend_on_their_matches() -> None:
+    """Remark 8 of Le, Sarlos & Smola 2013: permutation matrices as rows of d^2 columns."""
+    rng, d = np.random.default_rng(7), 6
+    orders = np.array([rng.permutation(d) for _ in range(5)])
+    matches = (orders[:, None] == orders).sum(axis=2)
+    rows = np.eye(d)[orders].reshape(5, d * d)
+    np.testing.assert_allclose(Exponential(0.5)(rows), np.exp(0.5 * matches), rtol=1e-14)
+    places = rng.permutation(d)  # other names of the places change nothing
+    renamed = np.eye(d)[orders[:, places]].reshape(5, d * d)
+    np.testing.assert_array_equal(Exponential(0.5)(renamed), Exponential(0.5)(rows))
