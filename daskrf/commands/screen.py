@@ -23,7 +23,7 @@ from daskrf.models.models import Model
 from daskrf.molecules.counts.spec import Fragments
 from daskrf.molecules.structures import LEVELS, Level
 from daskrf.parameters import Command, Option
-from daskrf.quantities import amount, listed
+from daskrf.quantities import amount
 from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.lines import report_text
 from daskrf.report.notebook import OfInput
@@ -36,7 +36,6 @@ from daskrf.screens.space.screen import SpaceScreenJob
 from daskrf.sources.given import Data
 from daskrf.sources.inputs import Input
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
-from daskrf.spaces.patterns import read_pattern
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.outputs import output_or_temporary, rejects_beside
 from daskrf.storage.tablefiles import check_ending
@@ -237,8 +236,9 @@ def screen(
         "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize if the directions of the
         targets do not determine it. In Python also a dict of weights by name.
     where, smarts, without_smarts, alerts
-        As in `suggest`. The report says how many of the best molecules each filter left out. For a space only
-        smarts and without_smarts: no product without them is ranked, and the report says how many have them.
+        As in `suggest`. The report says how many of the best molecules each filter left out. In a space,
+        patterns and alerts hold during the search, where synthons decide them: the report says how many
+        products pass. The best of these are tested for the others, until k pass.
     exclude_labelled : bool
         Leave out the molecules that have labels, in any library or space.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
@@ -317,22 +317,9 @@ def _job_of(request: ScreenRequest) -> ScreenJob | SpaceScreenJob:
     if space is None:
         check_library_options(request)
         return ScreenJob(request, ScreenReport, _page_of)
-    _check_filters(request.filters)
+    request.filters.of(())  # refuses what cannot be read, and columns, which products do not have
     check_space_options(request)
     return SpaceScreenJob(request, space, ScreenReport, _page_of)
-
-
-def _check_filters(filters: FilterTexts) -> None:
-    """Refuse filters that the synthons of a space do not decide: its products are never listed."""
-    refused = [name for name in filters.texts if name not in ("smarts", "without_smarts")]
-    if refused:
-        names = listed([f"--{name}" for name in refused])
-        raise OptionError(
-            f"{names} test the molecules of a library: limit the products of a space by --within, --smarts "
-            "and --without-smarts, or take the best that pass by `daskrf suggest`."
-        )
-    for pattern in (*filters.patterns.wanted, *filters.patterns.unwanted):
-        read_pattern(pattern)
 
 
 def _level_of(level: Level | None, *, exclude_labelled: bool) -> Level:

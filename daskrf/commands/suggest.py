@@ -361,9 +361,10 @@ def suggest(
     begins with those of any smaller batch. With ``std="all"`` it is the best of all. Believer chooses from
     the best 4,000 of these, or the best 2 n if that is more.
 
-    In a space, the candidates are the best products by the rule, as `screen` ranks them. Limits (`within`)
-    and patterns hold during this ranking, but patterns with $( ), ^ or z, which look beyond an atom and its
-    bonds. These, other filters, conditions on other targets and posterior samples see only the candidates. A
+    In a space, the candidates are the best products by the rule, as `screen` ranks them. Limits (`within`),
+    patterns and alerts hold during this ranking, but patterns with $( ), ^ or z, which look beyond an atom
+    and its bonds, and alerts that have these or count occurrences. These, other filters, conditions on other
+    targets and posterior samples see only the candidates. A
     model that ranks all products itself maximizes each posterior sample over the whole space; samples of
     other models are compared on the 10 n products (at least 1,000) with the largest ucb of kappa 2.
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from daskrf.errors import OptionError
+from daskrf.molecules.alerts import catalogs_of_texts
 from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.conditions import limits_of
 from daskrf.molecules.isolation import Lost, each
-
-ALERTS = ("pains", "brenk", "nih", "zinc")
 
 _PATTERNS = "daskrf.molecules.properties:pattern_reader"
 
@@ -26,7 +25,7 @@ class Filters:
     smarts, without_smarts : tuple of str
         Patterns that it must contain, and that it must not contain.
     alerts : tuple of str
-        Names of RDKit's catalogs of structural alerts, see `ALERTS`.
+        Names of RDKit's catalogs of structural alerts, see `daskrf.molecules.alerts`.
     """
 
     limits: tuple[Comparison, ...] = ()
@@ -50,17 +49,14 @@ class Filters:
         OptionError
             If a condition or a pattern cannot be read, or there is no such property, column or catalog.
         """
-        patterns, unwanted, catalogs = _several(smarts), _several(without_smarts), _several(alerts)
-        catalogs = tuple(name.lower() for text in catalogs for name in text.split(","))
-        for name in catalogs:
-            if name not in ALERTS:
-                raise OptionError(f"There is no alert catalog {name!r}; choose from {', '.join(ALERTS)}.")
+        patterns, unwanted = _several(smarts), _several(without_smarts)
+        catalogs = catalogs_of_texts(_several(alerts))
         queries = (*patterns, *unwanted)
         for pattern, readable in zip(queries, each(_PATTERNS, (), queries), strict=True):
             if readable is not True:
                 raise OptionError(f"RDKit cannot read the SMARTS {pattern!r}; correct it.")
         limits = tuple(limit for text in _several(where) for limit in limits_of(text, columns))
-        return cls(limits, patterns, unwanted, tuple(dict.fromkeys(catalogs)))
+        return cls(limits, patterns, unwanted, catalogs)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import Descriptors, rdMolDescriptors
-from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
+from daskrf.molecules.alerts import catalog_of
 from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.counts.descriptors import n_acceptors, n_rings
 
@@ -61,9 +61,7 @@ def _test(test: Comparison | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
         return lambda molecule: bool(test.holds(float(computed(molecule))))
     kind, what = test
     if kind == "alerts":
-        parameters = FilterCatalogParams()
-        parameters.AddCatalog(getattr(FilterCatalogParams.FilterCatalogs, what.upper()))
-        catalog = FilterCatalog(parameters)
+        catalog = catalog_of(what)
         return lambda molecule: not catalog.HasMatch(molecule)
     pattern = Chem.MolFromSmarts(what)
     return lambda molecule: molecule.HasSubstructMatch(pattern) == (kind == "smarts")

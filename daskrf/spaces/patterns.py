@@ -20,13 +20,16 @@ from rdkit import Chem, rdBase
 
 from daskrf.errors import InputError
 from daskrf.spaces.cut import CutSpace, in_helpers
-from daskrf.spaces.families import Family
+from daskrf.spaces.families import Family, Side
 
 _BEYOND = {  # words of RDKit's descriptions of queries, and what they are in SMARTS
     "Recursive": "$( )",
     "Hybridization": "^",
     "Heteroatom": "z or Z",
 }
+
+_MOST_PARTS = 32  # in which products of a group are scored; with more, they are small and slow
+_WORD = 64  # bits
 
 Way = Mapping[int, str]
 """A way to find a pattern: by slot, the SMARTS of the piece that its synthon contains."""
@@ -58,9 +61,11 @@ class PatternTable:
 
 
 def parts(patterns: PatternTable | None, rows: Sequence[Integers]) -> Iterator[list[Places]]:
-    """Yield places in the rows of each side, all of whose products are as asked for: together, all such.
+    """Yield places in the rows of each side; together their products include all that are as asked for.
 
-    Without a table these are all places.
+    Where few classes of synthons are combined, all products of the places are as asked for. Where many are,
+    which would make many small parts, `PatternTable.holds` has to choose among the products. Without a table
+    these are all places.
 
     Examples
     --------
@@ -75,12 +80,21 @@ def parts(patterns: PatternTable | None, rows: Sequence[Integers]) -> Iterator[l
     classes = [of[each] for of, each in zip(patterns.classes, rows, strict=True)]
     free = int(np.argmax(patterns.allowed.shape))  # its classes are taken together
     allowed = np.moveaxis(patterns.allowed, free, -1)
+    combinations = np.argwhere(allowed.any(axis=-1))
+    if len(combinations) > _MOST_PARTS:
+        axes = range(patterns.allowed.ndim)
+        across = ([axis for axis in axes if axis != slot] for slot in axes)
+        some = [np.asarray(patterns.allowed.any(axis=tuple(each))) for each in across]
+        masks = [of_slot[each] for of_slot, each in zip(some, classes, strict=True)]
+        if all(mask.any() for mask in masks):
+            yield [np.flatnonzero(mask) for mask in masks]
+        return
     others = [slot for slot in range(len(rows)) if slot != free]
-    for chosen in np.argwhere(allowed.any(axis=-1)).tolist():
-        masks = {slot: classes[slot] == c for slot, c in zip(others, chosen, strict=True)}
-        masks[free] = allowed[tuple(chosen)][classes[free]]
-        if all(mask.any() for mask in masks.values()):
-            yield [np.flatnonzero(masks[slot]) for slot in range(len(rows))]
+    for chosen in combinations.tolist():
+        of_slot = {slot: classes[slot] == c for slot, c in zip(others, chosen, strict=True)}
+        of_slot[free] = allowed[tuple(chosen)][classes[free]]
+        if all(mask.any() for mask in of_slot.values()):
+            yield [np.flatnonzero(of_slot[slot]) for slot in range(len(rows))]
 
 
 def read_pattern(smarts: str) -> Chem.Mol:
@@ -116,6 +130,21 @@ def read_pattern(smarts: str) -> Chem.Mol:
                 "the atoms that are meant."
             )
     return pattern
+
+
+def is_decided(smarts: str) -> bool:
+    """Return whether synthons decide which products contain a pattern, see `read_pattern`.
+
+    Examples
+    --------
+    >>> is_decided("NC=O"), is_decided("[N;$(NC=O)]")
+    (True, False)
+    """
+    try:
+        read_pattern(smarts)
+    except InputError:
+        return False
+    return True
 
 
 def ways(pattern: Chem.Mol, cuts: Sequence[Sequence[int]]) -> list[dict[int, str]]:
@@ -204,22 +233,56 @@ def _piece(pattern: Chem.Mol, atoms: set[int], ends: Mapping[int, tuple[int, int
 
 
 class Matcher:
-    """Function from the SMILES of a synthon to which pieces of patterns it contains: a text of 0 and 1.
+    """Function from the SMILES of a synthon to the numbers of the pieces of patterns in it, as text.
+
+    Most pieces are ruled out by an atom, or a bond between two atoms, that the synthon lacks. Catalogs of
+    alerts have thousands of pieces, which are made of hundreds of such bonds.
 
     Examples
     --------
-    >>> Matcher(("[N&!#0]-[#0&1*]", "[O&!#0]"))("[1*]NC")
-    '10'
+    >>> Matcher(("[N&!#0]-[#0&1*]", "[O&!#0]", "[C&!#0]-[N&!#0]"))("[1*]NC")
+    '0 2'
     """
 
     def __init__(self, pieces: tuple[str, ...]) -> None:
         self._silence = rdBase.BlockLogs()
         self._pieces = [Chem.MolFromSmarts(piece) for piece in pieces]
+        self._features: dict[str, int] = {}  # atoms, and bonds after their atoms
+        self._atoms: list[tuple[int, ...]] = []  # of each feature that is a bond
+        needed = [self._features_of(piece) for piece in self._pieces]
+        self._queries = [Chem.MolFromSmarts(text) for text in self._features]
+        self._needed = np.zeros((len(pieces), len(self._queries) // _WORD + 1), np.uint64)
+        for row, features in zip(self._needed, needed, strict=True):
+            for feature in features:
+                row[feature // _WORD] |= np.uint64(1 << feature % _WORD)
+
+    def _features_of(self, piece: Chem.Mol) -> set[int]:
+        """Return the numbers of the atoms and bonds of a piece."""
+        numbers = set()
+        for bond in piece.GetBonds():
+            ends = [bond.GetBeginAtom().GetSmarts(), bond.GetEndAtom().GetSmarts()]
+            atoms = tuple(self._number(text, ()) for text in ends)
+            text = bond.GetSmarts()  # type: ignore[call-arg]  # RDKit's stubs lack self
+            numbers |= {*atoms, self._number(ends[0] + text + ends[1], atoms)}
+        return numbers | {self._number(atom.GetSmarts(), ()) for atom in piece.GetAtoms()}
+
+    def _number(self, text: str, atoms: tuple[int, ...]) -> int:
+        if text not in self._features:
+            self._features[text] = len(self._features)
+            self._atoms.append(atoms)
+        return self._features[text]
 
     def __call__(self, text: str) -> str:
-        """Return one character for each piece."""
+        """Return the numbers, with spaces between."""
         molecule = Chem.MolFromSmiles(text)
-        return "".join("01"[molecule.HasSubstructMatch(piece)] for piece in self._pieces)
+        lacking = np.zeros(self._needed.shape[1], np.uint64)
+        there: list[bool] = []
+        for feature, (query, atoms) in enumerate(zip(self._queries, self._atoms, strict=True)):
+            there.append(all(there[atom] for atom in atoms) and molecule.HasSubstructMatch(query))
+            if not there[-1]:
+                lacking[feature // _WORD] |= np.uint64(1 << feature % _WORD)
+        possible = np.flatnonzero(~(self._needed & lacking).any(axis=1)).tolist()
+        return " ".join(str(i) for i in possible if molecule.HasSubstructMatch(self._pieces[i]))
 
 
 def pattern_tables(
@@ -228,6 +291,8 @@ def pattern_tables(
     wanted: Sequence[str],
     unwanted: Sequence[str],
     tell: Callable[[int], None] = lambda _: None,
+    *,
+    unsearched: bool = False,
 ) -> list[PatternTable]:
     """Return which products of each family contain all wanted patterns, and none of the unwanted ones.
 
@@ -239,43 +304,106 @@ def pattern_tables(
         SMARTS.
     tell : callable, optional
         Called with the number of synthons just looked at; `n_looked_at` in all.
+    unsearched : bool
+        Whether the products of families that are not searched are allowed.
 
     Returns
     -------
     list of PatternTable
-        No products are allowed of families that are not searched.
     """
     patterns = [read_pattern(smarts) for smarts in (*wanted, *unwanted)]
-    tables = []
+    tables, ways_of_cuts = [], dict[tuple[tuple[int, ...], ...], list[list[dict[int, str]]]]()
     for family in families:
         if not is_searched(cut, family):
             none = [np.zeros(len(side), np.int32) for side in family.sides]
-            tables.append(PatternTable(none, np.zeros((1,) * len(none), bool)))
+            tables.append(PatternTable(none, np.full((1,) * len(none), unsearched)))
             continue
-        cuts = [half.cuts for half in cut.space.reactions[family.reactions[0]].halves]
-        of_pattern = [ways(pattern, cuts) for pattern in patterns]
-        classes, contained = [], []
-        for slot, side in enumerate(family.sides):
-            pieces = tuple(dict.fromkeys(way[slot] for each in of_pattern for way in each if slot in way))
-            texts = [cut.smiles[synthon] for synthon in side.synthon.tolist()]
-            marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces,), texts, tell=tell)
-            distinct, place = np.unique(np.array(marks, str), return_inverse=True)
-            classes.append(place.ravel().astype(np.int32))
-            contained.append(
-                {
-                    piece: np.array([mark[i] == "1" for mark in distinct.tolist()])
-                    for i, piece in enumerate(pieces)
-                }
-            )
-        shape = tuple(int(of.max(initial=-1)) + 1 for of in classes)
-        allowed = np.ones(shape, bool)
+        cuts = tuple(tuple(half.cuts) for half in cut.space.reactions[family.reactions[0]].halves)
+        if cuts not in ways_of_cuts:
+            ways_of_cuts[cuts] = [ways(pattern, cuts) for pattern in patterns]
+        of_pattern = ways_of_cuts[cuts]
+        slots = [_Slot.of(cut, slot, side, of_pattern, tell) for slot, side in enumerate(family.sides)]
+        table = PatternTable(
+            [np.zeros(len(slot.contained), np.int32) for slot in slots], np.ones((1,) * len(slots), bool)
+        )
         for number, each in enumerate(of_pattern):
-            there = np.zeros(shape, bool)
-            for way in each:
-                there |= _together(way, contained, shape)
-            allowed &= there if number < len(wanted) else ~there
-        tables.append(PatternTable(classes, allowed))
+            table = _both(table, _table_of_pattern(each, slots, wanted=number < len(wanted)))
+        classes = [of[slot.alike] for of, slot in zip(table.classes, slots, strict=True)]
+        tables.append(PatternTable(classes, table.allowed))
     return tables
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Which pieces of patterns the synthons of a slot contain.
+
+    Attributes
+    ----------
+    alike : int array
+        By synthon: synthons with the same number contain the same pieces.
+    contained : bool array, shape (n numbers, n pieces)
+    place : dict of str to int
+        Place of each piece.
+    """
+
+    alike: npt.NDArray[np.intp]
+    contained: Bools
+    place: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        cut: CutSpace,
+        slot: int,
+        side: Side,
+        of_pattern: Sequence[Sequence[Way]],
+        tell: Callable[[int], None],
+    ) -> _Slot:
+        """Look for the pieces of this slot in its synthons."""
+        pieces = tuple(dict.fromkeys(way[slot] for each in of_pattern for way in each if slot in way))
+        texts = [cut.smiles[synthon] for synthon in side.synthon.tolist()]
+        marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces,), texts, tell=tell)
+        distinct, alike = np.unique(np.array(marks, str), return_inverse=True)
+        contained = np.zeros((len(distinct), len(pieces)), bool)
+        for row, mark in zip(contained, distinct.tolist(), strict=True):
+            row[list(map(int, mark.split()))] = True
+        return cls(alike.ravel(), contained, {piece: i for i, piece in enumerate(pieces)})
+
+
+def _table_of_pattern(every_way: Sequence[Way], slots: Sequence[_Slot], *, wanted: bool) -> PatternTable:
+    """Return the table of one pattern, for all `_Slot.contained`."""
+    classes, contained = [], []
+    for number, slot in enumerate(slots):
+        pieces = list(dict.fromkeys(way[number] for way in every_way if number in way))
+        distinct, of = np.unique(
+            slot.contained[:, [slot.place[piece] for piece in pieces]], axis=0, return_inverse=True
+        )
+        classes.append(of.ravel().astype(np.int32))
+        contained.append(dict(zip(pieces, distinct.T, strict=True)))
+    there = np.zeros(tuple(int(of.max(initial=-1)) + 1 for of in classes), bool)
+    for way in every_way:
+        there |= _together(way, contained, there.shape)
+    return PatternTable(classes, there if wanted else ~there)
+
+
+def _both(one: PatternTable, other: PatternTable) -> PatternTable:
+    """Return the table of products that two tables allow; synthons with the same partners are one class."""
+    pairs, places, classes = [], [], list[npt.NDArray[np.int32]]()
+    for pair in zip(one.classes, other.classes, strict=True):
+        distinct, of = np.unique(np.column_stack(pair), axis=0, return_inverse=True)
+        pairs.append(of.ravel())
+        places.append(distinct.T)
+    allowed = (
+        one.allowed[np.ix_(*(of for of, _ in places))] & other.allowed[np.ix_(*(of for _, of in places))]
+    )
+    for slot, of in enumerate(pairs):
+        rows = np.moveaxis(allowed, slot, 0)
+        _, first, merged = np.unique(
+            rows.reshape(len(rows), -1), axis=0, return_index=True, return_inverse=True
+        )
+        allowed = np.moveaxis(rows[first], 0, slot)
+        classes.append(merged.ravel()[of].astype(np.int32))
+    return PatternTable(classes, allowed)
 
 
 def is_searched(cut: CutSpace, family: Family) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen, Descriptors
 
 from daskrf import (
     FingerprintSpec,
@@ -28,6 +31,7 @@ from daskrf.acquisition import acquisition_for
 from daskrf.errors import OptionError, StoreError
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
+from daskrf.molecules.alerts import catalog_of
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.space import cutspaces, productranking, stdbounds
 from daskrf.screens.space import surrogate as spaceranking
@@ -400,6 +404,40 @@ def test_labelled_molecules_are_left_out(space: Path, tmp_path: Path, kind: str)
     assert any("left out: " in note and "labelled molecules" in note for note in report.notes)
     with pytest.raises(StoreError, match="exclude-labelled"):
         screen(model, space / "space", tmp_path / "h.csv", k=50)
+
+
+def passes(text: str) -> bool:
+    """Whether RDKit finds a molecule to pass the filters below."""
+    molecule = Chem.MolFromSmiles(text)
+    pattern = Chem.MolFromSmarts("[N;$(NC=O)]")
+    return bool(
+        Crippen.MolLogP(molecule) < 0
+        and molecule.HasSubstructMatch(pattern)
+        and not catalog_of("brenk").HasMatch(molecule)
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"shortlist": 1000}, {"shortlist": 1000, "rough": "linear"}])
+def test_all_filters_hold_in_every_ranking(
+    how: dict[str, Any], space: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Synthons decide most alerts; the best products are tested for the others, until there are enough."""
+    monkeypatch.setattr(productranking, "LISTED", 0 if how else 10**6)
+    filters: dict[str, Any] = {"where": "logp < 0", "smarts": "[N;$(NC=O)]", "alerts": "brenk"}
+    report = screen(model, space / "space", tmp_path / "h.parquet", k=30, maximize=True, **filters, **how)
+    expected = best_products([one for one in by_means(model) if passes(one.smiles)], 30)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+    assert re.search(r"[\d,]+ of [\d,]+ products have no alerts of brenk", str(report))
+    assert "5 of the 105 alerts of brenk look further than an atom and its bonds" in str(report)
+    assert re.search(r"left out: [\d,]+ molecules not logp < 0", str(report))
+
+
+def test_filters_that_leave_too_few_say_so(space: Path, model: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"k": 30, "maximize": True, "shortlist": 100, "where": "weight > 290"}
+    report = screen(model, space / "space", tmp_path / "h.parquet", **options)
+    assert report.table.num_rows < 30
+    assert f"only {report.table.num_rows} molecules of the best products pass all filters" in str(report)
+    assert all(Descriptors.MolWt(Chem.MolFromSmiles(s)) > 290 for s in report.table["smiles"].to_pylist())
 
 
 def test_limits_and_caps_hold(space: Path, model: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
+from daskrf.molecules.alerts import catalog_of
 from daskrf.screening import TopK
 from daskrf.screens.space import cutspaces, productranking
 from daskrf.screens.space.search import Chosen, SpaceSearch
@@ -407,11 +409,25 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "missing": {"without_smarts": ["C1CC1", "NCCN"]},
     "both": {"smarts": ["NC=O", "[R]"], "without_smarts": "c", "within": {"heavy_atoms": (None, 12)}},
     "few": {"smarts": "[nH]"},
+    "alerts": {"alerts": ["brenk", "zinc"]},
+    "further": {"smarts": "[N;$(NC=O);!$(N(C=O)C=O)]", "where": "donors > 1", "alerts": "nih"},
 }
 
 
-def matches(text: str, smarts: Any = (), without_smarts: Any = (), within: Any = None) -> bool:
+def matches(
+    text: str,
+    smarts: Any = (),
+    without_smarts: Any = (),
+    within: Any = None,
+    where: str = "donors > -1",
+    alerts: Any = (),
+) -> bool:
     molecule = Chem.MolFromSmiles(text)
+    catalogs = [alerts] if isinstance(alerts, str) else alerts
+    if any(catalog_of(name).HasMatch(molecule) for name in catalogs):
+        return False
+    if Descriptors.NumHDonors(molecule) <= int(where.split()[-1]):
+        return False
     lists = ([each] if isinstance(each, str) else each for each in (smarts, without_smarts))
     there, absent = ([molecule.HasSubstructMatch(Chem.MolFromSmarts(s)) for s in each] for each in lists)
     return all(there) and not any(absent) and (within is None or molecule.GetNumHeavyAtoms() <= 12)
@@ -427,8 +443,8 @@ def test_patterns_hold_during_the_search(name: str, made: Path, every: list[Made
     assert len(passing) < len(every)
     report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=25, **options)
     assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
-    assert any("products contain" in note or "products do not contain" in note for note in report.notes)
-    with pytest.raises(StoreError, match=r"--(without-)?smarts \(was"):
+    assert re.search(r"products (contain|do not contain|have no alerts of) ", str(report))
+    with pytest.raises(StoreError, match=r"--(without-smarts|smarts|alerts) \(was"):
         screen(made / "model", made / "space", tmp_path / "h.parquet", k=25)
 
 
@@ -436,9 +452,9 @@ def test_patterns_hold_during_the_search(name: str, made: Path, every: list[Made
     ("options", "message"),
     [
         ({"smarts": "[Xe]"}, r"None of the .* products of .* contain \[Xe\]"),
-        ({"smarts": "[N;$(NC)]"}, "another block"),
-        ({"without_smarts": "C("}, "not a SMARTS"),
-        ({"where": "weight < 5", "alerts": "pains"}, "--where, --alerts test the molecules of a library"),
+        ({"without_smarts": "C("}, r"RDKit cannot read the SMARTS 'C\('"),
+        ({"alerts": "pain"}, "no alert catalog 'pain'"),
+        ({"where": "reaction == amide"}, "'reaction'"),
     ],
 )
 def test_filters_that_cannot_hold_are_one_sentence(

@@ -11,12 +11,21 @@ from rdkit import Chem
 from daskrf import FingerprintSpec
 from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter
+from daskrf.molecules.alerts import alerts_of
 from daskrf.screening import TopK
 from daskrf.screens.space.search import Chosen
-from daskrf.spaces import cut, read_space
+from daskrf.spaces import cut, patterns, read_space
 from daskrf.spaces.families import decoded, families
-from daskrf.spaces.patterns import AllowedProducts, n_allowed, pattern_tables, read_pattern, ways
-from daskrf.spaces.sampling import counts_of
+from daskrf.spaces.patterns import (
+    AllowedProducts,
+    Matcher,
+    is_decided,
+    n_allowed,
+    pattern_tables,
+    read_pattern,
+    ways,
+)
+from daskrf.spaces.sampling import counts_of, rows_of_numbers
 from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, RINGS, SPACES, write_space
 
@@ -99,15 +108,52 @@ def test_several_patterns_and_their_number(made: Any) -> None:
     assert sum(n_allowed(*each) for each in zip(members, none, strict=True)) == len(every)
 
 
+def test_products_without_alerts_are_those_of_rdkit(made: Any) -> None:
+    """Catalogs have hundreds of patterns, most of which no product contains."""
+    space, members, _, molecules = made
+    members = members[:5]
+    alerts = [alert.smarts for alert in alerts_of("brenk") if is_decided(alert.smarts)]
+    queries = [Chem.MolFromSmarts(smarts) for smarts in alerts]
+    tables = pattern_tables(space, members, [], alerts)
+    allowed = AllowedProducts(members, tables)
+    numbers = set(allowed.numbers(np.arange(len(allowed))).tolist())
+    n_without = 0
+    every = np.array(list(molecules))
+    for family, at, _ in rows_of_numbers(space, made[1], every):
+        for number in every[at].tolist() if family < len(members) else ():
+            without = not any(map(molecules[number].HasSubstructMatch, queries))
+            assert (number in numbers) == without, Chem.MolToSmiles(molecules[number])
+            n_without += without
+    assert n_without > 0
+    for table in tables:  # synthons with the same partners are one class
+        for slot in range(table.allowed.ndim):
+            rows = np.moveaxis(table.allowed, slot, 0).reshape(table.allowed.shape[slot], -1)
+            assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def test_pieces_are_ruled_out_by_atoms_and_bonds_only_if_they_are_missing() -> None:
+    pattern = read_pattern("[#6;!R]-[N;D2,D3]-C(=O)c1cc[c,n]cc1")
+    pieces = tuple(dict.fromkeys(piece for way in ways(pattern, [[1], [1]]) for piece in way.values()))
+    match = Matcher(pieces)
+    for text in ("[1*]NC(=O)c1ccccc1", "[1*]C(=O)c1ccncc1", "[1*]c1ccncc1", "C[1*]", "CN([1*])C", "[1*]C=O"):
+        molecule = Chem.MolFromSmiles(text)
+        there = [i for i, piece in enumerate(pieces) if molecule.HasSubstructMatch(Chem.MolFromSmarts(piece))]
+        assert match(text) == " ".join(map(str, there))
+
+
+@pytest.mark.parametrize("most_parts", [32, 0])
 @pytest.mark.parametrize(("wanted", "unwanted"), [(["NC=O"], []), (["C1CC1"], ["F"]), (["[Xe]"], [])])
-def test_the_most_similar_of_them(made: Any, wanted: list[str], unwanted: list[str]) -> None:
+def test_the_most_similar_of_them(
+    made: Any, wanted: list[str], unwanted: list[str], most_parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "_MOST_PARTS", most_parts)
     space, members = made[:2]
     tables = pattern_tables(space, members, wanted, unwanted)
     numbers = np.array(sorted(allowed_numbers(made, wanted, unwanted)), np.int64)
     query = Query.of(Fingerprinter(space.spec)(["CC(C)NC(=O)C1CC1"]).fingerprints)
     top = TopK(50)
     for piece in pieces_of_similarity(members):
-        best = Chosen(members[piece.family], top)
+        best = Chosen(members[piece.family], top, tables[piece.family])
         most_similar(piece, members[piece.family], space.own, query, [], best, patterns=tables[piece.family])
         top = best.top()
     truth = query.similarities(counts_of(space, decoded(space, numbers.tolist())))

@@ -28,7 +28,7 @@ from daskrf.screens.space.productranking import ProductRanking
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.sources.inputs import Input
 from daskrf.sources.sources import Source
-from daskrf.spaces.patterns import read_pattern
+from daskrf.spaces.patterns import is_decided
 from daskrf.storage.tablefiles import PARQUET, write_molecules
 from daskrf.workers.progress import Progress
 
@@ -233,8 +233,8 @@ def screen_below(
 ) -> ScreenRequest:
     """Return the request for the screen of a space, whose best products are the candidates.
 
-    Patterns of `filters` hold during the screen if synthons decide them. With `accept_rejects`, the screen
-    does not get that option: it may be meant for files to leave out.
+    Patterns of `filters` hold during the screen if synthons decide them, and so do alerts. With
+    `accept_rejects`, the screen does not get that option: it may be meant for files to leave out.
     """
     surrogate = acquisition_for("ucb", kappa=_SAMPLED_KAPPA)  # samples are compared on some products only
     return ScreenRequest(
@@ -254,14 +254,6 @@ def screen_below(
 
 
 def _of_synthons(filters: FilterTexts) -> FilterTexts:
-    """Return the filters that synthons decide, so that they hold during the screen."""
-
-    def decided(pattern: str) -> bool:
-        try:
-            read_pattern(pattern)
-        except InputError:
-            return False
-        return True
-
-    wanted, unwanted = (tuple(filter(decided, texts)) for texts in filters.patterns)
-    return FilterTexts(smarts=wanted, without_smarts=unwanted)
+    """Return the filters that synthons decide, at least in part, so that they hold during the screen."""
+    wanted, unwanted = (tuple(filter(is_decided, texts)) for texts in filters.patterns)
+    return FilterTexts(smarts=wanted, without_smarts=unwanted, alerts=filters.alerts)

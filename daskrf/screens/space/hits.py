@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.molecules.structures import KnownStructures
+from daskrf.screens.passing import PASSED
 from daskrf.screens.space.productscores import Scored
+from daskrf.screens.space.producttests import ProductTests
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Product, decoded, identifiers
 from daskrf.spaces.limits import SUMS
@@ -37,6 +39,8 @@ class Candidates:
         Number of products that are the same molecule as a better one.
     n_excluded : int
         Number of excluded molecules that were left out.
+    n_failed : Counter of str
+        Number of molecules that failed tests, by the reason.
     n_looked_at : int or None
         To how many of the best products these numbers apply; None for all.
     """
@@ -48,6 +52,7 @@ class Candidates:
     repeats: int
     n_excluded: int
     n_looked_at: int | None = None
+    n_failed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(
@@ -58,6 +63,7 @@ class Candidates:
         per_block: int | None,
         excluded: KnownStructures | None = None,
         size: int | None = None,
+        tests: ProductTests | None = None,
     ) -> Candidates:
         """Return the distinct molecules of some products.
 
@@ -74,13 +80,18 @@ class Candidates:
             Molecules to leave out.
         size : int, optional
             How many of the best products are looked at; by default all.
+        tests : ProductTests, optional
+            What molecules must pass.
         """
         best = np.lexsort((row, -scores.columns["score"]))[:size]
         order = best[_distinct(scores, best)] if len(best) else best
         n_distinct = len(order)
         if excluded is not None:
             order = order[scores.free(excluded, order)]
-        n_free = len(order)
+        n_free, n_failed = len(order), Counter[str]()
+        if tests is not None:
+            codes = tests.codes(scores, order)
+            order, n_failed = order[codes == PASSED], tests.reasons(codes)
         if per_block is not None:
             blocks = [product.blocks for product in decoded(cut, row[order].tolist())]
             order = order[capped(blocks, per_block)]
@@ -92,6 +103,7 @@ class Candidates:
             repeats=len(best) - n_distinct,
             n_excluded=n_distinct - n_free,
             n_looked_at=len(best) if len(best) < len(row) else None,
+            n_failed=n_failed,
         )
 
     def __len__(self) -> int:

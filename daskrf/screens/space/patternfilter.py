@@ -16,6 +16,7 @@ from daskrf.jobs.job import Run
 from daskrf.quantities import amount
 from daskrf.screens.space.cutspaces import COMPARED
 from daskrf.screens.space.productscores import Scored, product_texts
+from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.spaces import CutSpace
 from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
@@ -49,12 +50,11 @@ def tables_at(path: str) -> list[PatternTable]:
 
 @dataclass(frozen=True)
 class PatternFilter:
-    """The products of a space that contain all wanted patterns, and none of the unwanted ones.
+    """The products of a space that contain all wanted patterns, and none of the unwanted ones or of alerts.
 
     Attributes
     ----------
-    wanted, unwanted : tuple of str
-        SMARTS.
+    filters : SpaceFilters
     cut : CutSpace
     families : list of Family
     path : str
@@ -63,8 +63,7 @@ class PatternFilter:
         Number of these products; each combination of synthons counts once.
     """
 
-    wanted: tuple[str, ...]
-    unwanted: tuple[str, ...]
+    filters: SpaceFilters
     cut: CutSpace
     families: list[Family]
     path: str
@@ -72,29 +71,33 @@ class PatternFilter:
 
     @classmethod
     def of(
-        cls,
-        run: Run,
-        space_key: str,
-        cut: CutSpace,
-        families: list[Family],
-        wanted: tuple[str, ...],
-        unwanted: tuple[str, ...],
+        cls, run: Run, space_key: str, cut: CutSpace, families: list[Family], filters: SpaceFilters
     ) -> PatternFilter:
         """Look for the patterns in all synthons; `space_key` is a hash of what determines the families.
+
+        Where patterns are not looked for, alerts are left to tests of products.
 
         Raises
         ------
         InputError
             If no product is as asked for.
         """
-        if not any(is_searched(cut, family) for family in families):
+        wanted, unwanted = filters.wanted, filters.unwanted
+        if (wanted or unwanted) and not any(is_searched(cut, family) for family in families):
             raise InputError(f"{cut.space.path} has no other products: {_unsearched(cut, families)}.")
-        key = hash_of([space_key, wanted, unwanted])
+        key = hash_of([space_key, wanted, unwanted, *([filters.of_alerts] if filters.of_alerts else [])])
         path = run.work / f"patterns-{key[:16]}"
 
         def make() -> tuple[dict[str, Any], dict[str, Any]]:
             run.progress.start("patterns", n_looked_at(cut, families), "synthons")
-            tables = pattern_tables(cut, families, wanted, unwanted, run.progress.advance)
+            tables = pattern_tables(
+                cut,
+                families,
+                wanted,
+                (*unwanted, *filters.of_alerts),
+                run.progress.advance,
+                unsearched=not (wanted or unwanted),
+            )
             run.progress.finish()
             arrays: dict[str, npt.NDArray[Any]] = {
                 f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
@@ -104,7 +107,7 @@ class PatternFilter:
 
         made_once(path, path.name, make)
         n = sum(map(n_allowed, families, tables_at(absolute(path))))
-        products = cls(wanted, unwanted, cut, families, absolute(path), n)
+        products = cls(filters, cut, families, absolute(path), n)
         if not n:
             raise InputError(f"None of the {products._words_of_all} of {cut.space.path} {products.words}.")
         return products
@@ -117,17 +120,32 @@ class PatternFilter:
     @property
     def words(self) -> str:
         """What the products do, such as "contain C=O and do not contain N"."""
-        return words_of_patterns(self.wanted, self.unwanted)
+        return self.filters.words
 
     @property
-    def note(self) -> str:
-        """How many products these are, and which reactions are not searched."""
+    def notes(self) -> tuple[str, ...]:
+        """How many products these are, and where patterns and alerts were not looked for."""
         others = _unsearched(self.cut, self.families)
-        return f"{self.n:,} of {self._words_of_all} {self.words}" + (f"; {others}" if others else "")
+        if others and not (self.filters.wanted or self.filters.unwanted):
+            others += ", and the best products are tested for alerts"
+        return (
+            f"{self.n:,} of {self._words_of_all} {self.words}" + (f"; {others}" if others else ""),
+            *self.filters.notes,
+        )
+
+    @property
+    def _searched(self) -> list[bool]:
+        """Whether patterns were looked for in each family."""
+        return [is_searched(self.cut, family) for family in self.families]
 
     @property
     def _words_of_all(self) -> str:
-        sizes = [family.size for family in self.families if is_searched(self.cut, family)]
+        patterns = self.filters.wanted or self.filters.unwanted
+        sizes = [
+            family.size
+            for family, searched in zip(self.families, self._searched, strict=True)
+            if searched or not patterns
+        ]
         return amount(sum(sizes), "products")
 
     def holds(self, numbers: Integers) -> npt.NDArray[np.bool_]:
@@ -169,16 +187,20 @@ class PatternFilter:
             If RDKit finds the patterns in other products.
         """
         others = []
-        rest = [
-            PatternTable(table.classes, ~table.allowed) if is_searched(self.cut, family) else table
-            for table, family in zip(self.tables, self.families, strict=True)
-        ]
-        for tables in (self.tables, rest):
-            numbers = self._drawn(tables, COMPARED, seed, "space/search", limits)
+        tables, rest = (
+            [
+                PatternTable(table.classes, (table.allowed == are_allowed) & searched)
+                for table, searched in zip(self.tables, self._searched, strict=True)
+            ]
+            for are_allowed in (True, False)
+        )
+        for each in (tables, rest):
+            numbers = self._drawn(each, COMPARED, seed, "space/search", limits)
             others.append(Scored(product_texts(self.cut, numbers)).named(range(len(numbers))))
         texts = [*smiles, *others[0], *others[1]]
         expected = np.arange(len(texts)) < len(texts) - len(others[1])
-        differing = by_rdkit(texts, self.wanted, self.unwanted) != expected
+        unwanted = (*self.filters.unwanted, *self.filters.of_alerts)
+        differing = by_rdkit(texts, self.filters.wanted, unwanted) != expected
         if differing.any():
             raise InputError(
                 f"RDKit does not find the patterns in {texts[int(np.argmax(differing))]} as in its synthons; "
@@ -193,16 +215,3 @@ def _unsearched(cut: CutSpace, families: Sequence[Family]) -> str:
         return ""
     names = ", ".join(cut.space.reactions[r].name for r in sorted(others))
     return f"patterns are not looked for in {names}, where two bonds join the same two slots"
-
-
-def words_of_patterns(wanted: Sequence[str], unwanted: Sequence[str]) -> str:
-    """Return what products do that contain some patterns, and do not contain others.
-
-    Examples
-    --------
-    >>> words_of_patterns(["C=O"], ["N"])
-    'contain C=O and do not contain N'
-    """
-    return " and ".join(
-        [*(f"contain {text}" for text in wanted), *(f"do not contain {text}" for text in unwanted)]
-    )

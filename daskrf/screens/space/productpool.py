@@ -20,6 +20,7 @@ import numpy.typing as npt
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.space.hits import Candidates
 from daskrf.screens.space.productscores import NUMBERS, Scored
+from daskrf.screens.space.producttests import ProductTests
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
 
@@ -50,6 +51,8 @@ class Pool:
         At most this many hits have the same block.
     excluded : KnownStructures, optional
         Molecules that must not be hits.
+    tests : ProductTests, optional
+        What hits must pass.
     row : int64 array
         Numbers of the products.
     scores : Scored
@@ -63,6 +66,7 @@ class Pool:
     bounded: Callable[[Integers], Scored] | None = None
     per_block: int | None = None
     excluded: KnownStructures | None = None
+    tests: ProductTests | None = None
     row: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     scores: Scored = field(default_factory=Scored.of_none)
     settled: bool = True
@@ -79,14 +83,20 @@ class Pool:
 
     def hits(self, most: int | None = None) -> Candidates:
         """Return the products that may be hits, best first: all, or at least the best `most`."""
-        return self._best(most, self.per_block, self.excluded)
+        return self._best(most, self.per_block, self.excluded, self.tests)
 
-    def _best(self, most: int | None, per_block: int | None, excluded: KnownStructures | None) -> Candidates:
+    def _best(
+        self,
+        most: int | None,
+        per_block: int | None = None,
+        excluded: KnownStructures | None = None,
+        tests: ProductTests | None = None,
+    ) -> Candidates:
         """Return distinct molecules, best first: all, or at least the best `most`."""
         size = len(self.row) if most is None else 2 * most
         while True:
             self._settle(size)
-            best = Candidates.of(self.cut, self.row, self.scores, per_block, excluded, size)
+            best = Candidates.of(self.cut, self.row, self.scores, per_block, excluded, size, tests)
             if size >= len(self.row) or len(best) >= (most or 0):
                 return best
             size *= _FURTHER
@@ -132,6 +142,8 @@ class Pool:
         above = np.flatnonzero((scores.columns["score"] > least) & ~np.isin(numbers, self.row))
         if self.excluded is not None:
             above = above[scores.free(self.excluded, above)]
+        if self.tests is not None:
+            above = above[self.tests.passes(scores, above)]
         if self.bounded is not None and len(above):
             scores = self.predicted(numbers[above])
             score[above] = scores.columns["score"]
@@ -165,7 +177,7 @@ class Pool:
         """
         before, k, self.settled = len(self.row), max(k, _FEWEST), False
         for turn in range(_TURNS):
-            best = self._best(k, None, None).row  # excluded ones too
+            best = self._best(k).row  # excluded ones too
             parents = [n for n in best[:k].tolist() if n not in self._tried][:_PARENTS]
             self._tried.update(parents)
             good = self.row[np.lexsort((self.row, -self.scores.columns["score"]))[:_GOOD]]

@@ -38,7 +38,9 @@ from daskrf.screens.space.missed import Missed
 from daskrf.screens.space.patternfilter import PatternFilter
 from daskrf.screens.space.productpool import Pool
 from daskrf.screens.space.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
+from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.search import SpacePieces, SpaceSearch
+from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.screens.space.stdbounds import BOUND_SECONDS, bounded_process
 from daskrf.screens.space.surrogate import (
     COMPONENTS,
@@ -65,6 +67,7 @@ MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # times as many are kept in the next try, if these were too few
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
+_FAILURES = "most of them do not pass the filters that synthons do not decide"
 _CLOSE = 1e-3  # of the signal's standard deviation; single precision alone gives far smaller differences
 _VERSION = 2  # of the pieces of the search of a space
 _ROUGHLY = 20  # times k products are on the surrogate's first shortlist
@@ -123,6 +126,8 @@ class ProductRanking:
         Whether the model may rank all products of a space that has more of them than a shortlist.
     keeps_tables : bool
         Whether the tables of the space stay beside the output.
+    tests_products : bool
+        Whether hits must pass the filters that synthons do not decide; if not, others test products.
     limits : tuple of Range
         Properties that products must have.
     shortlist : int or None
@@ -131,6 +136,8 @@ class ProductRanking:
         Molecules that must not be hits.
     patterns : PatternFilter or None
         Patterns that products must contain or must not, after `prepare`.
+    tests : ProductTests or None
+        What hits must pass besides, after `prepare`.
     ranks_itself : bool
         Whether the model ranks all products.
     """
@@ -142,6 +149,7 @@ class ProductRanking:
     n_draws: int = 1
     may_list: bool = True
     keeps_tables: bool = True
+    tests_products: bool = False
     limits: tuple[Range, ...] = field(init=False)
     shortlist: int | None = field(init=False)
     excluded: KnownStructures = field(default_factory=lambda: KnownStructures([]))
@@ -150,6 +158,7 @@ class ProductRanking:
     families: list[Family] = field(init=False)
     tables: TablesPlace = field(init=False)
     patterns: PatternFilter | None = None
+    tests: ProductTests | None = None
     notes: tuple[str, ...] = ()
     ranks_itself: bool = field(init=False)
     ranking: Ranking | Linear = field(init=False)
@@ -220,11 +229,14 @@ class ProductRanking:
         spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
         self.cut, self.families, self.tables = composing_once(self.space, spec, run, keep=self.keeps_tables)
         self.notes = (*self.notes, *left_out(self.cut))
-        texts = self.request.filters.patterns
-        if texts.wanted or texts.unwanted:
-            patterns = texts.wanted, texts.unwanted
-            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, *patterns)
-            self.notes = (*self.notes, self.patterns.note)
+        if not self.request.filters.texts:
+            return
+        filters = SpaceFilters.of(self.request.filters)
+        if filters.decides:
+            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, filters)
+            self.notes = (*self.notes, *self.patterns.notes)
+        if self.tests_products and filters.others.texts:
+            self.tests = ProductTests(filters.others.of(()))
 
     def wanted(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which products lie within the limits, and are as the patterns ask."""
@@ -464,6 +476,7 @@ class ProductRanking:
             bounded=(lambda numbers: self.predicted(run, numbers, bounds=True)) if self._bounds else None,
             per_block=self.request.products.per_block,
             excluded=self.excluded,
+            tests=self.tests,
         )
 
     @property
@@ -534,7 +547,8 @@ class ProductRanking:
             if enough and (self.aim.rule.needs_std or float(best.columns["score"][self.k - 1]) > highest):
                 break
         else:
-            notes = (f"only the best {len(top):,} products were compared, as {_TIES}",)
+            why = _FAILURES if best.n_failed and not enough else _TIES
+            notes = (f"only the best {len(top):,} products were compared, as {why}",)
         if self.aim.rule.needs_std:
             notes = (*notes, f"ranked among the {self.n_kept:,} best means")
         return Ranked(best, whole, notes)
@@ -559,7 +573,8 @@ class ProductRanking:
         return Ranked(best, not any(full), notes)
 
     def _candidates(self, row: npt.NDArray[np.int64], scores: Scored) -> Candidates:
-        return Candidates.of(self.cut, row, scores, self.request.products.per_block, self.excluded)
+        per_block = self.request.products.per_block
+        return Candidates.of(self.cut, row, scores, per_block, self.excluded, tests=self.tests)
 
     def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
         """Return an upper bound on the score of products that were not kept.
@@ -595,7 +610,8 @@ class ProductRanking:
         numbers, _ = self.ranked(run)
         pool = self._pool(run)
         pool.add(numbers)
-        most = None if self._n_listed <= self.first else self.k + 1  # one more: others are left
+        few = self._n_listed <= self.first and self.tests is None
+        most = None if few else self.k + 1  # one more: others are left
         return Ranked(pool.hits(most), True, (_EVERY_PRODUCT,))
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
@@ -608,7 +624,7 @@ class ProductRanking:
             size = min(len(row), 2 * size or self.first)
             pool.add(row[:size])
             if there and size == len(top):
-                return Ranked(pool.hits(), True, (_EVERY_PRODUCT,))
+                return Ranked(pool.hits(None if self.tests is None else self.k), True, (_EVERY_PRODUCT,))
             n_neighbours += pool.search_neighbours(self.k, self.wanted, self._surrogate_values)
             below = self._below(row, size, pool)
             whole = there and len(row) == len(top)
@@ -691,8 +707,17 @@ class ProductRanking:
             )
         if self.request.exclude_labelled:
             notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}{among}")
+        notes += [
+            f"left out: {amount(n, 'molecules')} {reason}{among}" for reason, n in hits.n_failed.items()
+        ]
         if len(hits) < self.k and ranked.whole:
             notes.append(f"these are all: {amount(len(hits), 'molecules')}")
+        elif len(hits) < self.k and hits.n_failed:
+            notes.append(
+                f"only {amount(len(hits), 'molecules')} of the best products pass all filters, and no others "
+                "were tested: limit what you can by --within, --smarts and --without-smarts, which hold "
+                "during the search"
+            )
         return notes
 
 

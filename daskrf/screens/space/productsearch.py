@@ -22,11 +22,13 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
+from daskrf.screens.passing import FilterTexts
 from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out, search_tables
 from daskrf.screens.space.hits import Candidates, product_columns
 from daskrf.screens.space.patternfilter import PatternFilter, tables_at
 from daskrf.screens.space.productscores import Scored, product_texts
 from daskrf.screens.space.search import Chosen, Ranked
+from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words
@@ -96,7 +98,7 @@ class SimilaritySearch(Reduction):
         patterns = tables_at(self.patterns)[block.family] if self.patterns else None
         for number, (columns, counts) in enumerate(zip(self.columns, self.counts, strict=True)):
             query = Query(np.array(columns, np.int64), np.array(counts, np.int32))
-            best = Chosen(family, total.tops[number])
+            best = Chosen(family, total.tops[number], patterns)
             most_similar(block, family, tables.inner, query, limits, best, patterns)
             total.tops[number] = best.top()
 
@@ -183,9 +185,11 @@ class ProductSearchJob(Job[Any]):
         self.cut, self.families, self.tables = composing_once(self.space, request.spec, run)
         self.notes = tuple(left_out(self.cut))
         if request.smarts or request.without_smarts:
-            patterns = request.smarts, request.without_smarts
-            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, *patterns)
-            self.notes = (*self.notes, self.patterns.note)
+            filters = SpaceFilters.of(
+                FilterTexts(smarts=request.smarts, without_smarts=request.without_smarts)
+            )
+            self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, filters)
+            self.notes = (*self.notes, *self.patterns.notes)
 
     @property
     def spec(self) -> dict[str, Any]:

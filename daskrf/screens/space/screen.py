@@ -74,7 +74,8 @@ class SpaceScreenJob(Job[Any]):
                 "the products with the best means get them."
             )
         model = read_model(request.model, statistics=request.rule.needs_sample)  # tasks read it themselves
-        self.ranking = ProductRanking(request, self.source, Aim.of(request, model), request.k)
+        aim = Aim.of(request, model)
+        self.ranking = ProductRanking(request, self.source, aim, request.k, tests_products=True)
         self.notes = self.aim.notes
         check_intervals(model, self.aim.target, request.intervals, request.std)
         earlier = earlier_output(self.output, overwrite=request.overwrite)

@@ -20,6 +20,7 @@ from daskrf.sources.mapreference import MapReference
 from daskrf.spaces.balancedbasis import BalancedBasis
 from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
+from daskrf.spaces.patterns import PatternTable
 from daskrf.spaces.ranking import (
     Limit,
     Piece,
@@ -60,10 +61,12 @@ class Chosen:
     family : Family
     top : TopK
         The best products so far.
+    patterns : PatternTable, optional
+        Products that are not as it asks for are left out.
     """
 
-    def __init__(self, family: Family, top: TopK) -> None:
-        self._family, self._top = family, top
+    def __init__(self, family: Family, top: TopK, patterns: PatternTable | None = None) -> None:
+        self._family, self._top, self._patterns = family, top, patterns
         self._held: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]] = []
         self._n_held = 0
         self._least = self._threshold()
@@ -77,8 +80,11 @@ class Chosen:
             # Number the best first: then most of the others are below the threshold, and need no number.
             order = np.argpartition(-scores[at], most - 1) if len(at) > most else np.arange(len(at))
             now, at = at[order[:most]], at[order[most:]]
-            number = self._family.number(rows_of(now))
+            rows = rows_of(now)
+            number = self._family.number(rows)
             made = number >= 0
+            if self._patterns is not None:
+                made &= self._patterns.holds(rows)
             self._held.append((scores[now[made]], number[made]))
             self._n_held += int(made.sum())
             enough = self._top.k * (_HELD if self._least > -math.inf else 1)
@@ -167,7 +173,7 @@ class SpaceSearch(Reduction):
         family = tables.families[block.family]
         limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
         patterns = tables_at(self.patterns)[block.family] if self.patterns else None
-        best = [Chosen(family, top) for top in total.tops]
+        best = [Chosen(family, top, patterns) for top in total.tops]
         held = needed_checkpoint(self.weights, as_path(self.weights).name).arrays
         if self.map is None:
             function = Linear(held["columns"], held["weights"])
