@@ -1,16 +1,19 @@
 """Which products of a space contain a pattern, without making the products.
 
-Slots are joined by single bonds that are in no ring. So a pattern lies in one synthon; or some of its bonds,
-which are in no ring of it, are the new bonds, and each piece between them lies in one synthon, at its cuts. A
-product contains the pattern if its synthons contain the pieces of one such way. Synthons that contain the
-same pieces are one class, and classes are few. Slots that are joined by two bonds may have a ring in common:
-reactions of this kind are not searched.
+A pattern lies in one synthon; or some of its bonds are the new bonds, and each piece between them lies in one
+synthon, at its cuts. A product contains the pattern if its synthons contain the pieces of one such way.
+Synthons that contain the same pieces are one class, and classes are few.
+
+Slots that are joined by two bonds may have a ring in common. Whether its atoms and bonds are in a ring then
+depends on both synthons, so pieces are looked for in synthons whose cuts are joined, too. How large the ring
+is, and in how many rings an atom is, only the product tells.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +30,8 @@ _BEYOND = {  # words of RDKit's descriptions of queries, and what they are in SM
     "Hybridization": "^",
     "Heteroatom": "z or Z",
 }
+
+_RING_SIZES = re.compile(r"RingSize|AtomInNRings [1-9]")  # words of such queries
 
 _MOST_PARTS = 32  # in which products of a group are scored; with more, they are small and slow
 _WORD = 64  # bits
@@ -132,19 +137,28 @@ def read_pattern(smarts: str) -> Chem.Mol:
     return pattern
 
 
-def is_decided(smarts: str) -> bool:
+def is_decided(smarts: str, *, rings: bool = False) -> bool:
     """Return whether synthons decide which products contain a pattern, see `read_pattern`.
+
+    With `rings`, also in reactions that join two slots by two bonds, which may close a ring.
 
     Examples
     --------
     >>> is_decided("NC=O"), is_decided("[N;$(NC=O)]")
     (True, False)
+    >>> is_decided("[C;r5]"), is_decided("[C;r5]", rings=True), is_decided("[C;R]", rings=True)
+    (True, False, True)
     """
     try:
-        read_pattern(smarts)
+        pattern = read_pattern(smarts)
     except InputError:
         return False
-    return True
+    return not (rings and _asks_for_ring_sizes(pattern))
+
+
+def _asks_for_ring_sizes(pattern: Chem.Mol) -> bool:
+    """Whether a pattern asks how large a ring is, or in how many rings an atom is."""
+    return any(_RING_SIZES.search(atom.DescribeQuery()) for atom in pattern.GetAtoms())
 
 
 def ways(pattern: Chem.Mol, cuts: Sequence[Sequence[int]]) -> list[dict[int, str]]:
@@ -162,56 +176,57 @@ def ways(pattern: Chem.Mol, cuts: Sequence[Sequence[int]]) -> list[dict[int, str
     >>> ways(read_pattern("CN"), [[1], [1]])  # doctest: +ELLIPSIS
     [{0: '[C&!#0][N&!#0]'}, {1: '[C&!#0][N&!#0]'}, {0: '[C&!#0][#0&1*]', 1: '[N&!#0][#0&1*]'}, ...]
     """
-    bridges = [bond.GetIdx() for bond in pattern.GetBonds() if not _in_ring(pattern, bond)]
-    numbers = sorted({number for slot in cuts for number in slot})
-    every: list[dict[int, str]] = [
-        {slot: _piece(pattern, set(range(pattern.GetNumAtoms())), {})} for slot in range(len(cuts))
-    ]
-    choices = [None, *itertools.product(bridges, (False, True))]
-    for chosen in itertools.product(choices, repeat=len(numbers)):
-        broken = {
-            choice[0]: (number, choice[1]) for number, choice in zip(numbers, chosen, strict=True) if choice
-        }
-        if broken and len(broken) == sum(choice is not None for choice in chosen):
-            way = _way(pattern, cuts, broken)
-            if way is not None and way not in every:
-                every.append(way)
-    return every
+    joined = {
+        number: [slot for slot, of in enumerate(cuts) if number in of] for each in cuts for number in each
+    }
+    every: list[dict[int, str]] = []
+    for slot_of, new_bonds in _assigned(pattern, len(cuts), joined, [], {}):
+        way = {}
+        for slot in sorted(set(slot_of.values())):
+            atoms = {atom for atom, of in slot_of.items() if of == slot}
+            bonds = {index: pattern.GetBondWithIdx(index) for index in new_bonds}
+            ends = {
+                index: (atom, new_bonds[index])
+                for index, bond in bonds.items()
+                for atom in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+                if atom in atoms
+            }
+            way[slot] = _piece(pattern, atoms, ends)
+        if way not in every:
+            every.append(way)
+    return sorted(every, key=len)
 
 
-def _in_ring(pattern: Chem.Mol, bond: Chem.Bond) -> bool:
-    """Whether a bond is in a ring of the pattern: its atoms stay joined without it."""
-    rest = Chem.RWMol(pattern)
-    rest.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-    return len(Chem.GetMolFrags(rest)) == 1
+def _assigned(
+    pattern: Chem.Mol,
+    n_slots: int,
+    joined: Mapping[int, Sequence[int]],
+    slots: Sequence[tuple[int, int]],
+    new_bonds: Mapping[int, int],
+) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
+    """Yield all ways to give the atoms of a pattern to slots: by atom its slot, and by new bond its number.
 
-
-def _way(
-    pattern: Chem.Mol, cuts: Sequence[Sequence[int]], broken: Mapping[int, tuple[int, bool]]
-) -> dict[int, str] | None:
-    """Return the pieces by slot if some bonds of the pattern are new bonds; None if that cannot be.
-
-    `broken` gives the number of the cut of each bond, and whether the bond begins in the later slot.
+    Bonds between atoms of different slots are new ones, and each new bond is at most one of them. `slots`
+    and `new_bonds` say what is given so far, to atoms each of which is bound to an earlier one.
     """
-    rest = Chem.RWMol(pattern)
-    for index in broken:
-        bond = pattern.GetBondWithIdx(index)
-        rest.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-    way: dict[int, str] = {}
-    for atoms in map(set, Chem.GetMolFrags(rest)):
-        slots, ends = set(), {}
-        for index, (number, turned) in broken.items():
-            bond = pattern.GetBondWithIdx(index)
-            joined = [slot for slot, of in enumerate(cuts) if number in of]
-            pair = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-            for atom, slot in zip(pair, reversed(joined) if turned else joined, strict=True):
-                if atom in atoms:
-                    slots.add(slot)
-                    ends[index] = (atom, number)
-        if len(slots) != 1 or (slot := slots.pop()) in way:
-            return None
-        way[slot] = _piece(pattern, atoms, ends)
-    return way
+    slot_of = dict(slots)
+    around = [n.GetIdx() for atom in slot_of for n in pattern.GetAtomWithIdx(atom).GetNeighbors()]
+    new = next((atom for atom in around if atom not in slot_of), None) if slot_of else 0
+    if new is None:
+        yield slot_of, dict(new_bonds)
+        return
+    bonds = [bond for bond in pattern.GetAtomWithIdx(new).GetBonds() if bond.GetOtherAtomIdx(new) in slot_of]
+    for slot in range(n_slots):
+        between = [
+            (bond.GetIdx(), {slot, other})
+            for bond in bonds
+            if (other := slot_of[bond.GetOtherAtomIdx(new)]) != slot
+        ]
+        free = [number for number in joined if number not in new_bonds.values()]
+        for numbers in itertools.permutations(free, len(between)):
+            if all({*joined[number]} == pair for number, (_, pair) in zip(numbers, between, strict=True)):
+                more = {index: number for number, (index, _) in zip(numbers, between, strict=True)}
+                yield from _assigned(pattern, n_slots, joined, [*slots, (new, slot)], {**new_bonds, **more})
 
 
 def _piece(pattern: Chem.Mol, atoms: set[int], ends: Mapping[int, tuple[int, int]]) -> str:
@@ -238,13 +253,23 @@ class Matcher:
     Most pieces are ruled out by an atom, or a bond between two atoms, that the synthon lacks. Catalogs of
     alerts have thousands of pieces, which are made of hundreds of such bonds.
 
+    Parameters
+    ----------
+    pieces : tuple of str
+    ring : tuple of int
+        Two cuts that may close a ring; else none. A synthon that does not fall apart between them has two
+        texts, with a bar between: without the ring, and with it.
+
     Examples
     --------
     >>> Matcher(("[N&!#0]-[#0&1*]", "[O&!#0]", "[C&!#0]-[N&!#0]"))("[1*]NC")
     '0 2'
+    >>> Matcher(("[N&!#0]-[#0&1*]", "[C&R&!#0]"), (1, 2))("[1*]NCC[2*]")
+    '0|0 1'
     """
 
-    def __init__(self, pieces: tuple[str, ...]) -> None:
+    def __init__(self, pieces: tuple[str, ...], ring: tuple[int, ...] = ()) -> None:
+        self._ring = ring
         self._silence = rdBase.BlockLogs()
         self._pieces = [Chem.MolFromSmarts(piece) for piece in pieces]
         self._features: dict[str, int] = {}  # atoms, and bonds after their atoms
@@ -275,6 +300,11 @@ class Matcher:
     def __call__(self, text: str) -> str:
         """Return the numbers, with spaces between."""
         molecule = Chem.MolFromSmiles(text)
+        closed = _closed(molecule, self._ring) if self._ring else None
+        return "|".join(self._there(each) for each in (molecule, closed) if each is not None)
+
+    def _there(self, molecule: Chem.Mol) -> str:
+        """Return the numbers of the pieces in a molecule."""
         lacking = np.zeros(self._needed.shape[1], np.uint64)
         there: list[bool] = []
         for feature, (query, atoms) in enumerate(zip(self._queries, self._atoms, strict=True)):
@@ -283,6 +313,18 @@ class Matcher:
                 lacking[feature // _WORD] |= np.uint64(1 << feature % _WORD)
         possible = np.flatnonzero(~(self._needed & lacking).any(axis=1)).tolist()
         return " ".join(str(i) for i in possible if molecule.HasSubstructMatch(self._pieces[i]))
+
+
+def _closed(molecule: Chem.Mol, ring: Sequence[int]) -> Chem.Mol | None:
+    """Return a synthon with a bond between the dummy atoms of two cuts; None if it falls apart there."""
+    number_of = {atom.GetIdx(): atom.GetIsotope() for atom in molecule.GetAtoms() if not atom.GetAtomicNum()}
+    dummies = [dummy for dummy, number in number_of.items() if number in ring]
+    if not any({*dummies} <= {*atoms} for atoms in Chem.GetMolFrags(molecule)):
+        return None
+    joined = Chem.RWMol(molecule)
+    joined.AddBond(dummies[0], dummies[1], Chem.BondType.SINGLE)
+    Chem.FastFindRings(joined)
+    return joined.GetMol()
 
 
 def pattern_tables(
@@ -314,7 +356,7 @@ def pattern_tables(
     patterns = [read_pattern(smarts) for smarts in (*wanted, *unwanted)]
     tables, ways_of_cuts = [], dict[tuple[tuple[int, ...], ...], list[list[dict[int, str]]]]()
     for family in families:
-        if not is_searched(cut, family):
+        if not is_searched(cut, family, (*wanted, *unwanted)):
             none = [np.zeros(len(side), np.int32) for side in family.sides]
             tables.append(PatternTable(none, np.full((1,) * len(none), unsearched)))
             continue
@@ -322,7 +364,8 @@ def pattern_tables(
         if cuts not in ways_of_cuts:
             ways_of_cuts[cuts] = [ways(pattern, cuts) for pattern in patterns]
         of_pattern = ways_of_cuts[cuts]
-        slots = [_Slot.of(cut, slot, side, of_pattern, tell) for slot, side in enumerate(family.sides)]
+        first = family.reactions[0]
+        slots = [_Slot.of(cut, first, slot, side, of_pattern, tell) for slot, side in enumerate(family.sides)]
         table = PatternTable(
             [np.zeros(len(slot.contained), np.int32) for slot in slots], np.ones((1,) * len(slots), bool)
         )
@@ -341,19 +384,28 @@ class _Slot:
     ----------
     alike : int array
         By synthon: synthons with the same number contain the same pieces.
-    contained : bool array, shape (n numbers, n pieces)
+    contained, in_ring : bool arrays, shape (n numbers, n pieces)
+        Without a ring that two slots close together, and with it.
+    closes : bool array, shape (n numbers,)
+        Whether they may close such a ring.
+    in_pair : bool
+        Whether it is a slot that another one is joined to by two bonds.
     place : dict of str to int
         Place of each piece.
     """
 
     alike: npt.NDArray[np.intp]
     contained: Bools
+    in_ring: Bools
+    closes: Bools
+    in_pair: bool
     place: Mapping[str, int]
 
     @classmethod
     def of(
         cls,
         cut: CutSpace,
+        reaction: int,
         slot: int,
         side: Side,
         of_pattern: Sequence[Sequence[Way]],
@@ -362,28 +414,51 @@ class _Slot:
         """Look for the pieces of this slot in its synthons."""
         pieces = tuple(dict.fromkeys(way[slot] for each in of_pattern for way in each if slot in way))
         texts = [cut.smiles[synthon] for synthon in side.synthon.tolist()]
-        marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces,), texts, tell=tell)
+        ring = tuple(cut.space.reactions[reaction].halves[slot].ring)
+        marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces, ring), texts, tell=tell)
         distinct, alike = np.unique(np.array(marks, str), return_inverse=True)
-        contained = np.zeros((len(distinct), len(pieces)), bool)
-        for row, mark in zip(contained, distinct.tolist(), strict=True):
-            row[list(map(int, mark.split()))] = True
-        return cls(alike.ravel(), contained, {piece: i for i, piece in enumerate(pieces)})
+        contained, in_ring = (np.zeros((len(distinct), len(pieces)), bool) for _ in range(2))
+        for number, mark in enumerate(distinct.tolist()):
+            for row, some in zip((contained[number], in_ring[number]), 2 * mark.split("|"), strict=False):
+                row[list(map(int, some.split()))] = True
+        return cls(
+            alike=alike.ravel(),
+            contained=contained,
+            in_ring=in_ring,
+            closes=np.array(["|" in mark for mark in distinct.tolist()], bool),
+            in_pair=bool(ring),
+            place={piece: i for i, piece in enumerate(pieces)},
+        )
 
 
 def _table_of_pattern(every_way: Sequence[Way], slots: Sequence[_Slot], *, wanted: bool) -> PatternTable:
     """Return the table of one pattern, for all `_Slot.contained`."""
-    classes, contained = [], []
+    classes, contained, in_ring, closes = [], [], [], []
     for number, slot in enumerate(slots):
         pieces = list(dict.fromkeys(way[number] for way in every_way if number in way))
-        distinct, of = np.unique(
-            slot.contained[:, [slot.place[piece] for piece in pieces]], axis=0, return_inverse=True
-        )
+        at = [slot.place[piece] for piece in pieces]
+        columns = np.column_stack([slot.contained[:, at], slot.in_ring[:, at], slot.closes])
+        distinct, of = np.unique(columns, axis=0, return_inverse=True)
         classes.append(of.ravel().astype(np.int32))
-        contained.append(dict(zip(pieces, distinct.T, strict=True)))
-    there = np.zeros(tuple(int(of.max(initial=-1)) + 1 for of in classes), bool)
-    for way in every_way:
-        there |= _together(way, contained, there.shape)
+        contained.append(dict(zip(pieces, distinct.T[: len(at)], strict=True)))
+        in_ring.append(dict(zip(pieces, distinct.T[len(at) : -1], strict=True)))
+        closes.append({"": distinct[:, -1]})
+    shape = tuple(int(of.max(initial=-1)) + 1 for of in classes)
+    there, with_ring = (_any_of(every_way, pieces, shape) for pieces in (contained, in_ring))
+    pair = {number: "" for number, slot in enumerate(slots) if slot.in_pair}
+    if pair:
+        there = np.where(_together(pair, closes, shape), with_ring, there)
     return PatternTable(classes, there if wanted else ~there)
+
+
+def _any_of(
+    every_way: Sequence[Way], contained: Sequence[Mapping[str, Bools]], shape: tuple[int, ...]
+) -> Bools:
+    """Return which combinations of classes contain the pieces of any way."""
+    there = np.zeros(shape, bool)
+    for way in every_way:
+        there |= _together(way, contained, shape)
+    return there
 
 
 def _both(one: PatternTable, other: PatternTable) -> PatternTable:
@@ -406,9 +481,17 @@ def _both(one: PatternTable, other: PatternTable) -> PatternTable:
     return PatternTable(classes, allowed)
 
 
-def is_searched(cut: CutSpace, family: Family) -> bool:
-    """Tell whether patterns are looked for in a family: no two of its slots are joined by two bonds."""
-    return not any(half.ring for half in cut.space.reactions[family.reactions[0]].halves)
+def is_searched(cut: CutSpace, family: Family, patterns: Sequence[str]) -> bool:
+    """Tell whether some patterns are looked for in a family.
+
+    They are not if one asks for sizes or numbers of rings, and two slots are joined by two bonds.
+    """
+    return not closes_rings(cut, family) or all(is_decided(smarts, rings=True) for smarts in patterns)
+
+
+def closes_rings(cut: CutSpace, family: Family) -> bool:
+    """Tell whether two slots of a family are joined by two bonds, which may close a ring."""
+    return any(half.ring for half in cut.space.reactions[family.reactions[0]].halves)
 
 
 def by_rdkit(texts: Sequence[str], wanted: Sequence[str], unwanted: Sequence[str]) -> Bools:
@@ -430,9 +513,10 @@ def by_rdkit(texts: Sequence[str], wanted: Sequence[str], unwanted: Sequence[str
     )
 
 
-def n_looked_at(cut: CutSpace, families: Sequence[Family]) -> int:
+def n_looked_at(cut: CutSpace, families: Sequence[Family], patterns: Sequence[str]) -> int:
     """Return the number of synthons that `pattern_tables` looks at."""
-    return sum(len(side) for family in families if is_searched(cut, family) for side in family.sides)
+    searched = (family for family in families if is_searched(cut, family, patterns))
+    return sum(len(side) for family in searched for side in family.sides)
 
 
 def _together(way: Way, contained: Sequence[Mapping[str, Bools]], shape: tuple[int, ...]) -> Bools:

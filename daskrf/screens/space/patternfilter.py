@@ -75,29 +75,24 @@ class PatternFilter:
     ) -> PatternFilter:
         """Look for the patterns in all synthons; `space_key` is a hash of what determines the families.
 
-        Where patterns are not looked for, alerts are left to tests of products.
-
         Raises
         ------
         InputError
             If no product is as asked for.
         """
         wanted, unwanted = filters.wanted, filters.unwanted
-        if (wanted or unwanted) and not any(is_searched(cut, family) for family in families):
-            raise InputError(f"{cut.space.path} has no other products: {_unsearched(cut, families)}.")
+        patterns = filters.patterns
+        if not any(is_searched(cut, family, patterns) for family in families):
+            raise InputError(
+                f"{cut.space.path} has no other products: {_unsearched(cut, families, patterns)}."
+            )
         key = hash_of([space_key, wanted, unwanted, *([filters.of_alerts] if filters.of_alerts else [])])
         path = run.work / f"patterns-{key[:16]}"
 
         def make() -> tuple[dict[str, Any], dict[str, Any]]:
-            run.progress.start("patterns", n_looked_at(cut, families), "synthons")
-            tables = pattern_tables(
-                cut,
-                families,
-                wanted,
-                (*unwanted, *filters.of_alerts),
-                run.progress.advance,
-                unsearched=not (wanted or unwanted),
-            )
+            run.progress.start("patterns", n_looked_at(cut, families, patterns), "synthons")
+            every = *unwanted, *filters.of_alerts
+            tables = pattern_tables(cut, families, wanted, every, run.progress.advance)
             run.progress.finish()
             arrays: dict[str, npt.NDArray[Any]] = {
                 f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
@@ -125,9 +120,7 @@ class PatternFilter:
     @property
     def notes(self) -> tuple[str, ...]:
         """How many products these are, and where patterns and alerts were not looked for."""
-        others = _unsearched(self.cut, self.families)
-        if others and not (self.filters.wanted or self.filters.unwanted):
-            others += ", and the best products are tested for alerts"
+        others = _unsearched(self.cut, self.families, self.filters.patterns)
         return (
             f"{self.n:,} of {self._words_of_all} {self.words}" + (f"; {others}" if others else ""),
             *self.filters.notes,
@@ -136,15 +129,13 @@ class PatternFilter:
     @property
     def _searched(self) -> list[bool]:
         """Whether patterns were looked for in each family."""
-        return [is_searched(self.cut, family) for family in self.families]
+        patterns = self.filters.patterns
+        return [is_searched(self.cut, family, patterns) for family in self.families]
 
     @property
     def _words_of_all(self) -> str:
-        patterns = self.filters.wanted or self.filters.unwanted
         sizes = [
-            family.size
-            for family, searched in zip(self.families, self._searched, strict=True)
-            if searched or not patterns
+            family.size for family, searched in zip(self.families, self._searched, strict=True) if searched
         ]
         return amount(sum(sizes), "products")
 
@@ -208,10 +199,13 @@ class PatternFilter:
             )
 
 
-def _unsearched(cut: CutSpace, families: Sequence[Family]) -> str:
+def _unsearched(cut: CutSpace, families: Sequence[Family], patterns: Sequence[str]) -> str:
     """Say in which reactions patterns are not looked for; empty if there are none."""
-    others = [r for family in families if not is_searched(cut, family) for r in family.reactions]
+    others = [r for family in families if not is_searched(cut, family, patterns) for r in family.reactions]
     if not others:
         return ""
     names = ", ".join(cut.space.reactions[r].name for r in sorted(others))
-    return f"patterns are not looked for in {names}, where two bonds join the same two slots"
+    return (
+        f"patterns that ask for sizes or numbers of rings are not looked for in {names}, where two bonds "
+        "join the same two slots and may close a ring"
+    )

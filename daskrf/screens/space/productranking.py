@@ -56,6 +56,7 @@ from daskrf.sources.mapreference import MapReference
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words, ranges_of
+from daskrf.spaces.patterns import closes_rings
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
@@ -231,7 +232,8 @@ class ProductRanking:
         self.notes = (*self.notes, *left_out(self.cut))
         if not self.request.filters.texts:
             return
-        filters = SpaceFilters.of(self.request.filters)
+        rings = any(closes_rings(self.cut, family) for family in self.families)
+        filters = SpaceFilters.of(self.request.filters, rings=rings)
         if filters.decides:
             self.patterns = PatternFilter.of(run, self.tables.key, self.cut, self.families, filters)
             self.notes = (*self.notes, *self.patterns.notes)
@@ -707,9 +709,9 @@ class ProductRanking:
             )
         if self.request.exclude_labelled:
             notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}{among}")
-        notes += [
-            f"left out: {amount(n, 'molecules')} {reason}{among}" for reason, n in hits.n_failed.items()
-        ]
+        if self.tests is not None:
+            failed = [f"{n:,} ({reason})" for reason, n in hits.n_failed.items()]
+            notes.append(f"left out by tests of single products{among}: {', '.join(failed) or 'none'}")
         if len(hits) < self.k and ranked.whole:
             notes.append(f"these are all: {amount(len(hits), 'molecules')}")
         elif len(hits) < self.k and hits.n_failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ class SpaceFilters:
     others: FilterTexts
 
     @classmethod
-    def of(cls, texts: FilterTexts) -> SpaceFilters:
-        """Divide filters.
+    def of(cls, texts: FilterTexts, *, rings: bool = False) -> SpaceFilters:
+        """Divide filters; `rings` tells whether reactions join slots by two bonds, which may close a ring.
 
         Raises
         ------
@@ -51,23 +52,31 @@ class SpaceFilters:
         """
         texts.of(())  # refuses what cannot be read
         wanted, unwanted = texts.patterns
+        by_synthons = functools.partial(is_decided, rings=rings)
         decided = {
-            name: [alert.smarts for alert in alerts_of(name) if alert.least == 1 and is_decided(alert.smarts)]
+            name: [
+                alert.smarts for alert in alerts_of(name) if alert.least == 1 and by_synthons(alert.smarts)
+            ]
             for name in catalogs_of_texts(tuple(texts.texts.get("alerts", ())))
         }
         n_alerts = {name: (len(some), len(alerts_of(name))) for name, some in decided.items()}
         return cls(
-            tuple(filter(is_decided, wanted)),
-            tuple(filter(is_decided, unwanted)),
+            tuple(filter(by_synthons, wanted)),
+            tuple(filter(by_synthons, unwanted)),
             tuple(dict.fromkeys(smarts for some in decided.values() for smarts in some)),
             n_alerts,
             FilterTexts(
                 where=texts.where,
-                smarts=tuple(itertools.filterfalse(is_decided, wanted)),
-                without_smarts=tuple(itertools.filterfalse(is_decided, unwanted)),
+                smarts=tuple(itertools.filterfalse(by_synthons, wanted)),
+                without_smarts=tuple(itertools.filterfalse(by_synthons, unwanted)),
                 alerts=tuple(name for name, (n, every) in n_alerts.items() if n < every),
             ),
         )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """All patterns that synthons decide."""
+        return (*self.wanted, *self.unwanted, *self.of_alerts)
 
     @property
     def decides(self) -> bool:
