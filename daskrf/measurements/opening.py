@@ -86,6 +86,7 @@ def open_labels(path: str | os.PathLike[str], reading: Reading) -> LabelTable:
         reading.unit,
         (names[more["units"]], head.values(more["units"])) if "units" in more else None,
         [notation.unit for notation in notations],
+        of_model=reading.scales is not None,
     )
     usual = _usual_units(scales, reading, names)
     if reading.scales is not None:

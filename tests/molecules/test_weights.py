@@ -40,6 +40,8 @@ def test_weights_are_those_of_rdkit_for_whole_records():
     ("text", "unit", "grams"),
     [
         *(("ug/mL", "ug/mL", 1e-3), ("µg/ml", "ug/mL", 1e-3), ("ug.mL-1", "ug/mL", 1e-3)),
+        *(("ug·mL\N{MINUS SIGN}1", "ug/mL", 1e-3), ("µg·mL⁻¹", "ug/mL", 1e-3), ("ug⋅ml^-1", "ug/mL", 1e-3)),
+        *(("mg/dL", "mg/dL", 1e-2), ("ug dL-1", "ug/dL", 1e-5), ("g/dl", "g/dL", 10.0)),
         *(("mcg/mL", "ug/mL", 1e-3), ("ng/mL", "ng/mL", 1e-6), ("mg/L", "mg/L", 1e-3)),
         *(("mg/mL", "mg/mL", 1.0), ("pg ml^-1", "pg/mL", 1e-9), ("g/L", "g/L", 1.0)),
         *(("mg/kg", None, None), ("nM", None, None), ("mL", None, None), ("mg", None, None)),
@@ -133,8 +135,32 @@ def test_fit_add_and_evaluate_agree_on_the_scale(tmp_path):
     assert target.n_predicted == 3
 
 
-@pytest.mark.parametrize(("name", "unit"), [("IC50 (ug/mL)", "nM"), ("IC50 (nM)", "ug/mL")])
-def test_a_name_that_contradicts_the_unit_is_refused(name: str, unit: str) -> None:
-    with pytest.raises(InputError, match="leave --unit out, or rename the column"):
-        scales_of([name], "pIC50", unit)
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        *(("IC50 (ug/mL)", "nM"), ("IC50 (nM)", "ug/mL"), ("IC50 (uM)", "nM"), ("IC50_uM", "nM")),
+        *(("IC50 (M)", "nM"), ("MIC (mg/L)", "ug/mL")),
+    ],
+)
+@pytest.mark.parametrize("transform", ["pIC50", None])
+def test_a_name_that_contradicts_the_unit_is_refused(name: str, unit: str, transform: str | None) -> None:
+    with pytest.raises(
+        InputError, match=f"says {unit}; leave --unit out, or rename the column if its values"
+    ):
+        scales_of([name], transform, unit)
     assert scales_of([name], "pIC50")[0].transform == "pIC50"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("IC50 (uM)", "µmol/L"), ("IC50_M", "nM"), ("IC50", "nM"), ("MIC (µg/mL)", "ug.mL-1")]
+)
+def test_a_name_that_agrees_with_the_unit_or_says_none_is_taken(name: str, unit: str) -> None:
+    (scale,) = scales_of([name], "pIC50", unit)
+    assert scale.unit in {"uM", "nM", "ug/mL"}
+
+
+def test_values_with_units_beside_them_are_converted_to_another_than_the_name_says() -> None:
+    (scale,) = scales_of(["IC50 (uM)"], None, "nM", ("units", ["uM", "nM"]))
+    assert scale.apply(np.array([1.0, 5.0]), ["uM", "nM"])[0].tolist() == [1000.0, 5.0]
+    assert scales_of(["IC50 (uM)"], None, "nM", beside=["uM"])[0].unit == "nM"
+    assert scales_of(["IC50 (uM)"], None, "nM", of_model=True)[0].unit == "nM"

@@ -17,13 +17,15 @@ _SPELLINGS = {
 }
 _GRAMS = {
     **{"g/mL": 1e3, "mg/mL": 1.0, "ug/mL": 1e-3, "ng/mL": 1e-6, "pg/mL": 1e-9},
+    **{"g/dL": 1e1, "mg/dL": 1e-2, "ug/dL": 1e-5, "ng/dL": 1e-8},
     **{"g/L": 1.0, "mg/L": 1e-3, "ug/L": 1e-6, "ng/L": 1e-9},
 }
 """Grams per litre of each unit of mass per volume."""
 _MASS_SPELLINGS = {unit.lower(): unit for unit in _GRAMS}
-_PER = re.compile(r"[\s.]*(m?l)\s*(?:\^?-1|\u207b\u00b9)$")  # as in ug.mL-1
-_MASS = re.compile(r"[munpµμ]c?g\s*(?:/|.*-1)|(?<![a-z])g/m?L", re.I)
-_MASS_AT_END = re.compile(r"[\s_,.]((?:mc|[munpµμ])?g/m?L)$", re.I)
+_INVERSE = r"(?:\^?[-\u2212]1|\u207b\u00b9)"
+_PER = re.compile(rf"[\s.\u00b7\u22c5]*([md]?l)\s*{_INVERSE}$")  # as in ug.mL-1, with a full stop or a dot
+_MASS = re.compile(rf"[munpµμ]c?g\s*(?:/|.*{_INVERSE})|(?<![a-z])g/[md]?L", re.I)
+_MASS_AT_END = re.compile(r"[\s_,.]((?:mc|[munpµμ])?g/[md]?L)$", re.I)
 _IN_BRACKETS = re.compile(r"[(\[]\s*([^)\]]+?)\s*[)\]]\s*$")
 _AT_END = re.compile(r"[\s_/,.]([^\s_/,.]+(?:/[lL])?)$")
 
@@ -61,8 +63,8 @@ def mass_unit(text: str) -> str | None:
 
     Examples
     --------
-    >>> mass_unit("µg/ml"), mass_unit("ug.mL-1"), mass_unit("mg/L"), mass_unit("mg/kg")
-    ('ug/mL', 'ug/mL', 'mg/L', None)
+    >>> mass_unit("µg/ml"), mass_unit("ug.mL-1"), mass_unit("mg/dL"), mass_unit("mg/kg")
+    ('ug/mL', 'ug/mL', 'mg/dL', None)
     """
     plain = _ascii(text.strip().strip("'\"")).lower().replace("mcg", "ug")
     return _MASS_SPELLINGS.get(_PER.sub(r"/\1", plain))

@@ -460,6 +460,8 @@ def scales_of(
     unit: str | Mapping[str, str] | None = None,
     units: tuple[str, Sequence[str]] | None = None,
     beside: Sequence[str] | None = None,
+    *,
+    of_model: bool = False,
 ) -> tuple[Scale, ...]:
     """Return the scale of each column of values.
 
@@ -474,12 +476,14 @@ def scales_of(
         to the one that is given.
     beside : sequence of str, optional
         The unit that stands beside the numbers of each column, or "".
+    of_model : bool, default False
+        The columns have the names of a model's targets, whatever the unit of these values is.
 
     Raises
     ------
     InputError
         If a transform or a column is not known, a column is transformed already, or the unit of a
-        concentration is not known.
+        concentration is not known, or is another one in its name.
 
     Examples
     --------
@@ -489,7 +493,7 @@ def scales_of(
     forms, chosen_units = _each(columns, transform, "transform"), _each(columns, unit, "unit")
     forms = ["" if form.lower() == "none" else form for form in forms]
     return tuple(
-        _scale(column, form, chosen_unit, units, inside, alone=forms.count(form) == 1)
+        _scale(column, form, chosen_unit, units, inside, alone=forms.count(form) == 1, of_model=of_model)
         for column, form, chosen_unit, inside in zip(
             columns, forms, chosen_units, beside or [""] * len(columns), strict=True
         )
@@ -504,6 +508,7 @@ def _scale(
     beside: str,
     *,
     alone: bool,
+    of_model: bool,
 ) -> Scale:
     """Return the scale of a column; `alone` if no other one has the same transform."""
     _check_transform(column, form)
@@ -515,11 +520,11 @@ def _scale(
             f"one of {', '.join(DECADES)}."
         )
     if unit:
-        named = unit_in_name(column, sure=False)
-        if named is not None and (mass_unit(named) is None) != (mass_unit(unit) is None):
+        free = of_model or units is not None or bool(beside)
+        if (named := _other_unit(column, unit, free=free)) is not None:
             raise InputError(
                 f"the name of '{printable(column, 60)}' says {named}, and --unit (unit) says {unit}; leave "
-                "--unit out, or rename the column."
+                f"--unit out, or rename the column if its values are in {unit}."
             )
         return Scale(column, name, form, plain_unit(unit), units="" if units is None else units[0])
     if units is not None and (common := Counter(map(plain_unit, filter(str.strip, units[1])))):
@@ -534,6 +539,20 @@ def _scale(
             f"the unit of '{column}' is not known, and {form} depends on it; give it, for example --unit nM"
         )
     return Scale(column, name, form)
+
+
+def _other_unit(column: str, unit: str, *, free: bool) -> str | None:
+    """Return the unit in the name of a column if values in `unit` cannot be meant, else None.
+
+    Names that are `free` may have any unit of the same kind: those of a model, and those of values that are
+    converted, from units of their own. M at the end of a name may be another word.
+    """
+    named = unit_in_name(column, sure=False)
+    if named is None or plain_unit(named) == plain_unit(unit):
+        return None
+    same_kind = (mass_unit(named) is None) == (mass_unit(unit) is None)
+    unsure = named == "M" and unit_in_name(column, sure=True) is None
+    return None if same_kind and (free or unsure) else named
 
 
 def _each(columns: Sequence[str], choice: str | Mapping[str, str] | None, what: str) -> list[str]:
