@@ -10,14 +10,12 @@ Examples
 256
 """
 
-from typing import Any
-
 from daskrf.exports import attach_stub
 
 __version__ = "0.2.0.dev0"
 
 
-def _ready(home: str, value: Any) -> Any:
+def _ready(home: str, value: object) -> object:
     """Return a command as Python calls it, with data in place of files, and anything else as it is."""
     if not home.startswith("daskrf.commands."):
         return value

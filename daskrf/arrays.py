@@ -164,7 +164,7 @@ def check_width_of(estimator: Any, X: MatrixLike) -> None:
         )
 
 
-def check_columns_of(estimator: Any, X: MatrixLike) -> None:
+def check_columns_of(estimator: object, X: MatrixLike) -> None:
     """Raise if the columns have other names, or another order, than at fit.
 
     Rows without column names are accepted unchecked.
@@ -287,7 +287,7 @@ def as_matrix(X: MatrixLike) -> Any:
     return np.asarray(X) if hasattr(X, "__array__") and not hasattr(X, "shape") else X
 
 
-def _of_frame(X: Any) -> Any:
+def _of_frame(X: Any) -> object:
     """Return the numbers of a DataFrame of pandas; one with other columns is unchanged."""
     kinds = [getattr(kind, "numpy_dtype", kind) for kind in X.dtypes]
     new = any(hasattr(kind, "numpy_dtype") for kind in X.dtypes)
@@ -299,7 +299,7 @@ def _of_frame(X: Any) -> Any:
     return X.to_numpy(dtype=wide, na_value=np.nan) if missing else X.to_numpy(dtype=wide)
 
 
-def _is_fingerprint(item: Any) -> bool:
+def _is_fingerprint(item: object) -> bool:
     return hasattr(item, "GetNonzeroElements") or hasattr(item, "GetOnBits")
 
 

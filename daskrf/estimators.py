@@ -58,7 +58,7 @@ class Estimator:
         """Whether `fit` must come before everything else."""
         return True
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters by name; if `deep`, also their own parameters, as ``outer__inner``.
 
         Examples
@@ -78,7 +78,7 @@ class Estimator:
         }
         return inner | values
 
-    def set_params(self, **parameters: Any) -> Self:
+    def set_params(self, **parameters: object) -> Self:
         """Set parameters, also those of parameters, as ``outer__inner``; return the object itself.
 
         Raises
@@ -92,7 +92,7 @@ class Estimator:
         >>> RandomFourierFeatures(Gaussian(2.0), 64).set_params(kernel__length_scale=3.0, n_components=32)
         RandomFourierFeatures(kernel=Gaussian(length_scale=3.0), n_components=32)
         """
-        inner: dict[str, dict[str, Any]] = defaultdict(dict)
+        inner: dict[str, dict[str, object]] = defaultdict(dict)
         for name, value in parameters.items():
             outer, _, rest = name.partition("__")
             if outer not in defaults_of(type(self)):
@@ -116,7 +116,7 @@ class Estimator:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.__dict__.copy()
 
     def _repr_html_(self) -> str:
@@ -152,7 +152,7 @@ class Estimator:
         if unknown := sorted(requests.keys() - set(names)):
             accepted = f"it takes {', '.join(names)}" if names else "it takes none"
             raise InputError(f"{type(self).__name__}.{method} takes no {unknown[0]!r}; {accepted}.")
-        others: dict[str, Any] = getattr(self, "_metadata_request", {})
+        others: dict[str, object] = getattr(self, "_metadata_request", {})
         self._metadata_request = _Requests(others | {method: self._requested(method) | requests})
         return self
 
@@ -170,7 +170,7 @@ class Estimator:
 class Transformer(Estimator):
     """An estimator that turns rows into float32 features."""
 
-    def fit_transform(self, X: MatrixLike, y: Any = None) -> Any:
+    def fit_transform(self, X: MatrixLike, y: object = None) -> object:
         """Fit to rows and return their features."""
         return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
 
@@ -193,7 +193,7 @@ class Transformer(Estimator):
         tags.transformer_tags = TransformerTags(preserves_dtype=["float32"])
         return tags
 
-    def _as_chosen(self, features: Any, X: MatrixLike) -> Any:
+    def _as_chosen(self, features: object, X: MatrixLike) -> Any:
         """Return features of `X` as an array, or as the data frame that `set_output` chose."""
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
         if chosen is None and "sklearn" in sys.modules:
@@ -219,7 +219,7 @@ class Regressor(Estimator):
     several_targets: ClassVar[bool] = True
     """Whether y may have several columns."""
 
-    def score(self, X: MatrixLike, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: MatrixLike, y: object, sample_weight: object = None) -> float:
         """Return the coefficient of determination R^2 of the predicted means, averaged over targets."""
         from sklearn.metrics import r2_score
 
@@ -261,7 +261,7 @@ def not_fitted(estimator: object) -> NotFittedError:
     return NotFittedError(f"this {type(estimator).__name__} is not fitted yet: call fit first.")
 
 
-def defaults_of(cls: type) -> dict[str, Any]:
+def defaults_of(cls: type) -> dict[str, object]:
     """Return the parameters of a class by name, sorted, with their defaults.
 
     Examples
@@ -274,7 +274,7 @@ def defaults_of(cls: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _defaults(cls: type) -> dict[str, Any]:
+def _defaults(cls: type) -> dict[str, object]:
     parameters = inspect.signature(cls).parameters.values()
     named = {each.name: each.default for each in parameters if each.kind is not each.VAR_KEYWORD}
     return dict(sorted(named.items()))
@@ -286,7 +286,7 @@ def _keywords(method: Any) -> list[str]:
     return [name for name in names if name not in ("self", "X", "y")]
 
 
-def _changed(name: str, value: Any, inner: dict[str, Any]) -> Any:
+def _changed(name: str, value: object, inner: dict[str, object]) -> object:
     """Return a parameter with parameters of its own changed: itself, or another if it is immutable."""
     if hasattr(value, "with_parameters"):
         return value.with_parameters(**inner)
@@ -295,7 +295,7 @@ def _changed(name: str, value: Any, inner: dict[str, Any]) -> Any:
     return value.set_params(**inner)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> object:
     if isinstance(value, (list, tuple, set, frozenset)):
         return type(value)(map(_copied, value))
     if hasattr(value, "get_params") and not isinstance(value, type):
@@ -303,11 +303,11 @@ def _copied(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     """Return whether a parameter has its default, also if comparing gives an array."""
     return value is default or (type(value) is type(default) and repr(value) == repr(default))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}...{text[-_SHOWN // 2 :]}"

@@ -35,8 +35,8 @@ def _derived(kind: Any) -> Iterator[Any]:
 
 
 def attach_stub(
-    package: str, file: str, ready: Callable[[str, Any], Any] = lambda home, value: value
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    package: str, file: str, ready: Callable[[str, object], object] = lambda home, value: value
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are listed in its stub.
 
     The stub is the file ``__init__.pyi``, with lines ``from module import name as name``. Type checkers read
@@ -63,7 +63,7 @@ def attach_stub(
     listed = {alias.name: str(node.module) for node in imports for alias in node.names}
     homes = {name: home for name, home in listed.items() if home != package}
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         if name in homes:
             value = ready(homes[name], getattr(import_module(homes[name]), name))
         else:

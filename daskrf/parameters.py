@@ -141,7 +141,7 @@ class Parameter:
         """Whether it may also be a sequence of its other kinds."""
         return any(typing.get_origin(kind) is Sequence for kind in self.kinds)
 
-    def class_below(self, base: type) -> Any:
+    def class_below(self, base: type) -> object:
         """Return the class among `kinds` that derives from `base`, or None."""
         return next((kind for kind in self.kinds if isinstance(kind, type) and issubclass(kind, base)), None)
 
@@ -175,7 +175,7 @@ def parameters_of(
     """
     constructor = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
     hints, texts = typing.get_type_hints(constructor), _described(called)
-    defaults: Mapping[str, Any] = getattr(called, "option_defaults", {})
+    defaults: Mapping[str, object] = getattr(called, "option_defaults", {})
     parameters = []
     for name, declared in inspect.signature(called).parameters.items():
         if name not in without and declared.kind is not declared.VAR_KEYWORD:
@@ -217,13 +217,13 @@ def description_of(called: object) -> str:
     return (text[: section.start()] if section else text).rstrip()
 
 
-def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
+def _kinds(hint: object) -> tuple[tuple[object, ...], tuple[object, ...], bool]:
     """Return the kinds and choices of a type hint, and whether None is allowed."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     if any(getattr(member, "__module__", "").startswith("numpy.random") for member in members):
         members = (int,)  # a random_state: generators, and None for any number, are for Python
-    choices: list[Any] = []
-    kinds: list[Any] = []
+    choices: list[object] = []
+    kinds: list[object] = []
     for member in members:
         if typing.get_origin(member) is Literal:
             choices += typing.get_args(member)

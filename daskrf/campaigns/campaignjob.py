@@ -157,7 +157,7 @@ class CampaignJob(Job[Progressed]):
             )
         return Progressed(history, stopped, run.seconds, tuple(self.notes))
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, object]:
         return record_of(self.options, self.settings, self.format)
 
     @contextmanager
@@ -276,11 +276,11 @@ class CampaignJob(Job[Progressed]):
     def _learn(self, run: Run, number: int) -> None:
         """Fit the model to the first scores, or add those of a round."""
         model, scores = self.output / MODEL, self._path(SCORES, number)
-        here: dict[str, Any] = {"drop_non_numbers": True, "target": self.target}
+        here: dict[str, object] = {"drop_non_numbers": True, "target": self.target}
         here |= {"client": run.client, "progress": run.progress}
-        report: Any
+        report: object
         if number == 1:
-            direction: Any = self.options.direction
+            direction: object = self.options.direction
             try:
                 with self._fields_of("fit"):
                     report = self.steps.fit(
@@ -306,7 +306,7 @@ class CampaignJob(Job[Progressed]):
         if not self.options.estimate or exists(path):
             return
         suggested = self.settings["suggest"]
-        same: dict[str, Any] = {
+        same: dict[str, object] = {
             name: suggested[name] for name in ("exclude_by", "within") if name in suggested
         }
         options: dict[str, Any] = {"k": _BEST, **same, **self.settings["found"]}

@@ -165,7 +165,7 @@ def _in_limits(filters: Filters, table: pa.Table) -> npt.NDArray[np.bool_]:
     for limit in filters.limits:
         if limit.column:
             texts = [None if text is None else str(text) for text in table[limit.name].to_pylist()]
-            values: Sequence[Any] = texts
+            values: Sequence[object] = texts
             if not limit.text:
                 name = f"the column {limit.name!r} of the library"
                 values = Notation.of(filter(None, texts), name).numbers(texts).tolist()

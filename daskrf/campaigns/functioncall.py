@@ -44,7 +44,7 @@ def scores_of(returned: Any, smiles: Sequence[str]) -> list[float]:
     return scores
 
 
-def others_of(returned: Any, smiles: Sequence[str]) -> list[tuple[str, float]]:
+def others_of(returned: object, smiles: Sequence[str]) -> list[tuple[str, float]]:
     """Return the scores of molecules that the function was not called with, which are counted.
 
     Examples

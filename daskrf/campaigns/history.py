@@ -157,7 +157,9 @@ class History:
         return next((n for n, value in enumerate(reversed(best[:-1])) if value != best[-1]), len(best) - 1)
 
 
-def read_round(folder: Path, number: int, target: str, estimate: Mapping[str, Any] | None) -> CampaignRound:
+def read_round(
+    folder: Path, number: int, target: str, estimate: Mapping[str, object] | None
+) -> CampaignRound:
     """Return a round from its batch and its scores."""
     batch = molecules_in(folder / BATCH.format(number), Progress())
     scored = molecules_in(folder / SCORES.format(number), Progress())

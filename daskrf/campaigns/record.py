@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path, PurePath
-from typing import Any
 
 from daskrf.campaigns.history import BATCH, CALLS
 from daskrf.campaigns.options import CampaignOptions
@@ -21,8 +20,8 @@ RECORD, MODEL = "campaign.json", "model"
 
 
 def record_of(
-    options: CampaignOptions, settings: Mapping[str, Mapping[str, Any]], layout: TableFormat | None
-) -> dict[str, Any]:
+    options: CampaignOptions, settings: Mapping[str, Mapping[str, object]], layout: TableFormat | None
+) -> dict[str, object]:
     """Return what a campaign is asked for, by field, as JSON has it.
 
     Parameters
@@ -44,16 +43,16 @@ def record_of(
         **plain,
         **tables,
     }
-    content: dict[str, Any] = json.loads(json.dumps(record, default=str))
+    content: dict[str, object] = json.loads(json.dumps(record, default=str))
     return content
 
 
-def write_record(folder: PurePath, record: Mapping[str, Any]) -> None:
+def write_record(folder: PurePath, record: Mapping[str, object]) -> None:
     """Write the record of a campaign into its folder."""
     atomic_write(folder / RECORD, (json.dumps(record, indent=1) + "\n").encode())
 
 
-def check_record(folder: PurePath, wanted: Mapping[str, Any]) -> str:
+def check_record(folder: PurePath, wanted: Mapping[str, object]) -> str:
     """Check that a folder holds this campaign or nothing; return in words what has changed, or an empty text.
 
     Parameters
@@ -92,7 +91,7 @@ def check_record(folder: PurePath, wanted: Mapping[str, Any]) -> str:
     return f"changed since the run before: {'; '.join(changed)}" if changed else ""
 
 
-def _lasting(folder: PurePath, record: Mapping[str, Any]) -> list[str]:
+def _lasting(folder: PurePath, record: Mapping[str, object]) -> list[str]:
     """Return the fields on which depends what is there, so that they cannot change any more."""
     names: list[str] = []
     if exists(folder / BATCH.format(1)):
@@ -104,11 +103,11 @@ def _lasting(folder: PurePath, record: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _changes(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _changes(earlier: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Return in words which values differ."""
     names = [name for name in {**earlier, **now} if earlier.get(name) != now.get(name)]
     return [f"{name} ({_shown(earlier.get(name))}, now {_shown(now.get(name))})" for name in names]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "none" if value is None else printable(value if isinstance(value, str) else json.dumps(value), 60)

@@ -85,7 +85,7 @@ def read_settings(path: PurePath, sections: Mapping[str, Section]) -> dict[str, 
     return values
 
 
-def _parsed(path: PurePath) -> dict[str, Any]:
+def _parsed(path: PurePath) -> dict[str, object]:
     """Return the content of a TOML file."""
     if not is_file(path):
         raise InputError(f"{path} does not exist; give the TOML file that describes the campaign.")
@@ -106,9 +106,9 @@ def _near(name: str, names: Sequence[str]) -> str:
     return f"; there are {listed(sorted(names))}"
 
 
-def _values(where: str, fields: Mapping[str, Any], section: Section) -> dict[str, Any]:
+def _values(where: str, fields: Mapping[str, object], section: Section) -> dict[str, object]:
     """Return the values of the fields of a table, by the names of parameters."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, value in fields.items():
         plain = name.replace("-", "_")
         parameter = section.parameters.get(plain)
@@ -128,7 +128,7 @@ def _values(where: str, fields: Mapping[str, Any], section: Section) -> dict[str
     return values
 
 
-def value_of(value: Any, parameter: Parameter, option: Option) -> Any:
+def value_of(value: object, parameter: Parameter, option: Option) -> object:
     """Return a value of TOML as the function of the command takes it.
 
     Raises
@@ -164,7 +164,7 @@ def value_of(value: Any, parameter: Parameter, option: Option) -> Any:
     raise ValueError(f"it must be {' or '.join(words)}.")
 
 
-def _has_kind(value: Any, kind: Any) -> bool:
+def _has_kind(value: object, kind: object) -> bool:
     """Return whether a value of TOML may stand for a type of a signature."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(value, bool):
@@ -184,12 +184,12 @@ def _has_kind(value: Any, kind: Any) -> bool:
     return False
 
 
-def _members(arguments: Sequence[Any]) -> list[Any]:
+def _members(arguments: Sequence[object]) -> list[object]:
     """Return the types in unions among arguments of a type."""
     return [member for each in arguments for member in (typing.get_args(each) or (each,))] + list(arguments)
 
 
-def _kind_words(kind: Any) -> str:
+def _kind_words(kind: object) -> str:
     """Return a type in words; empty for what a file cannot hold."""
     origin = typing.get_origin(kind)
     if kind in _KINDS:

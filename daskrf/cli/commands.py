@@ -142,7 +142,7 @@ class FunctionCommand(Command):
             return super().parse_args(ctx, args)
         return self.maps.parse(ctx, args, super().parse_args)
 
-    def _call(self, **arguments: Any) -> int:
+    def _call(self, **arguments: object) -> int:
         """Call the function with the given values and print its report."""
         self._check_files(arguments)
         values = {name: value for name, value in arguments.items() if value is not None and value != ()}
@@ -164,7 +164,7 @@ class FunctionCommand(Command):
 
     def _taking_data(self) -> Callable[..., Any]:
         """Return the function, with data on standard input in place of files if it reads or writes any."""
-        function: Callable[..., Any] = getattr(self.module, self.function)
+        function: Callable[..., object] = getattr(self.module, self.function)
         if not self.parameters.keys() & {*TABLES, *OUTPUTS}:
             return function
         from daskrf.sources.given import taking_data
@@ -172,7 +172,7 @@ class FunctionCommand(Command):
         return taking_data(function)
 
     @contextmanager
-    def _at_work(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _at_work(self, values: dict[str, object]) -> Iterator[dict[str, object]]:
         """Remove the options on where to work from `values`, and yield the arguments made from them."""
         if "client" in self.parameters:
             if not _PLACES & values.keys() and self._with_values(self.cli.workers_for, values) is False:
@@ -188,7 +188,7 @@ class FunctionCommand(Command):
             yield {}
 
     @staticmethod
-    def _with_values(function: Callable[..., Any] | None, values: Mapping[str, Any]) -> Any:
+    def _with_values(function: Callable[..., object] | None, values: Mapping[str, object]) -> object:
         """Return what a function returns for those of the values that it takes by name; None without one."""
         if function is None:
             return None
@@ -216,7 +216,7 @@ def _explained(parameter: Parameter) -> Parameter:
     return replace(parameter, help=next(p.help for p in parameters_of(function) if p.name == parameter.name))
 
 
-def _help_of(function: Callable[..., Any]) -> str:
+def _help_of(function: Callable[..., object]) -> str:
     """Return the docstring of a function up to its sections; "\\b" keeps Click from rewrapping a table."""
     text = without_python(description_of(function))
     paragraphs = re.sub("`(?=`)|:(?=:)", "", text).split("\n\n")

@@ -107,7 +107,7 @@ class ComponentOption:
             raise ValueError(f"{text!r} is not one of {', '.join(map(repr, self.components))}.")
         return text
 
-    def value(self, raw: Any) -> Any:
+    def value(self, raw: object) -> Any:
         """Return the parameter's value from the value that Click has read."""
         parameter = self.parameter
         if raw == "none" and parameter.optional:
@@ -179,7 +179,7 @@ class Component:
             yield option
             yield from self.parts.get(name, ())
 
-    def make(self, values: Mapping[tuple[str, ...], Any]) -> Any:
+    def make(self, values: Mapping[tuple[str, ...], object]) -> Any:
         """Return the object built from option values, which are keyed by path."""
         arguments = {}
         for parameter in self.parameters:

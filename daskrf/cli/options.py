@@ -96,7 +96,7 @@ class Command(click.Command):
                 raise click.UsageError(f"{names} was given {times} times; give it once.", ctx)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         ctx.ensure_object(Session).resumable = self.resumable
         return super().invoke(ctx)
 
@@ -126,7 +126,7 @@ def option_of(
     name: str = "",
     flag: str = "",
     choices: Iterable[str] = (),
-    **keywords: Any,
+    **keywords: object,
 ) -> SectionOption:
     """Return the option for a parameter; it is None if not given, so that the function's default applies.
 
@@ -166,7 +166,7 @@ def option_of(
     return SectionOption([*flags, name or parameter.name], **settings)
 
 
-def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, Any]:
+def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, object]:
     """Return the type and metavar of an option that takes a value."""
     kind = parameter.kind
     if more.convert is not None:  # from texts

@@ -28,9 +28,9 @@ Shown = LineProgress | TerminalProgress
 
 
 @contextmanager
-def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def at_work(options: dict[str, Any]) -> Iterator[dict[str, object]]:
     """Remove the options for workers from `options`; yield client, progress, shard and prepare."""
-    share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
+    share: dict[str, object] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
     places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
     here = {name: options.pop(name, None) for name in ("workers", "memory_limit")}
@@ -58,7 +58,7 @@ def _saying_that_it_waits(progress: Shown) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
+def _keep_here(options: dict[str, object], share: dict[str, object]) -> None:
     """Start no workers for a shard, nor for preparing shards unless they are requested."""
     places = ("scheduler", "scheduler_file", "cluster", "workers")
     named = [name for name in places if options.get(name) is not None]

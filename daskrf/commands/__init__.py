@@ -18,7 +18,7 @@ READING = Option(section="Reading the files")
 """For an option that applies only to SMILES files."""
 
 
-def public(function: Callable[..., Any]) -> Callable[..., Any]:
+def public(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function of a command as Python calls it.
 
     It also takes data in memory, checks the client, and its messages name arguments beside options.

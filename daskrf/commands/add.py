@@ -452,7 +452,7 @@ class _Add(Job[AddReport]):
                 self._redirected()
         return self._report(run, agreed, repeats, equal)
 
-    def _round(self, agreed: Sequence[Agreement | None]) -> dict[str, Any]:
+    def _round(self, agreed: Sequence[Agreement | None]) -> dict[str, object]:
         """Return the round of the new labels."""
         (labels,) = self.old.arrays("labels")
         y = np.concatenate([labels, self.new.y])
@@ -526,7 +526,7 @@ class _Add(Job[AddReport]):
         """Return the classes of each target with all labels; links of exact processes are fitted again."""
         if not any(self.old.classes):
             return {}
-        states: list[dict[str, Any] | None] = []
+        states: list[dict[str, object] | None] = []
         for t, each in enumerate(self.old.classes):
             if each is None:
                 states.append(None)
@@ -645,7 +645,7 @@ class _Add(Job[AddReport]):
         refused = "" if self.options.accept_outliers else "; they are refused without --accept-outliers"
         self.notes.append(f"{text}{refused}")
 
-    def _solved(self, run: Run) -> Any:
+    def _solved(self, run: Run) -> object:
         """Return the process of all labels, or one for each set of targets."""
         gp = self.old.gp
         if isinstance(gp, CoregionalizedGP):

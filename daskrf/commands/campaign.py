@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from distributed import Client
 
@@ -72,7 +72,7 @@ _DECIDED = {
     },
     "found": {"model", "source", "maximize", "target", "format"},
 }
-_COMMANDS: Mapping[str, Callable[..., Any]] = {"fit": fit, "suggest": suggest, "add": add, "found": found}
+_COMMANDS: Mapping[str, Callable[..., object]] = {"fit": fit, "suggest": suggest, "add": add, "found": found}
 _ALWAYS_DECIDED = {"client", "progress", "shard", "prepare"}
 
 

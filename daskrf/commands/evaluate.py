@@ -159,8 +159,8 @@ def evaluate(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["limit", "drop", "value"] | None = None,
     drop_non_numbers: bool = False,
-    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
-    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
+    drop_outside: str | tuple[float, float] | Mapping[str, object] | None = None,
+    drop_value: float | Sequence[float] | Mapping[str, object] | None = None,
     accept_outliers: bool = False,
     accept_rejects: bool = False,
     replicates: str | int | None = None,
@@ -181,7 +181,7 @@ def evaluate(
     overwrite: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    **model_options: Any,
+    **model_options: object,
 ) -> EvaluationReport:
     """Cross-validate a model of the labels, or judge an existing model by labels it was not fitted to.
 
@@ -339,7 +339,7 @@ def _reading(
 
 
 def _check_model(
-    model: PurePath, labels: Data | None, options: LabelOptions, refits: Mapping[str, Any]
+    model: PurePath, labels: Data | None, options: LabelOptions, refits: Mapping[str, object]
 ) -> None:
     """Refuse a model without labels, or with options that say how to fit: it predicts as it is."""
     if labels is None:
@@ -469,7 +469,7 @@ class _Evaluate(Job[EvaluationReport]):
         joined, X = self.training.joined, self.tree.result()
         molecules = self._molecules()
         folds, words = self._folds(X, molecules["smiles"].to_pylist())
-        columns: dict[str, Any] = {name: molecules[name] for name in molecules.column_names}
+        columns: dict[str, object] = {name: molecules[name] for name in molecules.column_names}
         targets: list[_Target] = []
         for t, name in enumerate(joined.names):
             of_target = joined.of_target(t)

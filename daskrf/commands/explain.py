@@ -267,7 +267,7 @@ def _of_one(
     return report
 
 
-def _molecules(data: Any, progress: Progress) -> ToExplain:
+def _molecules(data: object, progress: Progress) -> ToExplain:
     """Return the molecules of a file, or of data in memory."""
     if isinstance(data, (str, os.PathLike)):
         path = as_path(data)
@@ -305,7 +305,7 @@ def _check_output(path: PurePath, *, several: bool, overwrite: bool) -> None:
     refuse_others(path, overwrite=overwrite)
 
 
-def _prior_std(gp: Any, row: Any) -> float | None:
+def _prior_std(gp: object, row: Any) -> float | None:
     """Return the standard deviation of an exact process at a row before any label, or None for others."""
     if not isinstance(gp, (ExactGP, CoregionalizedTarget)):
         return None
@@ -313,7 +313,7 @@ def _prior_std(gp: Any, row: Any) -> float | None:
 
 
 def _with_labels(
-    report: ExplainReport, model: Predictor, gp: Any, target: int, row: Any, n: int
+    report: ExplainReport, model: Predictor, gp: object, target: int, row: Any, n: int
 ) -> ExplainReport:
     """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
     labelled, reason = labelled_smiles(model)
@@ -364,7 +364,7 @@ def _with_labels(
     )
 
 
-def _limit_column(side: npt.NDArray[np.int8]) -> dict[str, Any]:
+def _limit_column(side: npt.NDArray[np.int8]) -> dict[str, object]:
     """Return the column that marks limits, if there are any."""
     signs = [{1: ">", -1: "<"}.get(each) for each in side.tolist()]
     return {"limit": pa.array(signs, pa.string())} if any(signs) else {}

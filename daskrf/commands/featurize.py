@@ -95,7 +95,7 @@ def featurize(
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
-) -> Any:
+) -> object:
     """Turn fingerprints into random features.
 
     You need this only to screen the same library many times: fit, predict and screen also read fingerprints.

@@ -569,7 +569,7 @@ def _quick(kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, proc
     return TanimotoMinMax()
 
 
-def _checked(fixed: dict[str, float | None], **more: Any) -> dict[str, Any]:
+def _checked(fixed: dict[str, float | None], **more: object) -> dict[str, Any]:
     """Return the options of a model: `fixed`, and those of `more` that are set, which only some models have.
 
     Refuse values of `fixed` that the solve would refuse, before the pass over the library.

@@ -329,12 +329,12 @@ class _Predict(Job[PredictReport]):
         return spec | self._requested | self._links
 
     @property
-    def _links(self) -> dict[str, Any]:
+    def _links(self) -> dict[str, object]:
         """What probabilities of classes depend on, if there are any."""
         return links_state(self.model.metadata) if self.std else {}
 
     @property
-    def _requested(self) -> dict[str, Any]:
+    def _requested(self) -> dict[str, object]:
         """Options in use: posterior samples for standard deviations, a place for every row, and intervals."""
         values = {"std_samples": self.n_samples, "every_row": self.every_row, "intervals": list(self.levels)}
         return {name: value for name, value in values.items() if value}
@@ -492,7 +492,7 @@ def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:
     return lines
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return (
         f"{value:.4f}" if isinstance(value, float) else shorten("" if value is None else str(value), _WIDTH)
     )
@@ -554,7 +554,7 @@ class PredictStage:
     def _table(self, model: Model, block: Block | None) -> pa.Table:
         """Return a table of row and, for each target, mean, std and std_y, and the ends of intervals."""
         names = ("mean", "std", "std_y") if self.std else ("mean",)
-        columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
+        columns: dict[str, object] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)
         if block is None:
             predicted: Any = [np.zeros((0, n_targets)) for _ in names]

@@ -314,7 +314,7 @@ class _Run:
             Task(f"{prefix}-{start}", (items[start : start + _MOLECULES_PER_TASK], *arguments))
             for start in starts
         ]
-        results: dict[str, list[Any]] = {}
+        results: dict[str, list[object]] = {}
         self.progress.start(stage, len(items), "molecules")
         for task, result in run_tasks(function, tasks, self.client):
             results[task.key] = result

@@ -380,7 +380,7 @@ def check_space_options(request: ScreenRequest) -> None:
 
 
 def asked_for(
-    acquisition: Acquisition | str, maximize: bool | None, settings: dict[str, Any]
+    acquisition: Acquisition | str, maximize: bool | None, settings: dict[str, object]
 ) -> tuple[Acquisition, bool | None]:
     """Return the rule that is asked for, and whether large values are said to be good, if known."""
     if isinstance(acquisition, str):
@@ -395,7 +395,7 @@ def asked_for(
 
 
 def _page_of(
-    output: PurePath, about: dict[str, Any], model: Model, path: PurePath
+    output: PurePath, about: dict[str, object], model: Model, path: PurePath
 ) -> Callable[[pa.Table, Path], None] | None:
     """Return the function that writes the hits as a page, if that is what the output is."""
     if output.suffix.lower() != ENDING:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 from distributed import Client
@@ -221,7 +221,7 @@ def suggest(
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
-    **settings: Any,
+    **settings: object,
 ) -> SuggestReport | ShardReport:
     """Choose the next molecules to measure.
 
@@ -455,7 +455,7 @@ def _candidates_of(request: SuggestRequest) -> CandidateSource:
 
 
 def _page_of(
-    output: PurePath, about: dict[str, Any], model: Model, path: PurePath, title: str
+    output: PurePath, about: dict[str, object], model: Model, path: PurePath, title: str
 ) -> Callable[[pa.Table, Path], None] | None:
     """Return the function that writes the batch as a page, if that is what the output is."""
     if output.suffix.lower() != ENDING:
@@ -463,7 +463,7 @@ def _page_of(
     return functools.partial(write_hits_page, about=about, model=model, model_path=path, title=title)
 
 
-def _check_several(several: bool, options: Mapping[str, Any], reference: str | Sequence[str]) -> None:
+def _check_several(several: bool, options: Mapping[str, object], reference: str | Sequence[str]) -> None:
     """Refuse options that do not apply to several targets, or to one."""
     if not several and reference:
         raise OptionError("--reference is for several targets that are improved at once; leave it out.")

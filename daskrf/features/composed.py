@@ -160,7 +160,7 @@ class CompositionFeatures(FeatureMap):
         """Raise InputError if an inner map cannot serve rows of `n_columns` columns."""
         self._check_layers(n_columns)
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return what the inner map needs to know about the rows of `X`."""
         self._check_parameters()
         return self._inner.summarize(X)
@@ -291,7 +291,7 @@ class CompositionFeatures(FeatureMap):
         if hasattr(fitted, "n_features_in_"):
             self.n_features_in_ = fitted.n_features_in_
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         state, inner = super()._fitted_state(), self._current()
         return {**state, "inner": inner.state()} if inner is getattr(self, "inner_", None) else state
 

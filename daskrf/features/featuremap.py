@@ -111,7 +111,7 @@ class FeatureMap(Transformer):
     bytes for the same row whatever the chunking, worker or machine.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         """Wrap methods that take rows: input that no map can take is refused before their own code."""
         super().__init_subclass__(**options)
         wrappers = {
@@ -336,7 +336,7 @@ class FeatureMap(Transformer):
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted()
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return what the map must know about the rows of `X`, small and JSON-able: the number of columns.
 
         ``fit(X)`` equals ``fit_summaries([summarize(X)])`` for all maps except those that learn from a
@@ -387,7 +387,7 @@ class FeatureMap(Transformer):
         """Return how many rows of `X` have no features at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, for scikit-learn's `set_output`."""
         prefix = type(self).__name__.removesuffix("Features").lower()
         return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
@@ -454,7 +454,7 @@ class FeatureMap(Transformer):
         check_count("n_components", self.n_components)
         if hasattr(self, "random_state") and not seeds.is_drawn(self.random_state):
             seeds.check_seed(self.random_state)
-        cls: Any = type(self)
+        cls: object = type(self)
         for name, values in _values(cls).items():
             value = getattr(self, name)
             if values == (True, False):
@@ -471,7 +471,7 @@ class FeatureMap(Transformer):
                 f"{type(self).__name__} is not fitted: call fit with rows to learn from{otherwise}."
             )
 
-    def _once(self, make: Callable[[], _T], *arguments: Any) -> _T:
+    def _once(self, make: Callable[[], _T], *arguments: object) -> _T:
         """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
         key = json.dumps([self.state()["parameters"], *arguments], sort_keys=True)
         cached = getattr(self, "_cached", None)
@@ -480,13 +480,13 @@ class FeatureMap(Transformer):
             self._cached = cached
         return cached[1]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # A copy makes anew what the object caches, but has the same seed: tasks get copies.
         if self._draws:
             _ = self.seed_
         return {name: value for name, value in super().__getstate__().items() if name not in _CACHES}
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         """Return what `fit` learned, JSON-able; empty if it saw nothing."""
         return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
 
@@ -509,14 +509,14 @@ def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
     return ", ".join([name, size, *(f"{key} = {short(parameters[key])}" for key in others)])
 
 
-def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
+def _learning(fit: Callable[..., object]) -> Callable[..., Any]:
     """Return a `fit` method that first checks parameters and rows, and notes the columns.
 
     Rows from which nothing can be learned are refused.
     """
 
     @functools.wraps(fit)
-    def fit_checked(self: Any, X: MatrixLike | None = None, y: Any = None, **options: Any) -> Any:
+    def fit_checked(self: Any, X: MatrixLike | None = None, y: object = None, **options: object) -> object:
         self._check_parameters()
         original = X
         if X is not None:
@@ -535,11 +535,11 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
     return fit_checked
 
 
-def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
+def _checking(transform: Callable[..., object]) -> Callable[..., object]:
     """Return a method that makes features, and first checks the parameters, the fit and the columns."""
 
     @functools.wraps(transform)
-    def transform_checked(self: Any, X: MatrixLike) -> Any:
+    def transform_checked(self: Any, X: MatrixLike) -> object:
         self._check_parameters()
         self._check_fitted()
         check_columns_of(self, X)
@@ -551,12 +551,12 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
     return transform_checked
 
 
-def _choosing(transform: Callable[..., Any]) -> Callable[..., Any]:
+def _choosing(transform: Callable[..., object]) -> Callable[..., object]:
     """Return a `transform` that also checks as `_checking`, and returns what `set_output` chose."""
     checked = _checking(transform)
 
     @functools.wraps(transform)
-    def transform_chosen(self: Any, X: MatrixLike) -> Any:
+    def transform_chosen(self: Any, X: MatrixLike) -> object:
         return self._as_chosen(checked(self, X), X)
 
     return transform_chosen
@@ -732,7 +732,7 @@ def map_key(state: dict[str, Any]) -> str:
     return json.dumps({**brief, "fitted": fitted}, sort_keys=True)
 
 
-def brief_state(state: Any) -> Any:
+def brief_state(state: object) -> Any:
     """Return the state of a feature map with long texts (such as landmarks) replaced by digests.
 
     It identifies a map as well as the state does, in a few hundred characters, but cannot rebuild it.
@@ -787,7 +787,7 @@ def check_count(name: str, value: object) -> None:
         raise InputError(f"{name} must be a positive integer, not {value!r}.")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a parameter in a form that JSON can hold; `_rebuilt` is the inverse."""
     if isinstance(value, (kernels.Kernel, FeatureMap)):
         return value.state()
@@ -796,7 +796,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _rebuilt(value: Any) -> Any:
+def _rebuilt(value: object) -> object:
     if isinstance(value, dict) and "kernel" in value:
         return kernels.from_state(value)
     if isinstance(value, dict) and "class" in value:

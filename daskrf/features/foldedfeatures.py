@@ -172,7 +172,7 @@ class FoldedFeatures(FeatureMap):
         self.inner_ = clone(self._sized).fit(self.folded(X))
         return self
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return what the inner map needs to know about the folded rows of `X`."""
         summary = super().summarize(X)
         if self.learns_from == "nothing":
@@ -223,7 +223,7 @@ class FoldedFeatures(FeatureMap):
             return inner
         return fitted if fitted.state()["parameters"] == inner.state()["parameters"] else inner
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         state, inner = super()._fitted_state(), self._current
         return {**state, "inner": inner.state()} if inner is getattr(self, "inner_", None) else state
 

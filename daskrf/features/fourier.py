@@ -372,7 +372,7 @@ def _orthogonal_work(d: int, n_pairs: int) -> int:
     return d * (whole * d * d + rest * rest)
 
 
-_CACHE: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
+_CACHE: OrderedDict[tuple[object, ...], _Directions] = OrderedDict()
 _KEEPING = Lock()  # a worker's threads look up, make and drop directions one after another
 
 

@@ -279,7 +279,7 @@ class GaussianMaclaurinFeatures(SampleMap):
             )
         ]
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         fitted = super()._fitted_state()
         return {**fitted, "allocation": self.allocation_.state()} if self.is_fitted() else fitted
 

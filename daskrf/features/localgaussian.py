@@ -109,7 +109,7 @@ class LocalGaussianFeatures(SampleMap):
     )
 
     process = "local"
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
+    option_defaults: ClassVar[dict[str, object]] = {"length_scale": AUTO}
     kept_rows = "centroids"
     centroids_: sp.csr_matrix = field(init=False)
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
@@ -291,7 +291,7 @@ class LocalGaussianFeatures(SampleMap):
             random_state=self.seed_,
         )
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         fitted = super()._fitted_state()
         return {**fitted, "allocation": self.allocation_.state()} if self.is_fitted() else fitted
 

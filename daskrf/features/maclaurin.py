@@ -129,7 +129,7 @@ class DotProductMap(FeatureMap):
         """Tell whether degrees depend on the lengths of rows, because the kernel does not normalize them."""
 
     @abstractmethod
-    def _measure(self, radius: float) -> Any:
+    def _measure(self, radius: float) -> object:
         """Return what degrees are drawn with; raise InputError if they cannot be drawn for this R."""
 
     @property
@@ -152,7 +152,7 @@ class DotProductMap(FeatureMap):
         """Tell whether the length of the rows is known or not needed."""
         return not self._needs_radius()
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return the number of columns and the largest squared length of a row of `X`; see `FeatureMap`."""
         self._check_parameters()
         csr = check_finite(as_csr(X))
@@ -182,7 +182,7 @@ class DotProductMap(FeatureMap):
     def _needs_radius(self) -> bool:
         return self._uses_radius() and self.radius is None and not hasattr(self, "_learned")
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         learned = {"radius": self._learned} if hasattr(self, "_learned") else {}
         return super()._fitted_state() | learned
 

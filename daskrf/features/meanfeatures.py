@@ -141,7 +141,7 @@ class MeanFeatures(FeatureMap):
         folded = tuple((start // UNFOLDED * size, stop // UNFOLDED * size) for start, stop in self.columns)
         return clone(self).set_params(columns=folded)
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""
         summary = super().summarize(X)
         if self.learns_from == "nothing":
@@ -232,7 +232,7 @@ class MeanFeatures(FeatureMap):
         same = len(fitted) == len(inner) and all(map(same_but_for_size, fitted, inner))
         return fitted if same else inner
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         state, inner = super()._fitted_state(), self._current
         return (
             {**state, "inner": [each.state() for each in inner]}

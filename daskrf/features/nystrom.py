@@ -197,7 +197,7 @@ class NystromFeatures(LandmarkMap):
         weights[: self.rank_] = self.projection_.astype(np.float64) @ values
         return weights
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         fitted = super()._fitted_state()
         if not self.is_fitted():
             return fitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class PolynomialSketch(FeatureMap):
         example="--degree 3 --c 0.5 --method tensorsketch",
     )
 
-    option_defaults: ClassVar[dict[str, Any]] = {"normalize": True}
+    option_defaults: ClassVar[dict[str, object]] = {"normalize": True}
 
     degree: int = 2
     n_components: int = 4096

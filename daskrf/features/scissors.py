@@ -181,7 +181,7 @@ class SCISSORS(Transformer):
         return self
 
     def fit_transform(
-        self, X: MatrixLike, y: Any = None, *, self_products: npt.ArrayLike | None = None
+        self, X: MatrixLike, y: object = None, *, self_products: npt.ArrayLike | None = None
     ) -> Array:
         """Return the vectors of the basis itself: `fit`, then `transform` with the same self products."""
         fitted = self.fit(X, y, self_products=self_products)
@@ -236,7 +236,7 @@ class SCISSORS(Transformer):
             tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 
-    def _matrix(self, S: Any) -> Array:
+    def _matrix(self, S: object) -> Array:
         """Return similarities as a float64 matrix of finite numbers that the measure allows."""
         try:
             matrix = np.asarray(S, dtype=np.float64)

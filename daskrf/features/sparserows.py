@@ -49,7 +49,7 @@ class SampleMap(FeatureMap):
         self.n_features_in_ = int(rows.shape[1])
         self._text = text
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         fitted = super()._fitted_state()
         if not self.is_fitted():
             return fitted
@@ -78,7 +78,7 @@ def compact(csr: sp.csr_matrix) -> sp.csr_matrix:
     return _matrix(parts, csr.shape)
 
 
-def encode_rows(csr: sp.csr_matrix) -> dict[str, Any]:
+def encode_rows(csr: sp.csr_matrix) -> dict[str, object]:
     """Return a matrix of :func:`compact` as a JSON-able dictionary: delta-coded, zlib, base64."""
     steps = np.diff(csr.indices.astype(np.int64), prepend=0)
     return {

@@ -149,7 +149,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         """Tell whether the range of norms is known."""
         return self.norm_range is not None or hasattr(self, "_learned")
 
-    def summarize(self, X: MatrixLike) -> dict[str, Any]:
+    def summarize(self, X: MatrixLike) -> dict[str, object]:
         """Return the number of columns, and the range of squared norms of the rows that are not zero.
 
         `smallest` and `largest` are norms after `input_transform`, or None if there is no such row. See
@@ -281,7 +281,7 @@ class TanimotoDotProductFeatures(FeatureMap):
     def _n_blocks(self) -> int:
         return int(self.n_terms) + (self.bias_correction == "residual")
 
-    def _fitted_state(self) -> dict[str, Any]:
+    def _fitted_state(self) -> dict[str, object]:
         smallest, largest = getattr(self, "_learned", (None, None))
         learned = {} if smallest is None else {"smallest": smallest, "largest": largest}
         return super()._fitted_state() | learned

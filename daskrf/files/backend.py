@@ -184,7 +184,7 @@ def size_of(path: PurePath) -> int:
     return size
 
 
-def are_small_files(paths: Any) -> bool:
+def are_small_files(paths: object) -> bool:
     """Return whether a path, or each of several, is a file, and all together are read within seconds.
 
     Examples
@@ -672,7 +672,7 @@ def _obstore() -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> Any:
+def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> object:
     """Return the connection to a bucket, cached per bucket and environment."""
     endpoint = _endpoint(dict(environment))
     # An explicit http:// endpoint means that TLS is not wanted.
@@ -684,7 +684,7 @@ def _endpoint(environment: dict[str, str]) -> str:
     return environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT") or "https://amazonaws.com"
 
 
-def _connection(path: PurePath) -> Any:
+def _connection(path: PurePath) -> object:
     aws = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     return _bucket(cast(Url, path).bucket, aws)
 
@@ -892,7 +892,7 @@ class _Reader(io.RawIOBase):
         in_order = self._window and self._position == self._start + len(self._window)
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if in_order else _LEAST_AHEAD
         stop = min(self._size, self._position + max(wanted, self._ahead))
-        options: dict[str, Any] = {"range": (self._position, stop)}
+        options: dict[str, object] = {"range": (self._position, stop)}
         if self._e_tag:
             options["if_match"] = self._e_tag
         with _errors(self._path):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO
 
 import google_crc32c
 import numpy as np
@@ -85,7 +85,7 @@ def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
         raise StoreError(f"cannot {action} {path}: {reason}", errno=error.errno) from error
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """Return JSON text with sorted keys and no spaces, the form that is hashed.
 
     Parameters
@@ -266,7 +266,7 @@ def private_folder(base: Path | None = None) -> Path:
     return folder
 
 
-def is_gone(host: Any, pid: Any) -> bool:
+def is_gone(host: object, pid: object) -> bool:
     """Return whether a program is known to have ended; only those on this host can be checked."""
     if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False

@@ -242,7 +242,7 @@ class ExternalSet:
         block = Fingerprinter(spec, self.model.metadata["fragments"])([smiles[i] for i in numbers.tolist()])
         return Fingerprinted(self._structures(block.fingerprints), numbers[block.kept])
 
-    def _structures(self, X: Matrix) -> Any:
+    def _structures(self, X: Matrix) -> object:
         """Return fingerprints without descriptors, which say nothing of similarity."""
         n_columns = FingerprintSpec.from_state(self.model.metadata["fingerprint"]).n_structural
         return X if n_columns is None else column_slice(X, 0, n_columns)

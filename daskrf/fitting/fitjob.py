@@ -194,7 +194,7 @@ class FitJob(Job[Any]):
             states.append(ClassTarget(words, int(y.sum()), len(y), link).state())
         return {"classes": states}
 
-    def _options_of(self, sums: FeatureSums | ExactSolve) -> dict[str, Any]:
+    def _options_of(self, sums: FeatureSums | ExactSolve) -> dict[str, object]:
         """Return the options of some targets, with the noise variances fitted together with a metric."""
         training, choice = self.training, self.training.choice
         if not isinstance(choice, MetricChoice) or training.request.fixed["noise_variance"] is not None:

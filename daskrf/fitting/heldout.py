@@ -297,7 +297,7 @@ class FeaturesHeldOut(Process):
         training, rows = folds.rows(fold)
         return self._fitted(total, training, rows)
 
-    def _sum(self, rows: Rows) -> Any:
+    def _sum(self, rows: Rows) -> object:
         """Return the sums over some rows; all can be added."""
         options: dict[str, Any] = {"n_components": None, "precision": self.precision}
         options["exponents"] = choose_exponent(self.y[self._measured(np.arange(len(self.y))), None])

@@ -169,7 +169,7 @@ def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
         return metadata["spec"]["source"], metadata["map"]
 
 
-def _unfitted(source: str, state: dict[str, Any]) -> dict[str, Any]:
+def _unfitted(source: str, state: dict[str, Any]) -> dict[str, object]:
     """Return the parts of a map's specification that do not follow from the rows."""
     return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
 
@@ -285,7 +285,7 @@ class _Look:
     spec_hash: str
     map: MapReference
 
-    def __call__(self, pieces: dict[int, npt.NDArray[np.int64] | None]) -> dict[int, Any]:
+    def __call__(self, pieces: dict[int, npt.NDArray[np.int64] | None]) -> dict[int, object]:
         """Return the chosen rows of each partition, or a summary of all rows if none are chosen."""
         store, results = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:

@@ -67,7 +67,7 @@ def found_map(
     options: Mapping[str, Any],
     used: Callable[[FeatureMap], FeatureMap],
     earlier: Mapping[str, Any] | None = None,
-) -> tuple[FeatureMap, Search, dict[str, Any]]:
+) -> tuple[FeatureMap, Search, dict[str, object]]:
     """Return the map that the labels determine, what was tried, and the record of it for the model.
 
     Parameters
@@ -108,7 +108,7 @@ def _searched(
     requested: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     used: Callable[[FeatureMap], FeatureMap],
 ) -> Search:
     """Search for a map, a length scale or a metric on a sample of the labels."""
@@ -188,7 +188,7 @@ class _Read:
     path: str
     spec_hash: str
 
-    def __call__(self, pieces: dict[int, npt.NDArray[np.int64]]) -> dict[int, Any]:
+    def __call__(self, pieces: dict[int, npt.NDArray[np.int64]]) -> dict[int, object]:
         """Return the fingerprints of the given rows of the library, by partition."""
         store, fingerprints = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:

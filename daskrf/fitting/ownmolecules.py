@@ -106,7 +106,7 @@ def _spec_for(names: Sequence[str], smiles: pa.Array) -> tuple[FingerprintSpec |
     return spec, [f"{why}: substituents are counted, too, and weighed by the evidence"]
 
 
-def _rejects(folder: PurePath) -> Iterator[dict[str, Any]]:
+def _rejects(folder: PurePath) -> Iterator[dict[str, object]]:
     """Yield the rejected rows of a store."""
     store = FingerprintStore.open(folder)
     for partition in range(store.n_partitions):

@@ -210,7 +210,7 @@ class ExactSolve:
         joined = self.files.joined
         X: Matrix = self.tree(self.precision).result() if earlier is None else labelled_rows(earlier, joined)
         starts = () if earlier is None or isinstance(earlier, CoregionalizedGP) else processes_of(earlier)
-        rows: dict[bytes, Any] = {}  # targets with the same rows share one object, and are solved together
+        rows: dict[bytes, object] = {}  # targets with the same rows share one object, and are solved together
         targets = []
         for t in range(len(joined.names)):
             labels = joined.of_target(t)
@@ -226,7 +226,7 @@ class ExactSolve:
         return model_together(run, self.exact, solved, joined, X, together=self.together)
 
 
-def labelled_rows(gp: Any, joined: JoinedLabels) -> Any:
+def labelled_rows(gp: Any, joined: JoinedLabels) -> object:
     """Return the fingerprints of all labels from an exact process that was fitted to them."""
     first = joined.has_label.argmax(axis=1)
     if isinstance(gp, CoregionalizedGP):

@@ -255,7 +255,7 @@ class Training:
         together = {} if self.request.together is None else {"together": self.request.together}
         return hash_of([self.spec, {**self.options, **together}])
 
-    def spec_of(self, joined: JoinedLabels) -> dict[str, Any]:
+    def spec_of(self, joined: JoinedLabels) -> dict[str, object]:
         """Return everything that determines the sums of some labels, with the kernel of an exact process."""
         kernel = None if self.kernel is None or joined is not self.joined else self.kernel.state()
         exact = {"process": "exact", "kernel": kernel}

@@ -22,7 +22,7 @@ from daskrf.quantities import amount
 from daskrf.storage.stores.store import CommitRecord, Store, hash_of
 from daskrf.workers.calls import check_stop
 from daskrf.workers.clusters import worker_threads
-from daskrf.workers.execution import Task, run_tasks
+from daskrf.workers.execution import Result, Task, run_tasks
 from daskrf.workers.progress import Progress
 
 AnyStore = TypeVar("AnyStore", bound=Store)
@@ -150,11 +150,11 @@ def _make_group(maker: Maker, partitions: tuple[int, ...]) -> str:
 
 
 def submit(
-    function: Callable[..., Any],
+    function: Callable[..., Result],
     tasks: Iterable[Task],
     client: Client | None,
     progress: Progress,
-    then: Callable[[Task, Any], None] = lambda task, result: None,
+    then: Callable[[Task, Result], None] = lambda task, result: None,
 ) -> None:
     """Run tasks and count their rows as they finish; `then` is called with each task and its result."""
     for task, result in run_tasks(function, tasks, client, progress):

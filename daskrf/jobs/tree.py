@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import dask
 import numpy as np
@@ -41,7 +41,7 @@ FAN_IN = 8
 class Partial(Protocol):
     """An element of a commutative monoid that can be written as arrays."""
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Self) -> Self:
         """Combine `other` into this one."""
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -73,7 +73,7 @@ class Reduction(ABC):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Partial:
         """Rebuild a partial from its arrays."""
 
-    def from_chunk(self, chunk: Iterable[Any], onto: Any = None) -> Any:
+    def from_chunk(self, chunk: Iterable[object], onto: object = None) -> Any:
         """Reduce the blocks of a chunk; if `onto` is given, they are added to it in place."""
         total = self.zero() if onto is None else onto
         for block in chunk:
@@ -246,14 +246,14 @@ class Tree:
         return share.counts(len(self.groups), len(leaves) - len(existing), missing)
 
 
-def _forget_children(task: Task, _: Any) -> None:
+def _forget_children(task: Task, _: object) -> None:
     """Delete the inputs of a finished task. Tasks do not do this: Dask may rerun one whose worker died."""
     root, node = task.arguments
     for child in node.children:
         backend(root.directory).remove(child.path(root.directory))
 
 
-def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
+def lazy(reduction: Reduction, blocks: Sequence[object]) -> Delayed:
     """Return the sum of delayed blocks as a graph in which a task holds at most two partials.
 
     Each task adds a block or a partial to a copy of the previous task's result, because Dask may rerun a task
@@ -272,9 +272,9 @@ def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
     return partial(levels[-1][0])
 
 
-def _extended(reduction: Reduction, total: Any, block: Any) -> Any:
+def _extended(reduction: Reduction, total: Any, block: object) -> object:
     return reduction.from_chunk([block], None if total is None else total.copy())
 
 
-def _combined(reduction: Reduction, total: Any, other: Any) -> Any:
+def _combined(reduction: Reduction, total: Any, other: object) -> object:
     return reduction.combine(total.copy(), other)

@@ -69,7 +69,7 @@ class Composition(Kernel):
     def positive_rows(self) -> bool:
         return self.inner.positive_rows
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: object) -> Prepared:
         inner = self.inner.against(Y)
 
         def composed(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:

@@ -59,7 +59,7 @@ class TanimotoDotProduct(Kernel):
     """
 
     name = "dot-product"
-    option_defaults: ClassVar[dict[str, Any]] = {"transform": "sqrt"}
+    option_defaults: ClassVar[dict[str, object]] = {"transform": "sqrt"}
 
     def __init__(self, transform: Literal["sqrt"] | None = None, n_terms: int | None = None) -> None:
         if transform not in (None, "sqrt"):

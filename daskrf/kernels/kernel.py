@@ -62,7 +62,7 @@ class Kernel(ABC):
     `daskrf.parameters`."""
 
     @abstractmethod
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: object) -> Prepared:
         """Return the function X -> k(X, Y), float64 of shape (n, m), with everything about `Y` prepared.
 
         The function also takes `dtype=np.float32`, which rounds results at the end and takes half the memory.
@@ -79,7 +79,7 @@ class Kernel(ABC):
             number of columns differs from that of `Y`.
         """
 
-    def against_single(self, Y: Any) -> Prepared:
+    def against_single(self, Y: object) -> Prepared:
         """Return the function X -> k(X, Y) with results in float32, which it may also compute in float32.
 
         The errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that. This is meant for
@@ -159,11 +159,11 @@ class Kernel(ABC):
         """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
         return {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the constructor's parameters, for ``kernel__length_scale`` and the like in scikit-learn."""
         return {name: getattr(self, name) for name in _names(type(self))}
 
-    def with_parameters(self, **parameters: Any) -> Self:
+    def with_parameters(self, **parameters: object) -> Self:
         """Return the kernel with other values of some parameters.
 
         Raises
@@ -236,7 +236,7 @@ def as_number(value: Any) -> float:
         return math.nan
 
 
-def is_undecided(state: Any, *names: str) -> bool:
+def is_undecided(state: object, *names: str) -> bool:
     """Return whether the state of a kernel or a map has a length scale or metric `AUTO` in any part.
 
     If `names` of parameters are given, only these are considered.
@@ -275,7 +275,7 @@ def decided(state: Any, length_scale: float, metric: str | None = None) -> Any:
     return [decided(each, length_scale, metric) for each in state] if several else state
 
 
-def as_positive(name: str, value: Any) -> float:
+def as_positive(name: str, value: object) -> float:
     """Return a parameter as a float, or raise InputError if it is not a finite number above 0."""
     number = as_number(value)
     if not 0.0 < number < math.inf:
@@ -288,13 +288,13 @@ def _names(cls: Any) -> tuple[str, ...]:
     return tuple(signature(cls).parameters)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Kernel):
         return value.state()
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _brief(value: Any) -> Any:
+def _brief(value: object) -> Any:
     """Return a parameter with long texts shortened, such as a metric of a megabyte."""
     if isinstance(value, dict):
         return {name: _brief(each) for name, each in value.items()}
@@ -303,7 +303,7 @@ def _brief(value: Any) -> Any:
     return short(value) if isinstance(value, str) else value
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """Return the beginning of a value as text.
 
     Examples

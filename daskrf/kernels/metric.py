@@ -173,7 +173,7 @@ class MetricGaussian(RadialKernel):
     """
 
     name = "metric"
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO, "metric": AUTO}
+    option_defaults: ClassVar[dict[str, object]] = {"length_scale": AUTO, "metric": AUTO}
 
     def __init__(self, length_scale: Length = 1.0, metric: str = "") -> None:
         super().__init__(length_scale)
@@ -212,7 +212,7 @@ class MetricGaussian(RadialKernel):
 
         return values
 
-    def against_single(self, Y: Any) -> Prepared:
+    def against_single(self, Y: object) -> Prepared:
         return self.against(Y)
 
     def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:

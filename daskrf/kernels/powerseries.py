@@ -470,12 +470,12 @@ def finite_values(values: Array, kernel: Kernel) -> Array:
     return values
 
 
-def check_degree(degree: Any, most: int = _LARGEST_DEGREE) -> int:
+def check_degree(degree: object, most: int = _LARGEST_DEGREE) -> int:
     """Return a degree as an int, or raise InputError if it is not an integer from 0 to `most`."""
     return as_integer("degree", degree, 0, most)
 
 
-def _nonnegative(name: str, value: Any) -> float:
+def _nonnegative(name: str, value: object) -> float:
     number = as_number(value)
     if not 0.0 <= number < math.inf:
         raise InputError(

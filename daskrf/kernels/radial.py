@@ -62,7 +62,7 @@ class RadialKernel(Kernel):
         If it is not a finite number above 0; when called, if a value is not finite or squares overflow.
     """
 
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
+    option_defaults: ClassVar[dict[str, object]] = {"length_scale": AUTO}
 
     any_columns: ClassVar[bool] = False
     """True if f is the same function for any number of columns, so that rows may be padded with zeros and
@@ -397,7 +397,7 @@ def _centred(
         return moved.astype(np.float32), lengths.astype(np.float32)
 
 
-def _lengths(radii: Any) -> Array:
+def _lengths(radii: object) -> Array:
     try:
         return np.array(radii, dtype=np.float64)
     except (TypeError, ValueError):

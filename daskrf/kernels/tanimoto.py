@@ -43,10 +43,10 @@ class TanimotoMinMax(Kernel):
     def positive_rows(self) -> bool:
         return True
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: object) -> Prepared:
         return _minima(Y, QUOTIENT)
 
-    def distance(self, X: MatrixLike, Y: Any = None) -> npt.NDArray[np.float64]:
+    def distance(self, X: MatrixLike, Y: object = None) -> npt.NDArray[np.float64]:
         """Return 1 - T, the Soergel distance, which is a metric (Marczewski & Steinhaus 1958)."""
         similarities = self(X, Y)
         return np.subtract(1.0, similarities, out=similarities)
@@ -75,7 +75,7 @@ class Intersection(Kernel):
     def positive_rows(self) -> bool:
         return True
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: object) -> Prepared:
         return _minima(Y, SUM)
 
     def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:

@@ -54,7 +54,7 @@ class Mean(Kernel):
     """
 
     name = "mean"
-    option_defaults: ClassVar[dict[str, Any]] = {"weights": REQUIRED}
+    option_defaults: ClassVar[dict[str, object]] = {"weights": REQUIRED}
 
     def __init__(
         self,
@@ -113,13 +113,13 @@ class Mean(Kernel):
     def positive_rows(self) -> bool:
         return any(each.positive_rows for each in self.kernels)
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: object) -> Prepared:
         return self._added(Y, [kernel.against for kernel in self.kernels], np.float64)
 
-    def against_single(self, Y: Any) -> Prepared:
+    def against_single(self, Y: object) -> Prepared:
         return self._added(Y, [kernel.against_single for kernel in self.kernels], np.float32)
 
-    def _added(self, Y: Any, against: list[Any], kind: type) -> Prepared:
+    def _added(self, Y: Any, against: list[object], kind: type) -> Prepared:
         """Return the function X -> k(X, Y), whose terms are summed in the type `kind`."""
         right = check_finite(as_csr(Y))
         triples = zip(self.shares, against, self._ranges(right.shape[1]), strict=True)

@@ -64,7 +64,7 @@ def classes_in(metadata: Mapping[str, Any]) -> list[ClassTarget | None]:
     return [None if state is None else ClassTarget.from_state(state) for state in states]
 
 
-def links_state(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def links_state(metadata: Mapping[str, object]) -> dict[str, object]:
     """Return what probabilities depend on besides the process, for outputs that hold some; else nothing."""
     links = [each and each.link and each.link.state() for each in classes_in(metadata)]
     return {"links": links} if any(links) else {}

@@ -94,7 +94,7 @@ def _rows(smiles: str, spec: FingerprintSpec, fragments: str) -> Any:
 
 
 def _contributions(
-    model: Predictor, target: int, smiles: str, *, row: Any, means: Floats, std: float
+    model: Predictor, target: int, smiles: str, *, row: object, means: Floats, std: float
 ) -> Contributions:
     link = model.link_of(target)
     mean = float(means[0])
@@ -102,7 +102,7 @@ def _contributions(
     return Contributions(smiles, row, mean, std, mean - means[1:], probability)
 
 
-def _of(values: Any, target: int) -> Floats:
+def _of(values: object, target: int) -> Floats:
     """Return the values of one target."""
     array = np.asarray(values, np.float64)
     return array if array.ndim == 1 else array[:, target]

@@ -45,7 +45,7 @@ class CountArray(da.Array):
         plain: Any = da.Array(self.dask, self.name, self.chunks, dtype=self.dtype, meta=self._meta)
         return plain if isinstance(self._meta, pydata.COO) else plain.map_blocks(_coo, meta=_coo(self._meta))
 
-    def _result(self, result: Any) -> Any:
+    def _result(self, result: Any) -> da.Array:
         """Return the result of a reduction or product with blocks of NumPy, if they are not too large."""
         if math.prod(max(sizes, default=0) for sizes in result.chunks) > _MOST_DENSE:
             return result
@@ -56,37 +56,37 @@ class CountArray(da.Array):
         """The transposed array."""
         return self.transpose()
 
-    def transpose(self, *axes: Any) -> CountArray:
+    def transpose(self, *axes: object) -> CountArray:
         """Return the transposed array."""
         return CountArray.of(self._pydata().transpose(*axes))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> da.Array:
         selected = super().__getitem__(index)
         return CountArray.of(selected) if selected.ndim == self.ndim else selected
 
-    def rechunk(self, *arguments: Any, **options: Any) -> CountArray:
+    def rechunk(self, *arguments: object, **options: object) -> CountArray:
         return CountArray.of(super().rechunk(*arguments, **options))
 
     def astype(self, *arguments: Any, **options: Any) -> CountArray:
         return CountArray.of(super().astype(*arguments, **options))
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> da.Array:
         return self._product(self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: object) -> da.Array:
         return self._product(other, self)
 
-    def dot(self, other: Any) -> Any:
+    def dot(self, other: object) -> da.Array:
         """Return the matrix product."""
         return self @ other
 
-    def __array_ufunc__(self, numpy_ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, numpy_ufunc: object, method: str, *inputs: object, **kwargs: object) -> object:
         if numpy_ufunc is np.matmul and method == "__call__":
             return self._product(*inputs)
         # NumPy then asks the blocks' own dask array, as if the user had given it.
         return _counts(getattr(numpy_ufunc, method)(*map(_plain, inputs), **kwargs))
 
-    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+    def __array_function__(self, function: Any, types: object, arguments: Any, options: Any) -> object:
         if function.__name__ in _REDUCTIONS and arguments and arguments[0] is self:
             return getattr(self, function.__name__)(*arguments[1:], **options)
         if any(isinstance(each, CountArray) for each in arguments):
@@ -102,7 +102,7 @@ class CountArray(da.Array):
         rebuild, arguments = super().__dask_postpersist__()
         return partial(_persisted, rebuild), arguments
 
-    def _product(self, one: Any, other: Any) -> Any:
+    def _product(self, one: object, other: object) -> da.Array:
         """Return a matrix product; refuse unfolded fingerprints, for which it would not fit into memory."""
         if (widest := max(max(sizes, default=0) for sizes in self.chunks)) > _MOST_MULTIPLIED:
             raise InputError(
@@ -112,8 +112,8 @@ class CountArray(da.Array):
         return self._result(da.matmul(*map(_wide, (one, other))))
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    def method(self: CountArray, *arguments: Any, **options: Any) -> Any:
+def _reduction(name: str) -> Callable[..., object]:
+    def method(self: CountArray, *arguments: object, **options: object) -> Any:
         return self._result(getattr(_wide(self), name)(*arguments, **options))
 
     method.__name__, method.__doc__ = name, f"See `dask.array.Array.{name}`."
@@ -149,11 +149,11 @@ def _counts(result: Any) -> Any:
     return CountArray.of(result) if isinstance(meta, pydata.COO) or sparse.issparse(meta) else result
 
 
-def _coo(block: Any) -> Any:
+def _coo(block: object) -> object:
     return pydata.COO.from_scipy_sparse(block)
 
 
-def _dense(block: Any) -> Any:
+def _dense(block: object) -> object:
     return block.todense() if isinstance(block, pydata.SparseArray) else np.asarray(block)
 
 

@@ -97,7 +97,7 @@ def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str
 
 def _some_labels(
     arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any], target: int
-) -> tuple[Any, Array]:
+) -> tuple[object, Array]:
     """Return fingerprints and labels of some molecules that a target was fitted to.
 
     Labels are looked at some at a time: there may be hundreds of millions.

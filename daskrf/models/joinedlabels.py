@@ -193,7 +193,7 @@ def labels_of(
     return LabelFiles(joined, folder, there=False, damaged=there)
 
 
-def _folder(directory: PurePath, identity: list[Any]) -> PurePath:
+def _folder(directory: PurePath, identity: list[object]) -> PurePath:
     """Return the folder of labels that are read in one way."""
     return directory / f"labels-{hash_of(identity)[:16]}"
 

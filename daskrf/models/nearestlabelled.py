@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ _MOST_HITS = 10_000
 _MOST_COMPARED = 200_000
 
 
-def nearest_labelled(smiles: Sequence[str], model: Model, target: Target) -> tuple[dict[str, Any], str]:
+def nearest_labelled(smiles: Sequence[str], model: Model, target: Target) -> tuple[dict[str, object], str]:
     """Return columns on the labelled molecule that is nearest to each hit, and a sentence on them.
 
     Parameters

@@ -27,7 +27,7 @@ def first_round(model: Model) -> dict[str, Any]:
     return {"labels": n_labels, "total": n_labels, "digest": model.metadata["spec"]["labels"], "best": best}
 
 
-def identity_after(identity: str, rounds: Sequence[Mapping[str, Any]]) -> str:
+def identity_after(identity: str, rounds: Sequence[Mapping[str, object]]) -> str:
     """Return the identity of a model with the labels of all `rounds`, given its identity after the fit."""
     for each in rounds[1:]:
         identity = hash_of([identity, each["digest"]])

@@ -143,7 +143,7 @@ def _errors(exact: Any, approximate: Any, library: Source) -> npt.NDArray[np.flo
     """Return the relative errors of the standard deviations of f of some molecules, by target."""
     errors = [np.empty((0, len(exact.mean_)))]
     for block in _some(library):
-        options: dict[str, Any] = {"return_std": True, "of": "f", "diagonal": block.diagonal}
+        options: dict[str, object] = {"return_std": True, "of": "f", "diagonal": block.diagonal}
         right, rough = (gp.predict(block.phi, **options)[1] for gp in (exact, approximate))
         right, rough = (np.reshape(each, (len(block.rows), -1)) for each in (right, rough))
         errors.append(np.divide(rough - right, right, out=np.zeros_like(right), where=right > 0))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from daskrf.errors import printable
 from daskrf.quantities import MISSING
 
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[Any, Any], object]] = {
     "<=": operator.le,
     ">=": operator.ge,
     "!=": operator.ne,

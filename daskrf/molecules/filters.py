@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from daskrf.errors import OptionError
 from daskrf.molecules.alerts import catalogs_of_texts
@@ -64,7 +63,7 @@ class Filters:
         return tuple(dict.fromkeys(limit.name for limit in self.limits if limit.column))
 
     @property
-    def computed(self) -> tuple[Any, ...]:
+    def computed(self) -> tuple[object, ...]:
         """The tests left to RDKit, in order: limits on properties, patterns, and catalogs."""
         return (
             *(limit for limit in self.limits if not limit.column),

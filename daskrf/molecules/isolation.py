@@ -80,7 +80,7 @@ def seconds_a_text() -> float:
     return min(seconds, 1e6) if seconds > 0 else _SECONDS
 
 
-def each(maker: str, arguments: Sequence[Any], texts: Sequence[str]) -> list[Any]:
+def each(maker: str, arguments: Sequence[object], texts: Sequence[str]) -> list[Any]:
     """Return the results of a function for some texts, called in a helper process.
 
     Parameters
@@ -162,7 +162,7 @@ class _Run:
             stop = max(min(suspects), self.at + 1)
         return list(self.texts[self.at : stop])
 
-    def take(self, answer: list[Any]) -> None:
+    def take(self, answer: list[object]) -> None:
         """Append the results of the next texts, which may be fewer than requested."""
         self.results += answer
         self.at += len(answer)
@@ -245,7 +245,7 @@ class _Helper:
         """Whether the helper is running, with the limits currently in force."""
         return self._process.poll() is None and self._seconds == seconds_a_text()
 
-    def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
+    def ask(self, task: bytes, texts: list[str]) -> list[object] | _Death:
         """Return the results of the first of `texts`, at least one, or how the helper died."""
         os.pwrite(self._shared, _WORD.pack(_NONE), 0)
         try:
@@ -256,7 +256,7 @@ class _Helper:
         message = os.read(self._output, _WORD.size)
         if not message:
             return self._death(silent)
-        answer: list[Any] = _get(self._shared, message)
+        answer: list[object] = _get(self._shared, message)
         return answer
 
     def _begun(self) -> int:
@@ -404,10 +404,10 @@ def _watching_parent() -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=4)
-def _function(task: bytes) -> Callable[[str], Any]:
+def _function(task: bytes) -> Callable[[str], object]:
     maker, arguments = pickle.loads(task)
     module, _, name = maker.partition(":")
-    function: Callable[[str], Any] = getattr(importlib.import_module(module), name)(*arguments)
+    function: Callable[[str], object] = getattr(importlib.import_module(module), name)(*arguments)
     return function
 
 
@@ -422,7 +422,7 @@ class _Answers:
         """Return the cached answers of one function."""
         return self._results.get(task, {})
 
-    def keep(self, task: bytes, texts: list[str], answer: list[Any], size: int) -> None:
+    def keep(self, task: bytes, texts: list[str], answer: list[object], size: int) -> None:
         """Cache an answer of `size` bytes; drop all others if there is no room for it."""
         size += sum(map(len, texts[: len(answer)]))
         if self._size + size > _REMEMBERED:
@@ -437,9 +437,13 @@ class _Answers:
 
 
 def _answer(
-    function: Callable[[str], Any], cached: dict[str, Any], texts: list[str], seconds: float, shared: int
-) -> list[Any]:
-    answer: list[Any] = []
+    function: Callable[[str], object],
+    cached: dict[str, object],
+    texts: list[str],
+    seconds: float,
+    shared: int,
+) -> list[object]:
+    answer: list[object] = []
     start, size = time.monotonic(), 0
     for k, text in enumerate(texts):
         if answer and (size > _ANSWER_BYTES or time.monotonic() > start + _ANSWER_SECONDS):

@@ -143,7 +143,7 @@ class SmilesFingerprints(Transformer):
         warnings.warn(f"{some} got rows without counts (the first is {first}).", stacklevel=2)
         return _with_empty_rows(block, len(smiles))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Return the names of the columns: the kind, and the number of the column among those of the kind.
 
         Raises
@@ -178,11 +178,11 @@ def _smiles_of(X: Matrix) -> list[str]:
     is_none = isinstance(X, (str, bytes, Set, Mapping)) or getattr(X, "ndim", 1) != 1
     if is_none or not hasattr(X, "__len__"):
         raise InputError(f"X must be a sequence of SMILES, not {type(X).__name__}.")
-    items: npt.NDArray[np.number] | list[Any] = X if isinstance(X, list) else list(X)
+    items: npt.NDArray[np.number] | list[object] = X if isinstance(X, list) else list(X)
     return [_text(item, row) for row, item in enumerate(items)]
 
 
-def _text(item: Any, row: int) -> str:
+def _text(item: object, row: int) -> str:
     """Return the SMILES of one row: what is before a name, of an RDKit molecule, or nothing if missing."""
     if isinstance(item, Chem.Mol):
         return str(Chem.MolToSmiles(item))
@@ -194,7 +194,7 @@ def _text(item: Any, row: int) -> str:
     return clean_smiles(item)
 
 
-def _is_missing(item: Any) -> bool:
+def _is_missing(item: object) -> bool:
     """Return whether an entry is None, NaN, or a missing value of pandas or NumPy."""
     return item is None or type(item).__name__ in ("NAType", "NaTType", "MaskedConstant") or item != item
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 import pyarrow as pa
 
@@ -102,7 +101,7 @@ def show_rounds(folder: PurePath, history: History) -> None:
     )
 
 
-def _estimate_words(estimate: Mapping[str, Any] | None) -> str:
+def _estimate_words(estimate: Mapping[str, object] | None) -> str:
     """Return what `found` said about the best molecules of the library, in short."""
     if estimate is None:
         return ""

@@ -479,7 +479,7 @@ def _cell(figure: Figure, measure: Measure) -> str:
     return f"{scale * figure.value:{styles[0]}}{spread}{unit}"
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """Return a value for JSON: numbers that are not finite become None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

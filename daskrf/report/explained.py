@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +116,7 @@ def explained(
         raise InputError(f"None of {molecules.words} can be explained{first}; give molecules.")
     texts = [each.smiles for each in results]
     fragments = fitted.metadata["fragments"]
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "id": names,
         "smiles": texts,
         "mean": [each.mean for each in results],
@@ -154,7 +154,9 @@ def explained(
     )
 
 
-def _nearest_labelled(fitted: Predictor, number: int, texts: list[str]) -> tuple[dict[str, Any], list[str]]:
+def _nearest_labelled(
+    fitted: Predictor, number: int, texts: list[str]
+) -> tuple[dict[str, object], list[str]]:
     """Return columns on the most similar labelled molecule of each, and notes on labels left out."""
     labelled, note = labelled_of(fitted, fitted.targets[number])
     notes = [note] if note else []
@@ -183,7 +185,7 @@ def _cards(
     return tuple(cards)
 
 
-def write_explained(report: ExplanationsReport, about: Mapping[str, Any], *, overwrite: bool) -> None:
+def write_explained(report: ExplanationsReport, about: Mapping[str, object], *, overwrite: bool) -> None:
     """Write the page, or the table of atoms."""
     path, n = report.output, amount(report.molecules.num_rows, "predictions")
     assert path is not None

@@ -157,7 +157,7 @@ def _goodness(model: Model, target: str) -> tuple[bytes, str]:
     return picture.getvalue(), text
 
 
-def _leaves_out(process: Any) -> TypeGuard[ExactGP | CoregionalizedTarget]:
+def _leaves_out(process: object) -> TypeGuard[ExactGP | CoregionalizedTarget]:
     """Return whether labels can be left out: not if the kernel was learned from them, for small errors."""
     if not isinstance(process, (ExactGP, CoregionalizedTarget)) or process.solver_ != "cholesky":
         return False

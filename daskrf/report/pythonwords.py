@@ -16,7 +16,7 @@ _VALUE = re.compile(r"'.*'|[-+]?\d[\w.:]*|\w*[A-Z:=]\S*")  # not the next word o
 _MAPS = {"--map": "feature_map=...", "-M": "n_components of the feature map"}
 
 
-def in_python(message: str, function: Callable[..., Any]) -> str:
+def in_python(message: str, function: Callable[..., object]) -> str:
     """Return a message that names options with the function's arguments added, unless it has them already.
 
     Options in commands, between backquotes, are left alone.
@@ -58,7 +58,7 @@ def _argument(arguments: dict[str, str], option: str, value: str) -> str:
     return f"{words}{value if plain else repr(value)}"
 
 
-def _arguments(function: Callable[..., Any]) -> dict[str, str]:
+def _arguments(function: Callable[..., object]) -> dict[str, str]:
     """Return the argument for each option of a function's command; those that take a value end in "="."""
     arguments: dict[str, str] = {}
     for parameter in parameters_of(function):

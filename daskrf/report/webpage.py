@@ -138,7 +138,7 @@ def write_page(
     path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
 
 
-def _shown(columns: dict[str, list[Any]]) -> str:
+def _shown(columns: dict[str, list[object]]) -> str:
     """Return the heading of the column of means; a measurement varies more than the modelled function."""
     if "probability" in columns:
         return "probability of a 1"
@@ -147,7 +147,7 @@ def _shown(columns: dict[str, list[Any]]) -> str:
     return "mean ± std" if "std" in columns else "mean"
 
 
-def _without_folders(paths: list[Any]) -> list[Any]:
+def _without_folders(paths: list[object]) -> list[object]:
     """Return names of files: a page that is passed on should not reveal folders.
 
     Examples
@@ -171,7 +171,7 @@ def _drawn(columns: dict[str, list[Any]], scaffolds: list[tuple[str, int]]) -> l
     return [*(text for text, _ in scaffolds if text), *rows]
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _values(column: pa.ChunkedArray) -> list[object]:
     """Return values for JSON; a column of text becomes numbers if all its values are numbers."""
     values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in column.to_pylist()]
     kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
@@ -186,7 +186,7 @@ def _is_number(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text.strip())) and math.isfinite(float(text))
 
 
-def _kind(values: list[Any]) -> str:
+def _kind(values: list[object]) -> str:
     there = [v for v in values if v is not None]
     return "number" if there and all(isinstance(v, int | float) for v in there) else "text"
 
@@ -202,7 +202,7 @@ def _packets(smiles: list[str]) -> list[str]:
     return [base64.b64encode(zlib.compress(json.dumps(packet).encode(), 9)).decode() for packet in parts]
 
 
-def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
+def _html(words: Words, data: dict[str, object], packets: list[str]) -> str:
     """Return the page; all text is escaped, so none can end the element that holds it."""
     module = Path(__file__)
     text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
@@ -275,6 +275,6 @@ def _notes(words: Words, data: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _column(data: dict[str, Any], name: str) -> list[Any]:
+def _column(data: dict[str, Any], name: str) -> list[object]:
     at = [column["name"] for column in data["columns"]].index(name)
     return [row[at] for row in data["rows"]]

@@ -116,7 +116,7 @@ class Aim:
         return process_of(self.model.gp, self.target)
 
     @property
-    def link_state(self) -> dict[str, Any]:
+    def link_state(self) -> dict[str, object]:
         """What probabilities of the target depend on; empty for a target of numbers."""
         link = self.model.link_of(self.target)
         return {} if link is None else {"link": link.state()}
@@ -223,16 +223,16 @@ class Aim:
         pairs = [(f"{kind}_{name}", f"{kind} of {name}") for name in names for kind in ("mean", "std")]
         return [other if plain in SCORES else plain for plain, other in pairs]  # "std_y" of a target "y"
 
-    def predicted(self, phi: Any, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
+    def predicted(self, phi: object, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
         """Return means and standard deviations of candidates; for a sum, also those of each target."""
-        columns: dict[str, Any] = dict(predictions_of(self.model, self.target, phi, diagonal, std=True))
+        columns: dict[str, object] = dict(predictions_of(self.model, self.target, phi, diagonal, std=True))
         if isinstance(self.target, WeightedSum):
             each = (predictions_of(self.model, t, phi, diagonal, std=True) for t in self.target.targets)
             values = [prediction[kind] for prediction in each for kind in ("mean", "std")]
             columns |= zip(self.columns_of_sum, values, strict=True)
         return columns
 
-    def more_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def more_columns(self, columns: Mapping[str, object]) -> dict[str, object]:
         """Return further columns of candidates, from their means."""
         return {}
 

@@ -95,7 +95,7 @@ class SuggestJob(Job[Any]):
     def pieces(self, run: Run) -> Sequence[Pieces]:
         return self.candidates.pieces(run)
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> object:
         """Choose the batch, finding more candidates as needed, and write it."""
         candidates = self.candidates
         candidates.list_molecules(run)
@@ -162,7 +162,7 @@ class SuggestJob(Job[Any]):
             else [budget.note(len(diverse.picks), self.n, diverse.cost, spent=diverse.is_spent)]
         )
 
-    def _about(self, hits: PassingHits, rejected: int, notes: Sequence[str], n: int) -> dict[str, Any]:
+    def _about(self, hits: PassingHits, rejected: int, notes: Sequence[str], n: int) -> dict[str, object]:
         """Return the metadata of the file of the batch."""
         aim = self.aim
         source, library = self.candidates.chosen_from
@@ -182,7 +182,7 @@ class SuggestJob(Job[Any]):
             "notes": list(notes),
         }
 
-    def _write(self, run: Run, table: pa.Table, about: dict[str, Any]) -> None:
+    def _write(self, run: Run, table: pa.Table, about: dict[str, object]) -> None:
         """Write the batch in the format that the file's ending names."""
         title = f"{amount(len(table), 'molecules')} to measure next"
         page = self.page(self.output, about, self.aim.model, self.aim.model.path, title)

@@ -228,7 +228,7 @@ class FoundJob(Job[Any]):
     def pieces(self, run: Run) -> Sequence[Pieces]:
         return self.population.pieces(run, self)
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> object:
         """Count the labelled molecules among the best of each sample, and make the report."""
         population, sign = self.population, self.aim.rule.sign
         values = population.sample(run, self)

@@ -153,7 +153,7 @@ class FrontAim(Aim):
             extent=tuple(extent),
         )
 
-    def more_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def more_columns(self, columns: Mapping[str, Any]) -> dict[str, object]:
         """Return whether each candidate is on the predicted front of the library.
 
         A molecule that dominates a candidate reaches farther in every direction, so it is a candidate itself.

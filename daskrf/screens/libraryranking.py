@@ -176,7 +176,7 @@ class LibraryRanking:
         self.tree = Tree([root], groups, rows, PIECES)
         return self.tree
 
-    def run(self, run: Run, spec: dict[str, Any]) -> Any:
+    def run(self, run: Run, spec: dict[str, object]) -> Any:
         """Rank the library, and return the result of the search."""
         self.plan(run, spec).make(client=run.client, progress=run.progress)
         return self.tree.result()
@@ -206,7 +206,7 @@ class LibraryRanking:
         return self.search(**fields, passing=self.passing, n_draws=self.n_draws)
 
     def _with_shortlist(
-        self, run: Run, search: Search, chunk: Any, spec: dict[str, Any]
+        self, run: Run, search: Search, chunk: Any, spec: dict[str, object]
     ) -> tuple[Search, float]:
         """Return the search with its shortlist, and the fraction of the library that the model ranks."""
         rows, fraction = self.features.partition_rows, self.shortlist
@@ -266,7 +266,7 @@ def is_library_of(model: Model, features: Source) -> bool:
 
 def ranking_spec(
     aim: Aim, request: ScreenRequest, *, k: int, n_kept: int, shortlist: float | None, exclude_labelled: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return everything that determines the ranking of a library, except the library.
 
     Parameters

@@ -135,7 +135,7 @@ class ScreenJob(Job[Any]):
             )
         return labelled_exclusions(run, measured, self.request.exclude_by, by_rows=by_rows)
 
-    def _requested(self) -> dict[str, Any]:
+    def _requested(self) -> dict[str, object]:
         """Return everything that determines the hits, except the library."""
         request = self.request
         spec = ranking_spec(

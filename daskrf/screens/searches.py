@@ -116,7 +116,7 @@ class Search(Reduction):
                 break
         return block
 
-    def _sampled(self, model: Model) -> list[Any]:
+    def _sampled(self, model: Model) -> list[object]:
         """Return what bounds standard deviations, from few samples and more; together they miss no more."""
         process: Any
         process, place = process_of(model.gp, self.target)
@@ -174,7 +174,7 @@ class Search(Reduction):
             values = drawn_values(drawn, block)
         return self.rule(values, columns.get("std")), columns
 
-    def features_of(self, block: Block) -> dict[str, Any]:
+    def features_of(self, block: Block) -> dict[str, object]:
         """Return the columns that the standard deviations of hits will need."""
         if not self.keep_features:
             return {}
@@ -309,7 +309,7 @@ class Candidates(PassingSearch):
         columns["meets"] = np.exp(log_probability)
         return weighed(self.rule, scores, log_probability, self.usual), columns
 
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, object]]:
         """Return the score of each row, or several, and the columns to keep."""
         return super().scores(model, block)
 
@@ -330,7 +330,7 @@ class FrontCandidates(Candidates):
         """False: posterior samples are used only later, to choose the batch."""
         return False
 
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, object]]:
         """Return one score for each direction, and the columns to keep."""
         means = [
             predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]

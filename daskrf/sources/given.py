@@ -66,7 +66,7 @@ _LIKE_A_NAME = re.compile(r"[^\W\d_][\w' -]*")
 _LIKE_A_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 
 
-def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
+def taking_data(function: Callable[..., object]) -> Callable[..., object]:
     """Return a function that also takes tables and molecules in memory, SMILES and standard input.
 
     These data are written to a folder beside the output, where all workers can read them. File names depend
@@ -84,7 +84,7 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def called(*arguments: Any, **named: Any) -> Any:
+    def called(*arguments: object, **named: object) -> Any:
         bound = signature.bind(*arguments, **named)
         values = bound.arguments
         _check_outputs({each.name: values[each.name] for each in paths if values.get(each.name) is not None})
@@ -128,7 +128,7 @@ def as_files(
     folder: str | os.PathLike[str],
     stdin: IO[bytes] | None = None,
     what: str = "source",
-) -> list[Any]:
+) -> list[object]:
     """Write data to files and return their paths; paths and patterns stay as they are.
 
     Parameters
@@ -277,12 +277,12 @@ def _index(parts: Sequence[_DataFile]) -> InputIndex | None:
     return InputIndex(functools.reduce(lambda one, other: one.append(other), labels), indices[0].names)
 
 
-def _indexed(report: Any, index: InputIndex) -> Any:
+def _indexed(report: object, index: InputIndex) -> object:
     """Return a report with an index, if it has rows."""
     return report.with_index(index) if hasattr(report, "with_index") else report
 
 
-def _is_of_input(function: Callable[..., Any]) -> bool:
+def _is_of_input(function: Callable[..., object]) -> bool:
     """Return whether the report of a command has rows of its input."""
     made = typing.get_type_hints(function)["return"]
     return any(hasattr(kind, "with_index") for kind in (made, *typing.get_args(made)))
@@ -419,7 +419,7 @@ def _check_smiles(words: Sequence[str]) -> None:
 
 
 @contextmanager
-def _folder(output: Any, keep: bool) -> Iterator[PurePath]:
+def _folder(output: object, keep: bool) -> Iterator[PurePath]:
     """Yield the folder for the data of a command, beside its output, and delete it at the end."""
     if not isinstance(output, (str, os.PathLike)):  # no output, or one that the command will refuse
         with tempfile.TemporaryDirectory(prefix="daskrf-", suffix=".given") as temporary:
@@ -456,7 +456,7 @@ def _without_files(text: str, folder: PurePath) -> str:
     return f"{text[:1].upper()}{text[1:]}" if text.startswith("the ") else text
 
 
-def _only(files: list[Any], what: str) -> Any:
+def _only(files: list[Any], what: str) -> object:
     """Return the only file."""
     if len(files) != 1:
         raise InputError(f"{what} must be one file or table, not {len(files)}.")

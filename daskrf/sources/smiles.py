@@ -97,7 +97,7 @@ def rows_table(batch: RowBatch, library: Library, indices: Any) -> pa.Table:
         column = pa.array(values, pa.string())
         return column if len(indices) == len(column) else column.take(pa.array(indices, pa.int64()))
 
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "row": pa.array(batch.row[indices], pa.int64()),
         "id": texts(batch.id),
         "smiles": texts(batch.smiles),
@@ -114,7 +114,7 @@ def count_marked(rows: pa.Table) -> int:
     return pc.sum(pc.match_substring(rows["smiles"], GROUPS_MARK)).as_py() or 0
 
 
-def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
+def _source_column(indices: object, library: Library) -> pa.DictionaryArray:
     names = [given_words(source.path) or source.path for source in library.sources]
     paths = pa.array(names, pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), paths)

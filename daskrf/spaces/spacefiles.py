@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from pathlib import PurePath
-from typing import Any
 
 from daskrf.errors import InputError
 from daskrf.files.backend import as_path, backend
@@ -18,7 +17,7 @@ from daskrf.spaces.texttable import TextTable
 _HEAD = 1 << 16  # bytes that show the header of a table
 
 
-def space_among(source: Any) -> PurePath | None:
+def space_among(source: object) -> PurePath | None:
     """Return the path of a space if `source` is one; None if it is something else, such as SMILES files.
 
     Raises

@@ -349,7 +349,7 @@ def join(synthons: list[str]) -> Chem.Mol:
     return joined
 
 
-def joiner() -> Any:
+def joiner() -> object:
     """Return a function from synthons, separated by spaces, to the canonical SMILES of their product."""
     silence = rdBase.BlockLogs()
 
@@ -533,6 +533,6 @@ def _surroundings(molecule: Chem.Mol, near: Mapping[int, tuple[int, ...]]) -> st
     return str(Chem.MolFragmentToSmiles(molecule, sorted(atoms | set(near))))
 
 
-def _digest(*values: Any) -> int:
+def _digest(*values: object) -> int:
     """Return a 63-bit hash of some values, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little") >> 1

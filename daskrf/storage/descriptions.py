@@ -124,7 +124,7 @@ def kinds_words(state: dict[str, Any]) -> str:
     return FingerprintSpec.from_state(state).name + _options_words(kinds_of(state)[0])
 
 
-def _options_words(state: dict[str, Any]) -> str:
+def _options_words(state: dict[str, object]) -> str:
     """Describe the options that are the same for all kinds."""
     words = ", counts" if state.get("counts") else ", presence only"
     size = state.get("size")

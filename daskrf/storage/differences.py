@@ -122,7 +122,7 @@ def _name(key: str) -> str:
     return printable(key, _SHOWN)
 
 
-def _both(name: str, was: Any, now: Any) -> str:
+def _both(name: str, was: object, now: object) -> str:
     digests = all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in (was, now))
     if name.startswith(("the content", "what the map")):
         return f"{name} has changed"
@@ -134,7 +134,7 @@ def _both(name: str, was: Any, now: Any) -> str:
     return f"{name} (was {was}, now {now})"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """Return a value as on the command line, shortened: landmarks, for instance, may take a megabyte."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
@@ -149,7 +149,7 @@ def _value(value: Any) -> str:
     return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _by_kind(old: dict[str, Any], new: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_kind(old: dict[str, object], new: dict[str, object]) -> Iterator[dict[str, object]]:
     """Yield two specifications, with kinds of fingerprints by name if either has several kinds."""
     states = [spec.get("fingerprint") for spec in (old, new)]
     several = any(isinstance(state, dict) and "kinds" in state for state in states)
@@ -166,7 +166,7 @@ def _by_kind(old: dict[str, Any], new: dict[str, Any]) -> Iterator[dict[str, Any
         yield {**spec, "fingerprint": {"kind": kinds.name, **options}}
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of each leaf; empty containers and short lists of numbers are leaves."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
@@ -178,7 +178,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _is_vector(value: list[Any]) -> bool:
+def _is_vector(value: list[object]) -> bool:
     return len(value) <= _VECTOR and all(isinstance(item, (int, float)) for item in value)
 
 

@@ -125,11 +125,11 @@ class Earlier:
             return [str(error).split("\n", 1)[0]]
         return []
 
-    def is_of(self, spec: dict[str, Any]) -> bool:
+    def is_of(self, spec: dict[str, object]) -> bool:
         """Return whether these are the hits of a search with the specification `spec`."""
         return self._of(spec) == json.loads(json.dumps(spec))
 
-    def _of(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def _of(self, spec: dict[str, object]) -> dict[str, object]:
         """Return the entries of `about` whose keys are in `spec`, and options in use that it may lack."""
         return {
             key: value for key, value in self.about.items() if key in spec or (value and key in _WHERE_IN_USE)
@@ -183,7 +183,7 @@ class Earlier:
         before = None if self.file is None else self.file.get("before")
         return before is not None and before == list(_digests(self.path))
 
-    def refuse_other(self, spec: dict[str, Any], source: str) -> None:
+    def refuse_other(self, spec: dict[str, object], source: str) -> None:
         """Raise an error if these hits come from a search with another specification than `spec`.
 
         Raises
@@ -209,7 +209,7 @@ class Earlier:
         )
 
 
-def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
+def _in_words(spec: dict[str, object], source: str) -> dict[str, object]:
     """Return a specification for messages: with shortened hashes and the name of the library."""
     words = {key: str(value)[:12] if key in ("library", "model") else value for key, value in spec.items()}
     return words | ({"library": f"{source} with hash {words['library']}"} if "library" in words else {})
@@ -254,11 +254,11 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
         return None
     mark = entries[_MARK].decode(errors="replace")
     kind = mark if mark in _OTHERS else _KINDS.get(mark, "hits")
-    about: dict[str, Any] = {}
+    about: dict[str, object] = {}
     with suppress(*DAMAGE):
         content = unsealed(entries.get(_ABOUT, b""))
         about = content if content.keys() >= _NEEDED.get(kind, {"content"}) else {}
-    file: dict[str, Any] | None = None
+    file: dict[str, object] | None = None
     if record != path:
         file = {"bytes": -1, "crc32c": ""}  # matches no file; stays if the record is damaged
         with suppress(*DAMAGE):
@@ -323,7 +323,7 @@ def write_hits(
             (write or functools.partial(write_molecules, name=output))(table, temporary)
 
 
-def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[str, Any]) -> None:
+def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[str, object]) -> None:
     """Write predictions into one file atomically, in the format given by its ending, with a record beside it.
 
     Parameters
@@ -350,7 +350,7 @@ def write_predictions(tables: Iterable[pa.Table], output: PurePath, about: dict[
 def write_recorded(
     output: PurePath,
     write: Callable[[Path], object],
-    about: dict[str, Any],
+    about: dict[str, object],
     kind: str,
     before: Callable[[Path], None] | None = None,
 ) -> None:
@@ -385,7 +385,7 @@ def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, Pu
     return table.num_rows, path
 
 
-def _metadata(kind: str, about: dict[str, Any] | None, table: pa.Table) -> dict[bytes, bytes]:
+def _metadata(kind: str, about: dict[str, object] | None, table: pa.Table) -> dict[bytes, bytes]:
     """Return the metadata of a file, or of the record that holds `table`."""
     metadata = {_MARK: kind.encode()}
     if about is not None:
@@ -419,7 +419,7 @@ def _write_record(table: pa.Table, output: PurePath, file: Path, metadata: dict[
     file is still recognized as one of daskrf.
     """
     size, checksum, _ = digests_of_file(file)
-    of_file: dict[str, Any] = {"bytes": size, "crc32c": checksum}
+    of_file: dict[str, object] = {"bytes": size, "crc32c": checksum}
     if exists(output) and unchanged(output) is not None and (earlier := _digests(output)) != (size, checksum):
         of_file["before"] = earlier
     entries = {**metadata, _FILE: sealed(canonical_json(of_file))}

@@ -497,7 +497,7 @@ class JoinCounts:
 
 
 def absent_keys(
-    matches: Matches, places: np.ndarray, key_of: Callable[[np.ndarray], Sequence[Any]]
+    matches: Matches, places: np.ndarray, key_of: Callable[[np.ndarray], Sequence[object]]
 ) -> list[tuple[int, str]]:
     """Return the first keys without a match, each with its place in the file; see `JoinCounts`.
 

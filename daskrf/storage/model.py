@@ -224,7 +224,7 @@ def more_arrays(path: PurePath, saved: Saved, names: Collection[str]) -> dict[st
 def write_checkpoint(
     path: PurePath,
     arrays: Mapping[str, np.ndarray],
-    meta: Mapping[str, Any],
+    meta: Mapping[str, object],
     spec_hash: str,
     keep: bool = False,
 ) -> None:
@@ -373,8 +373,8 @@ def _write(
     path: PurePath,
     kind: str,
     arrays: Mapping[str, np.ndarray],
-    metadata: Mapping[str, Any],
-    origin: dict[str, Any],
+    metadata: Mapping[str, object],
+    origin: dict[str, object],
     keep: bool = False,
 ) -> str:
     """Write the arrays and then the record, and return the name of the group."""
@@ -409,14 +409,14 @@ def _write(
     return group
 
 
-def _text(value: Any, path: PurePath) -> bytes:
+def _text(value: object, path: PurePath) -> bytes:
     try:
         return json.dumps(value, default=_json_of).encode()
     except (TypeError, ValueError) as error:
         raise StoreError(f"the metadata of {path} are not plain JSON ({error})") from error
 
 
-def _json_of(value: Any) -> Any:
+def _json_of(value: object) -> object:
     """Return the JSON form of NumPy values and of paths."""
     if isinstance(value, np.generic):
         return value.item()
@@ -427,7 +427,7 @@ def _json_of(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _entry(array: np.ndarray, kind: str) -> dict[str, Any]:
+def _entry(array: np.ndarray, kind: str) -> dict[str, object]:
     """Return an array's entry in the record: type and shape, and its bytes or the type stored in files."""
     entry = {"dtype": array.dtype.str, "shape": list(array.shape)}
     if array.nbytes <= SMALL_BYTES:

@@ -189,7 +189,7 @@ class RunLog:
             self.path.unlink(missing_ok=True)
             self.path.parent.rmdir()
 
-    def _write(self, event: str, **fields: Any) -> None:
+    def _write(self, event: str, **fields: object) -> None:
         """Append a record in a single write, so that a crash leaves at worst a truncated last line."""
         if self._failed:
             return
@@ -270,7 +270,7 @@ def _value(line: bytes) -> Any:
         return None
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: object) -> bool:
     """Return whether a value is a record with the fields of its event, in the right types."""
     if not isinstance(value, dict) or not isinstance(value.get("event"), str):
         return False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -167,7 +167,7 @@ def _write_csv(tables: Tables, file: IO[bytes]) -> None:
         file.write("".join(",".join(map(_quoted, row)) + "\n" for row in rows).encode())
 
 
-def _quoted(value: Any) -> str:
+def _quoted(value: object) -> str:
     """Return a value as a field; the csv module leaves a carriage return without quotes."""
     if (value := _plain(value)) is None:
         return ""
@@ -175,14 +175,18 @@ def _quoted(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
     parts = iter(tables)
     first = next(parts)
-    options: dict[str, Any] = {"compression": "zstd", "compression_level": LEVEL, "write_page_checksum": True}
+    options: dict[str, object] = {
+        "compression": "zstd",
+        "compression_level": LEVEL,
+        "write_page_checksum": True,
+    }
     with pq.ParquetWriter(file, first.schema, **options) as writer:
         for table in itertools.chain([first], parts):
             writer.write_table(table)
@@ -204,7 +208,7 @@ def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
             file.write(("\n".join([*lines, _SD_END]) + "\n").encode())
 
 
-def _sd_line(value: Any) -> str:
+def _sd_line(value: object) -> str:
     """Return a value as a line of an SD record; one like the end of a record gets a blank before it."""
     line = _line(value)
     return f" {line}" if line.startswith(_SD_END) else line
@@ -229,7 +233,7 @@ def _write_xlsx(tables: Tables, file: IO[bytes]) -> None:
     write_workbook(first.column_names, rows, file)
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     """Return a value as text in one line without tabs: a line end would end a title or a property."""
     return " ".join(str(value).split())
 

@@ -217,7 +217,7 @@ class Contents:
         self.start = self.done = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        waiting: deque[tuple[int, Future[tuple[bytes, Any]]]] = deque()
+        waiting: deque[tuple[int, Future[tuple[bytes, object]]]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             for block in blocks(self._raw):
                 waiting.append((block.start, pool.submit(_begun, block.packed)))
@@ -244,7 +244,7 @@ class Contents:
             raise IrregularError from None
 
 
-def _begun(packed: bytes) -> tuple[bytes, Any]:
+def _begun(packed: bytes) -> tuple[bytes, object]:
     """Return the first piece of the content of a stream, and its decompressor if there is more."""
     inner = bz2.BZ2Decompressor()
     content = inner.decompress(packed, _PIECE)

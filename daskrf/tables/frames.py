@@ -58,7 +58,7 @@ class InputIndex:
         return {name: _column(labels.get_level_values(k).tolist()) for k, name in enumerate(self.names)}
 
 
-def index_of(data: Any) -> Any:
+def index_of(data: object) -> object:
     """Return the index of a DataFrame or Series of pandas; None of anything else."""
     index = getattr(data, "index", None)
     return index if hasattr(data, "reset_index") and hasattr(index, "nlevels") else None
@@ -136,7 +136,7 @@ def table_of(data: Any) -> pa.Table:
     return pa.table([_column(values) for _, values in columns], names=names)
 
 
-def _values_of(name: str, values: Any) -> list[Any]:
+def _values_of(name: str, values: object) -> list[object]:
     """Return a column as a list; a text would be a column of letters, and a set has no order."""
     if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
         raise InputError(
@@ -160,7 +160,7 @@ def molecule_table(molecules: Iterable[Any]) -> pa.Table:
     >>> molecule_table([ethanol, "c1ccccc1 benzene", "C"]).to_pydict()
     {'smiles': ['CCO', 'c1ccccc1', 'C'], 'id': ['ethanol', 'benzene', None]}
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for item in molecules:
         if isinstance(item, Chem.Mol):
             name = item.GetProp("_Name").strip() if item.HasProp("_Name") else ""
@@ -191,7 +191,7 @@ def _with_name(text: str) -> tuple[str, str]:
     return smiles, name
 
 
-def _index_columns(index: Any, taken: list[str]) -> list[tuple[str, list[Any]]]:
+def _index_columns(index: Any, taken: list[str]) -> list[tuple[str, list[object]]]:
     """Return the levels of an index as columns with their names, but for names that are taken."""
     if _is_plain(index):
         return []
@@ -219,7 +219,7 @@ def _smiles(molecule: Chem.Mol) -> str | None:
         return None
 
 
-def _column(values: Any) -> Any:
+def _column(values: Any) -> object:
     """Return a column of Arrow that can be written and read as text."""
     if isinstance(values, pa.ChunkedArray):
         return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values

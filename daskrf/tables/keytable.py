@@ -116,13 +116,13 @@ class KeyTable:
         """Return the distinct keys in order."""
         return pa.concat_arrays([pa.nulls(0, self.kind), *self.distinct()])
 
-    def keys_of(self, numbers: npt.NDArray[np.int64]) -> list[Any]:
+    def keys_of(self, numbers: npt.NDArray[np.int64]) -> list[object]:
         """Return some keys by their numbers."""
         places = numbers
         if self.n_keys < len(self.number):
             places = np.searchsorted(np.maximum.accumulate(self.number), numbers)
         blocks = np.searchsorted(self._stops, places, side="right") - 1
-        keys: list[Any] = [None] * len(places)
+        keys: list[object] = [None] * len(places)
         for at in np.unique(blocks).tolist():
             block = self._read(at)
             for k in np.flatnonzero(blocks == at).tolist():

@@ -144,9 +144,9 @@ class Library:
         return cls(tuple(map(_source, state["sources"])), partitions, state["rows_per_partition"])
 
 
-def _plain(state: dict[str, Any]) -> dict[str, Any]:
+def _plain(state: dict[str, object]) -> dict[str, object]:
     """Return a dict in the form in which it comes back from JSON, without tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(state))
+    plain: dict[str, object] = json.loads(json.dumps(state))
     return plain
 
 

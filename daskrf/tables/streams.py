@@ -64,7 +64,7 @@ def _zstd(inner: Any, block: bytes) -> Contents:
     return inner.unused_data + block[at:]
 
 
-_COMPRESSIONS: dict[str, tuple[bytes, Callable[[], Any], Callable[[Any, bytes], Contents]]] = {
+_COMPRESSIONS: dict[str, tuple[bytes, Callable[[], object], Callable[[object, bytes], Contents]]] = {
     "gzip": (b"\x1f\x8b", lambda: zlib.decompressobj(wbits=31), _gzip),
     "bzip2": (b"BZh", bz2.BZ2Decompressor, _bzip2),
     "zstd": (b"\x28\xb5\x2f\xfd", lambda: zstandard.ZstdDecompressor().decompressobj(), _zstd),

@@ -8,7 +8,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import IO, Any
+from typing import IO
 
 from daskrf.errors import InputError, OptionError
 from daskrf.tables.spreadsheets import harmless
@@ -41,7 +41,7 @@ def check_workbook(path: PurePath, n_rows: int = 0) -> None:
         )
 
 
-def write_workbook(names: Sequence[str], rows: Iterable[Sequence[Any]], file: IO[bytes]) -> None:
+def write_workbook(names: Sequence[str], rows: Iterable[Sequence[object]], file: IO[bytes]) -> None:
     """Write a table as the one sheet of a workbook, with a header that stays in view.
 
     Numbers are numbers, to 16 digits, which is all that openpyxl writes. Texts are texts, also those that
@@ -83,7 +83,7 @@ def write_workbook(names: Sequence[str], rows: Iterable[Sequence[Any]], file: IO
             fixed.writestr(zipfile.ZipInfo(entry.filename, _SAME_DATE), content, zipfile.ZIP_DEFLATED)
 
 
-def _cell(value: Any, row: int) -> Any:
+def _cell(value: object, row: int) -> object:
     """Return a value as openpyxl takes it."""
     if not isinstance(value, str):
         return value

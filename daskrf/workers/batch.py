@@ -243,7 +243,7 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _system_in(content: Mapping[str, Any], where: str) -> str:
+def _system_in(content: Mapping[str, object], where: str) -> str:
     """Return the one batch system that a file has a section for."""
     sections = content.get("jobqueue")
     if not isinstance(sections, Mapping) or len(sections) != 1:
@@ -254,7 +254,7 @@ def _system_in(content: Mapping[str, Any], where: str) -> str:
     return str(next(iter(sections)))
 
 
-def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield dotted names and values, which `dask.config.set` merges into the existing configuration."""
     for key, value in content.items():
         if isinstance(value, Mapping):
@@ -263,7 +263,7 @@ def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", value
 
 
-def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str, where: str) -> None:
+def _check(section: Mapping[str, object], defaults: Mapping[str, object], system: str, where: str) -> None:
     """Reject keys that dask-jobqueue would ignore, and values of another type than its defaults."""
     allowed = {*defaults, *(former for former, name in _FORMER.items() if name in defaults)}
     unknown = sorted(set(section) - allowed)
@@ -288,7 +288,7 @@ def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str,
             raise InputError(f"{where}: {name} must be one value, not {_shown(value)}.")
 
 
-def _renamed(section: dict[str, Any], defaults: Mapping[str, Any]) -> set[str]:
+def _renamed(section: dict[str, object], defaults: Mapping[str, object]) -> set[str]:
     """Move options from former names to present ones, as dask-jobqueue does; return both names.
 
     dask-jobqueue would ignore a former name if daskrf sets the present one.
@@ -303,7 +303,7 @@ def _renamed(section: dict[str, Any], defaults: Mapping[str, Any]) -> set[str]:
 
 
 def _batch(
-    system: str, kind: Any, section: Mapping[str, Any], workers: int | str | None, where: str
+    system: str, kind: object, section: Mapping[str, Any], workers: int | str | None, where: str
 ) -> Batch:
     minimum, maximum = _count(dask.config.get("daskrf.workers", None) if workers is None else workers, where)
     cores = _whole(1 if section["cores"] is None else section["cores"], "cores", where)
@@ -362,18 +362,18 @@ def started(batch: Batch, jobs: Jobs, security: Certificates | None = None) -> A
         raise InputError(f"dask-jobqueue cannot set up a cluster of {batch.title}: {what}") from error
 
 
-def _kinds(module: Any) -> dict[str, Any]:
+def _kinds(module: object) -> dict[str, object]:
     """Return the cluster classes of dask-jobqueue by their names in Dask's configuration."""
     classes = [getattr(module, name) for name in dir(module) if name.endswith("Cluster")]
     named = {getattr(getattr(kind, "job_cls", None), "config_name", None): kind for kind in classes}
     return {name: kind for name, kind in named.items() if name}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return printable(reprlib.repr(value), 80)
 
 
-def _count(workers: Any, where: str) -> tuple[int, int]:
+def _count(workers: object, where: str) -> tuple[int, int]:
     """Return the minimum and maximum number of worker processes."""
     if workers is None:
         raise InputError(
@@ -394,7 +394,7 @@ def _count(workers: Any, where: str) -> tuple[int, int]:
     return minimum, maximum
 
 
-def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
+def _whole(value: object, name: str, where: str, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(f"{where}: {name} must be a whole number of at least {least}, not {_shown(value)}.")
     return value
@@ -417,7 +417,7 @@ def _memory(size: Any, processes: int, where: str) -> int:
     return total // processes
 
 
-def _notes(size: Any, where: str) -> tuple[str, ...]:
+def _notes(size: object, where: str) -> tuple[str, ...]:
     """Return a note on a decimal unit: batch systems and people usually mean powers of 1024."""
     text = str(size or "").strip()
     if not text.upper().endswith("B") or text.upper().endswith("IB"):
@@ -484,7 +484,7 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
             quoted = None if security is None else _for_a_shell(security)
             super().__init__(*arguments, security=quoted, **keywords)
 
-        async def _submit_job(self, script_filename: str) -> Any:
+        async def _submit_job(self, script_filename: str) -> object:
             try:
                 return await super()._submit_job(script_filename)
             except RuntimeError as error:
@@ -561,7 +561,7 @@ class _Keeper(Adaptive):
         processes = max((len(s.get("group", "1")) for s in self._cluster.worker_spec.values()), default=1)
         return -(-target // processes) * processes
 
-    async def recommendations(self, target: int) -> dict[str, Any]:
+    async def recommendations(self, target: int) -> dict[str, object]:
         """Drop lost jobs; Dask then submits whatever is planned but missing."""
         absent = {name: job for name, job in self._cluster.workers.items() if not self._is_there(name)}
         if absent:
@@ -590,15 +590,15 @@ class _Keeper(Adaptive):
                 self._arrivals.names -= self._workers(name)
                 del self._since[name], self._cluster.workers[name]
                 await job.close()
-        result: dict[str, Any] = await super().recommendations(target)
+        result: dict[str, object] = await super().recommendations(target)
         return result
 
-    def _workers(self, name: Any) -> set[str]:
+    def _workers(self, name: object) -> set[str]:
         """Return the names of the workers of a job."""
         group = self._cluster.worker_spec.get(name, {}).get("group", [""])
         return {f"{name}{suffix}" for suffix in group}
 
-    def _is_there(self, name: Any) -> bool:
+    def _is_there(self, name: object) -> bool:
         return bool(self._workers(name) & self.observed)
 
     async def _ask(self) -> None:

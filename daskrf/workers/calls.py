@@ -42,7 +42,7 @@ def check_stop() -> None:
 
 
 def call(
-    function: Callable[..., Any], arguments: Sequence[Any], stop_requested: Callable[[], bool]
+    function: Callable[..., object], arguments: Sequence[object], stop_requested: Callable[[], bool]
 ) -> Outcome:
     """Call `function` unless a stop is requested; `check_stop` checks again within it."""
     token = _stop_requested.set(stop_requested)
@@ -57,7 +57,7 @@ def call(
     return Outcome(result, time.monotonic() - start, socket.gethostname(), finished)
 
 
-def call_of_run(run: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+def call_of_run(run: str, function: Callable[..., object], arguments: Sequence[object]) -> Outcome:
     """Call `function` on a worker for the run with this name."""
     return call(function, arguments, lambda: run in _stopped_runs)
 

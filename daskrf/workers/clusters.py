@@ -141,7 +141,7 @@ def dashboard_address() -> str:
     return str(dask.config.get("daskrf.dashboard-address", f"{_LOOPBACK}:0"))
 
 
-def dashboard_config() -> dict[str, Any]:
+def dashboard_config() -> dict[str, object]:
     """Return the Dask settings that make the link to the dashboard name its true address."""
     if not dashboard_address().startswith(f"{_LOOPBACK}:"):
         return {}
@@ -271,7 +271,7 @@ def connect(
     """
     if (scheduler is None) == (scheduler_file is None):
         raise InputError("Give either the address of the scheduler or its scheduler file.")
-    options: dict[str, Any] = {"address": scheduler}
+    options: dict[str, object] = {"address": scheduler}
     address = scheduler
     if scheduler_file is not None:
         address = _check_scheduler_file(Path(scheduler_file))
@@ -334,7 +334,7 @@ def _address_in(path: Path) -> str | None:
     return address if isinstance(address, str) else None
 
 
-def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+def ask_workers(client: Client, function: Callable[..., object], *arguments: object) -> dict[str, Any]:
     """Call a function on every worker that can be reached, and return the answers by address.
 
     Unlike `Client.run`, it does not wait forever: if a worker is silent, it returns no answers at all,

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from distributed import Client, as_completed
 from distributed.client import FutureCancelledError
@@ -31,6 +31,8 @@ from daskrf.workers.calls import Outcome, call, stop_run
 from daskrf.workers.clusters import ask_workers, seconds_to_wait, worker_threads
 from daskrf.workers.preflight import Absence, Expected, checked_call, explained
 from daskrf.workers.progress import Progress
+
+Result = TypeVar("Result")
 
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
 _LOSSES = 10  # per task, each after as many dead workers as the scheduler allows (10 in local_cluster)
@@ -51,12 +53,12 @@ class Task:
 
 
 def run_tasks(
-    function: Callable[..., Any],
+    function: Callable[..., Result],
     tasks: Iterable[Task],
     client: Client | None = None,
     progress: Progress | None = None,
     log: RunLog | None = None,
-) -> Iterator[tuple[Task, Any]]:
+) -> Iterator[tuple[Task, Result]]:
     """Call `function` on the arguments of every task and yield (task, result) as they finish.
 
     Without a client, the calls are made here, in order. With one, at most two tasks per thread are in flight,
@@ -91,8 +93,8 @@ def run_tasks(
 
 
 def _run_here(
-    function: Callable[..., Any], tasks: Iterable[Task], progress: Progress, log: RunLog | None
-) -> Iterator[tuple[Task, Any]]:
+    function: Callable[..., Result], tasks: Iterable[Task], progress: Progress, log: RunLog | None
+) -> Iterator[tuple[Task, Result]]:
     for task in tasks:
         outcome = call(function, task.arguments, lambda: progress.stopping)
         if not outcome.finished:
@@ -107,11 +109,11 @@ def _record(log: RunLog | None, task: Task, outcome: Outcome, attempt: int) -> N
         log.task(task.key, task.rows, outcome.seconds, outcome.host, digest, attempt)
 
 
-class _Submission:
+class _Submission(Generic[Result]):
     """The futures in flight of one `run_tasks`, and how often each task has failed."""
 
     def __init__(
-        self, function: Callable[..., Any], client: Client, progress: Progress, log: RunLog | None
+        self, function: Callable[..., Result], client: Client, progress: Progress, log: RunLog | None
     ) -> None:
         self.function = function
         self.progress = progress
@@ -130,7 +132,7 @@ class _Submission:
         self.stop_sent = False
         self.events: deque[Any] = deque()
 
-    def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
+    def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result]]:
         if self.log is not None:  # the scheduler silently moves tasks of a dead worker to others
             self.client.subscribe_topic("all", self.events.append)
         try:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from distributed import Client, get_worker
 
@@ -65,7 +64,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def checked_call(
-    expected: Expected, run: str, function: Callable[..., Any], arguments: Sequence[Any]
+    expected: Expected, run: str, function: Callable[..., object], arguments: Sequence[object]
 ) -> Outcome:
     """Make a call of a run, after checking that this worker is as the driver expects."""
     if expected not in _passed:

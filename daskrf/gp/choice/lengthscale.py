@@ -203,7 +203,7 @@ def choose_length_scale(
 
 
 def _evidence(
-    feature_map: FeatureMap, rows: Any, targets: npt.NDArray[np.float64], options: Mapping[str, Any]
+    feature_map: FeatureMap, rows: Any, targets: npt.NDArray[np.float64], options: Mapping[str, object]
 ) -> float:
     """Return the log evidence of all targets, each on the rows that have a value of it."""
     total = 0.0
@@ -246,7 +246,7 @@ def typical_distance(X: Matrix, seed: int = 0) -> float:
     return float(np.median(distances)) if distances.size else 0.0
 
 
-def _bounds(rows: Any, seed: int) -> tuple[float, float]:
+def _bounds(rows: object, seed: int) -> tuple[float, float]:
     """Return a tenth and ten times the median distance of random pairs of different rows."""
     median = typical_distance(rows, seed)
     if median == 0.0:

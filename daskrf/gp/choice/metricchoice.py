@@ -117,7 +117,7 @@ class MetricChoice(ChoiceByLabelsLeftOut):
         return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
-def learns_metric(value: Any) -> bool:
+def learns_metric(value: object) -> bool:
     """Return whether labels have to determine the metric of a map or of a kernel.
 
     Examples

@@ -649,7 +649,7 @@ def some_labels(
     return row, target
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a parameter for JSON."""
     return None if value is None else np.asarray(value, dtype=np.float64).tolist()
 

@@ -985,7 +985,7 @@ class ExactGP(Regressor):
         noise = bool(self.noise_variance_[0] < self.signal_variance_[0])
         return [seen_no("the evidence", noise=noise)] if self.at_bound_[0] else []
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         state = super().__getstate__()
         return {**state, "_factor": None} if "alpha_" in state else state
 

@@ -247,6 +247,6 @@ def _increments(
     return next(joined), next(joined), next(joined)
 
 
-def _token(column: npt.NDArray[np.uint64], place: Any, level: int) -> npt.NDArray[np.uint64]:
+def _token(column: npt.NDArray[np.uint64], place: object, level: int) -> npt.NDArray[np.uint64]:
     inner = seeds.splitmix64(column ^ np.uint64(level << 48))
     return seeds.splitmix64(inner ^ np.asarray(place).astype(np.uint64))

@@ -540,7 +540,7 @@ class FeatureSpaceGP(Regressor):
         of: Literal["y", "f"] = "y",
         target: int = 0,
         diagonal: npt.ArrayLike | None = None,
-        rows: Any = None,
+        rows: object = None,
     ) -> Array:
         """Return samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
@@ -737,12 +737,12 @@ class FeatureSpaceGP(Regressor):
         return model
 
     @property
-    def log_marginal_likelihood_value_(self) -> Any:
+    def log_marginal_likelihood_value_(self) -> object:
         """Evidence at the fitted hyperparameters: a float, or an array for several targets."""
         values = self.log_marginal_likelihoods_
         return float(values[0]) if len(values) == 1 else values
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_factors": {}, "_eigen": None}
 
     def _set_map(self, feature_map: Any) -> None:
@@ -752,13 +752,13 @@ class FeatureSpaceGP(Regressor):
         self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
         self._residual = None if kernel is None else Residual(feature_map, self._projection(feature_map))
 
-    def _projection(self, feature_map: Any) -> Callable[[Array], Array] | None:
+    def _projection(self, feature_map: object) -> Callable[[Array], Array] | None:
         """Return the function from values at landmarks to weights, if features project on landmarks."""
         inner = feature_map.folded_map if isinstance(feature_map, FoldedFeatures) else feature_map
         return inner.project if isinstance(inner, NystromFeatures) else None
 
     def _features(
-        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: Any = None
+        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: object = None
     ) -> Iterator[FeatureBlock]:
         """Yield the packed bits or features of the rows, in blocks."""
         return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
@@ -840,7 +840,7 @@ class FeatureSpaceGP(Regressor):
         share = np.divide(of_y, of_f, out=np.ones(len(left)), where=of_y < of_f)
         return np.sqrt(share), np.sqrt(np.maximum(of_y - of_f, 0.0))
 
-    def _check_statistics(self, statistics: Any) -> None:
+    def _check_statistics(self, statistics: object) -> None:
         if not isinstance(statistics, SufficientStatistics):
             raise InputError(f"{type(self).__name__} takes no sums about centroids: use LocalGaussianGP.")
         if statistics.limits is not None and not self.takes_limits:
@@ -943,7 +943,7 @@ class FeatureSpaceGP(Regressor):
         eval_gradient: bool,
         target: int,
         deficit: float,
-    ) -> Any:
+    ) -> object:
         statistics = self._kept_statistics()
         m, a, s = self._hyperparameters(mean, signal_variance, noise_variance, target)
         if statistics.limits is not None:
@@ -1011,7 +1011,7 @@ class FeatureSpaceGP(Regressor):
         return variances
 
     def _predict_joint(
-        self, X: MatrixLike, of: str, diagonal: npt.ArrayLike | None, rows: Any
+        self, X: MatrixLike, of: str, diagonal: npt.ArrayLike | None, rows: object
     ) -> tuple[Array, Array]:
         size = len(self.weights_)
         blocks = list(self._features(X, diagonal, rows))
@@ -1116,7 +1116,7 @@ class FeatureSpaceGP(Regressor):
 
 
 def check_version(
-    state: dict[str, Any], version: int, arrays: dict[str, npt.NDArray[Any]], *names: str
+    state: dict[str, object], version: int, arrays: dict[str, npt.NDArray[Any]], *names: str
 ) -> None:
     """Raise InputError if a stored model has another version, or lacks arrays of the given names."""
     if state.get("version") != version or not arrays.keys() >= set(names):

@@ -55,7 +55,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     return model
 
 
-def _misplaced(option: str, feature_map: Any) -> str:
+def _misplaced(option: str, feature_map: object) -> str:
     """Return the message for an option that the map does not support."""
     flag, map_class = f"--{option.replace('_', '-')}", type(feature_map)
     maps = [cls.facts.name for cls in known_maps() if option in defaults_of(PROCESSES[cls.process])]

@@ -86,7 +86,7 @@ class SeparateGP:
         return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
-    def feature_map_(self, feature_map: Any) -> None:
+    def feature_map_(self, feature_map: object) -> None:
         for process in self.parts:
             process.feature_map_ = feature_map
 
@@ -165,7 +165,7 @@ class SeparateGP:
     @staticmethod
     def stored_parts(
         state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
-    ) -> Iterator[tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]:
+    ) -> Iterator[tuple[dict[str, object], dict[str, npt.NDArray[Any]]]]:
         """Yield the state and arrays of each process from those of the whole model."""
         for number, (process_state, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
             prefix = f"{number}/"

@@ -121,7 +121,7 @@ class SparseGP(FeatureSpaceGP):
         eval_gradient: bool = False,
         *,
         target: int = 0,
-    ) -> Any:
+    ) -> object:
         """Return Titsias' lower bound on log p(y), otherwise as `log_marginal_likelihood`."""
         self._check_fitted()
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
@@ -129,7 +129,7 @@ class SparseGP(FeatureSpaceGP):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "feature_map": self.landmark_map_.state()}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_prior": None}
 
     def _set_map(self, feature_map: Any) -> None:

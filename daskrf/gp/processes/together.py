@@ -93,7 +93,9 @@ class _Shared(KernelMatrix):
         self._ask = None
 
 
-def in_step(functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[Any]], list[Any]]) -> list[Any]:
+def in_step(
+    functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[Any]], list[Any]]
+) -> list[object]:
     """Call functions that ask questions; answer these together whenever each function has asked or returned.
 
     Only one function runs at a time, in the given order, so nothing depends on the timing of threads.
@@ -178,7 +180,7 @@ class _Turn:
         self._ended = True
         self._others.release()
 
-    def _ask(self, question: Any) -> Any:
+    def _ask(self, question: object) -> object:
         self.question = question
         self._others.release()
         self._resume.acquire()

@@ -94,10 +94,10 @@ class KernelMatrix:
         """Return the bytes of all tiles of the lower triangle."""
         return 2 * n_rows * (n_rows + _TILE)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"kernel": self.kernel, "X": self.X}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     def forget(self) -> None:

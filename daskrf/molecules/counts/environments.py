@@ -130,7 +130,7 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
     return find
 
 
-def _occurrences(kind: str, molecule: Any, output: Any) -> list[Occurrence]:
+def _occurrences(kind: str, molecule: object, output: Any) -> list[Occurrence]:
     """Return each occurrence of a feature with its atoms."""
     if kind == "torsion":
         return [(int(bit), tuple(path)) for bit, paths in output.GetBitPaths().items() for path in paths]

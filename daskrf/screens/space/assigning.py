@@ -264,7 +264,7 @@ class BuildSpaceJob(Job[Any]):
         self.tree = Tree([root], [(i,) for i in range(len(rows))], rows, "parts of the blocks")
         return [self.tree]
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> object:
         """Write the tables."""
         assigned: Assigned = self.tree.result().in_order()
         usable = np.array([not reason for reason in assigned.reasons], bool)

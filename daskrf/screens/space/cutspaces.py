@@ -215,7 +215,7 @@ def search_tables(place: TablesPlace) -> SearchTables:
     return SearchTables(inner, cut.arrays["sums"], families)
 
 
-def _leave(path: PurePath, arrays: Arrays, meta: dict[str, Any], key: str) -> None:
+def _leave(path: PurePath, arrays: Arrays, meta: dict[str, object], key: str) -> None:
     backend(path.parent).make(path.parent)
     write_checkpoint(path, arrays, {"text": json.dumps(meta)}, key)
 

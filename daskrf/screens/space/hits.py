@@ -118,7 +118,7 @@ class Candidates:
     def table(self, deviations: Scored | None) -> pa.Table:
         """Return the table of hits; `deviations` adds means and standard deviations to the scores."""
         products = decoded(self.cut, self.row.tolist())
-        table: dict[str, Any] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
+        table: dict[str, object] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
         table |= product_columns(self.cut, products, self.smiles)
         columns = self.columns if deviations is None else deviations.columns | self.columns
         for name in ("mean", "std", "std_y", "probability"):
@@ -139,10 +139,10 @@ def _distinct(scores: Scored, order: npt.NDArray[np.int64]) -> npt.NDArray[np.in
     return np.sort(np.unique(texts, return_index=True)[1])
 
 
-def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence[str]) -> dict[str, Any]:
+def product_columns(cut: CutSpace, products: Sequence[Product], smiles: Sequence[str]) -> dict[str, object]:
     """Return the columns that describe products: id, smiles, reaction, blocks, and the sums of `SUMS`."""
     names, space = [reaction.name for reaction in cut.space.reactions], cut.space
-    table: dict[str, Any] = {
+    table: dict[str, object] = {
         "id": pa.array(identifiers(cut, products), pa.string()),
         "smiles": pa.array(smiles, pa.string()),
         "reaction": pa.array([names[p.reaction] for p in products], pa.string()),

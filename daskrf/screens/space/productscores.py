@@ -9,7 +9,7 @@ import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -126,7 +126,7 @@ class _Products:
         """Return the chunk of a range of products."""
         return replace(self, rows=rows)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[list[str]]:
         check_stop()
         yield _texts(self.path, self.key)[self.rows[0] : self.rows[1]]
 
@@ -204,7 +204,7 @@ class ProductScores(Reduction):
         keys: dict[str, Any] = {"key": np.frombuffer(digests, np.int64)}
         total += Scored(smiles, keys | self._predicted(model, rows, smiles))
 
-    def _predicted(self, model: Model, rows: Any, smiles: list[str]) -> dict[str, npt.NDArray[np.float64]]:
+    def _predicted(self, model: Model, rows: object, smiles: list[str]) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of numbers of some fingerprints."""
 
         def describe(numbers: npt.NDArray[np.int64]) -> pa.Table:

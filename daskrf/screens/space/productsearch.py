@@ -241,7 +241,7 @@ class ProductSearchJob(Job[Any]):
             [root], [(i,) for i in range(len(pieces))], [piece.size for piece in pieces], "blocks of products"
         )
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> object:
         """Write the products."""
         request = self.request
         if self.queries:
@@ -335,7 +335,7 @@ class ProductSearchJob(Job[Any]):
 
     def _table(self, number: int, best: Candidates) -> pa.Table:
         """Return the products of one query, or random ones, as a table."""
-        table: dict[str, Any] = {}
+        table: dict[str, object] = {}
         if self.queries:
             self._check(number, best)
             table |= {

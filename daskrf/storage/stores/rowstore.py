@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,11 @@ def write_parquet(table: pa.Table, path: Path, *, distinct: Sequence[str] = ()) 
     Columns whose values are mostly `distinct` get no dictionary, which would take time and space in vain.
     """
     repeated = [name for name in table.column_names if name not in distinct]
-    options: dict[str, Any] = {"compression": "zstd", "compression_level": LEVEL, "write_page_checksum": True}
+    options: dict[str, object] = {
+        "compression": "zstd",
+        "compression_level": LEVEL,
+        "write_page_checksum": True,
+    }
     pq.write_table(table, path, use_dictionary=repeated if distinct else True, **options)
 
 

@@ -134,7 +134,7 @@ def provenance() -> dict[str, Any]:
     >>> sorted(provenance())[:3]
     ['created', 'dask', 'daskrf']
     """
-    versions: dict[str, Any] = {
+    versions: dict[str, object] = {
         "daskrf": __version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
@@ -148,19 +148,22 @@ def provenance() -> dict[str, Any]:
     return versions
 
 
-def hash_of(value: Any) -> str:
+def hash_of(value: object) -> str:
     """Return the SHA-256 of the canonical JSON text of `value`, as hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def plan_hash(plan: dict[str, Any]) -> str:
+def plan_hash(plan: dict[str, object]) -> str:
     """Return the hash of a plan, over the entries in `HASHED`."""
     return hash_of({key: plan[key] for key in HASHED})
 
 
 def make_plan(
-    kind: str, spec: dict[str, Any], partitions: list[dict[str, Any]] | int, origin: dict[str, Any] | None
-) -> dict[str, Any]:
+    kind: str,
+    spec: dict[str, object],
+    partitions: list[dict[str, object]] | int,
+    origin: dict[str, object] | None,
+) -> dict[str, object]:
     """Build the content of ``_plan.json``.
 
     Parameters
@@ -200,7 +203,7 @@ def make_plan(
     return plan
 
 
-def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
+def write_plan(path: PurePath, plan: dict[str, object]) -> None:
     """Write ``_plan.json`` atomically into the directory `path`, unless another process just did."""
     text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
@@ -221,7 +224,7 @@ def prepare_directory(path: PurePath) -> None:
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
-def check_format(content: Any, path: PurePath) -> None:
+def check_format(content: object, path: PurePath) -> None:
     """Raise an error for a file not made by daskrf, or of a format version unknown to this daskrf.
 
     Raises
@@ -249,7 +252,7 @@ def refuse_old(path: PurePath) -> None:
     ------
     StoreError
     """
-    content: Any = {}
+    content: object = {}
     with suppress(*DAMAGE):
         if is_file(path / _OLD_PLAN_FILE):
             content = parsed(backend(path).read(path, _OLD_PLAN_FILE))
@@ -340,7 +343,7 @@ def read_headed(path: PurePath, name: str) -> dict[str, Any]:
     return content
 
 
-def _check_types(plan: dict[str, Any]) -> None:
+def _check_types(plan: dict[str, object]) -> None:
     """Reject a plan with a valid hash but invalid content: anybody can compute a hash."""
     if not (isinstance(plan["spec"], dict) and isinstance(plan["spec_hash"], str)):
         raise ValueError("its spec or its hash is of the wrong type")

@@ -137,7 +137,7 @@ def _template(
     return dict(json.loads(files[METADATA].to_bytes()))
 
 
-def create_group(folder: Path, attributes: dict[str, Any] | None = None) -> Path:
+def create_group(folder: Path, attributes: dict[str, object] | None = None) -> Path:
     """Create the local folder of a Zarr group, in one that exists, and return it."""
     folder.mkdir(exist_ok=True)
     metadata = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}

@@ -173,7 +173,7 @@ def _check_size(path: PurePath, file: IO[bytes]) -> None:
     file.seek(0)
 
 
-def _sheet(path: PurePath, book: Any, table: Table) -> Any:
+def _sheet(path: PurePath, book: Any, table: Table) -> object:
     if table.delimiter not in book.sheetnames:
         raise InputError(
             f"{path} has no sheet {table.delimiter!r} any more; restore it or start a new store."
@@ -233,7 +233,7 @@ def added_by(form: str) -> tuple[str, int, str]:
     return relation, 0, f" {after.strip()}" if unit_of_cell(after) is not None else ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
