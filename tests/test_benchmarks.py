@@ -388,6 +388,45 @@ def test_the_best_of_a_space_are_those_of_a_list(script, monkeypatch, tmp_path):
     assert sums[:, 0].tolist() == [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
 
 
+def test_peptides_are_scored_alike_each_time_and_react_once(script, tmp_path):
+    peptides = script("peptides")
+    sizes = 20, 30
+    first, again = (peptides.peptide_space(tmp_path / name, sizes) for name in "ab")
+    assert (first.table == again.table).all()
+    assert first.table.shape == sizes
+    assert np.isfinite(first.table).all()
+    assert first.blocks.ids == again.blocks.ids
+    space = cut(read_space(first.blocks.folder), FingerprintSpec("morgan:1"))
+    assert [len(entry.block) for entry in space.entries[0]] == list(sizes)
+    assert len({peptide.smiles for peptide in peptides.peptides(300, np.random.default_rng(1))}) == 300
+    # Small is good: the best is the least, whatever its blocks.
+    best = np.array(list(first.best))
+    assert first.scores(best)[0] == first.table.min()
+    assert first.sign == -1.0
+
+
+def test_interactions_are_beyond_what_each_group_does(script):
+    peptides, random = script("peptides"), np.random.default_rng(0)
+    pairs = peptides.room(random.standard_normal((7, 6)), random.standard_normal((9, 6)), random)
+    assert pairs.mean(axis=0) == pytest.approx(np.zeros(9), abs=1e-12)
+    assert pairs.mean(axis=1) == pytest.approx(np.zeros(7), abs=1e-12)
+    assert pairs.std() == pytest.approx(1.0)
+
+
+def test_similarity_of_pharmacophores_and_of_shape_is_one_to_the_query_alone(script):
+    """Fuzzy Tanimoto as its formula says, and all scores from 0 to 1."""
+    own = script("pharmacophores")
+    smiles = [own.DRUG, *SMILES[:5], "CC(=O)Nc1ccc(O)cc1"]
+    for query in {id(s.query): s.query for s in own.SPACES.values()}.values():
+        scores = query.scores(smiles)
+        assert scores[0] == pytest.approx(1.0)
+        assert (scores[1:] < 1.0).all()
+        assert (scores >= 0.0).all()
+    rows, query = np.array([[1.0, 0.0, 2.0]]), np.array([0.5, 1.0, 2.0])
+    assert own.fuzzy_tanimoto(rows, query)[0] == pytest.approx(4.5 / (5.0 + 5.25 - 4.5))
+    assert not own.near_in_moments(np.zeros((1, 60)), np.ones(60))[0]
+
+
 def test_a_space_is_learned(script, tmp_path, capsys):
     learning = script("space_learning")
     given = ["--small", "--seeds", "0", "--scores", "similarity", "--rule", "greedy"]
