@@ -28,7 +28,7 @@ from daskrf.seeds import RandomState
 
 Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch", "complex"]
 
-_COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9, "complex": 6e-9}
+_COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9, "complex": 8e-9}
 
 
 @dataclass(eq=False, repr=False)
