@@ -36,7 +36,7 @@ ODD = [
 def test_identifiers_are_those_of_canonical_fragments() -> None:
     """Equal identifiers have equal fragments, different ones different fragments, and all are counted."""
     fragment: dict[int, str] = {}
-    molecules = [m for m in map(Chem.MolFromSmiles, [*built_in(), *ODD]) if m.GetNumAtoms() < 80]
+    molecules = [m for m in map(Chem.MolFromSmiles, [*built_in()[::3], *ODD]) if m.GetNumAtoms() < 80]
     for number, molecule in enumerate(molecules):
         Chem.RemoveStereochemistry(molecule)
         counts, expected = Substituents(molecule).counts(), naive.substituents(molecule)
@@ -57,7 +57,7 @@ def test_identifiers_are_those_of_canonical_fragments() -> None:
             (side,) = [part for part in Chem.GetMolFrags(halves) if atoms[0] in part]
             text = Chem.MolFragmentToSmiles(halves, side, isomericSmiles=False)
             assert fragment.setdefault(identifier, text) == text
-    assert len(set(fragment.values())) == len(fragment) > 1000
+    assert len(set(fragment.values())) == len(fragment) > 500
 
 
 @pytest.mark.parametrize("options", [{}, {"size": 300, "counts": False}])
