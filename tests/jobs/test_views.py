@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
@@ -142,6 +145,23 @@ def test_bits_are_unpacked_as_is_said(job: Path) -> None:
     ones = np.unpackbits(bits, axis=1, count=M, bitorder="little")
     X = daskrf.open_library(job / "fp").fingerprints.compute(scheduler="synchronous")
     np.testing.assert_allclose(np.where(ones, -1.0, 1.0) / np.sqrt(M), FEATURES.transform(X), rtol=1e-6)
+
+
+def test_duckdb_asks_predictions_as_is_said(job: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    text = (Path(__file__).parents[2] / "docs" / "storage.md").read_text()
+    queries = re.findall(r'duckdb\.sql\("""(.*?)"""\)', text, re.DOTALL)
+    for name in ("real.predictions", "other.predictions"):
+        queries = [query.replace(name, str(job / "pred")) for query in queries]
+    table = pq.read_table(job / "pred")
+    sure = table.filter(pa.compute.less(table["std"], 0.5)).sort_by(
+        [("mean", "ascending"), ("row", "ascending")]
+    )
+    best, agreement = (duckdb.sql(query).fetchall() for query in queries)
+    assert best == [
+        tuple(row[name] for name in ("id", "smiles", "mean", "std")) for row in sure.to_pylist()[:1000]
+    ]
+    assert agreement[0][0] == pytest.approx(1.0)
 
 
 def test_damage_is_no_number_of_a_dask_array(job: Path, tmp_path: Path) -> None:
