@@ -10,7 +10,7 @@ from distributed import Client
 
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
-from daskrf.commands.screen import check_library_options, check_space_options, one_target
+from daskrf.commands.screen import FILTERING, check_library_options, check_space_options, one_target
 from daskrf.errors import OptionError, printable
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import run
@@ -22,6 +22,7 @@ from daskrf.quantities import amount
 from daskrf.report.lines import report_text
 from daskrf.report.notebook import Shown
 from daskrf.screens.found import FoundJob, LibraryPopulation, Population
+from daskrf.screens.passing import FilterTexts
 from daskrf.screens.request import ScreenRequest, SpaceOptions
 from daskrf.screens.space.bestproducts import screen_below
 from daskrf.screens.space.found import SpacePopulation
@@ -41,6 +42,7 @@ CLI = Command(
         "n_draws": Option(least=2),
         "maximize": Option("--maximize/--minimize"),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
+        **FILTERING,
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts),
         "fragments": READING,
         "accept_rejects": READING,
@@ -104,6 +106,10 @@ def found(
     n_draws: int = 32,
     maximize: bool | None = None,
     target: str | int | Mapping[str, float] | None = None,
+    where: str | Sequence[str] = (),
+    smarts: str | Sequence[str] = (),
+    without_smarts: str | Sequence[str] = (),
+    alerts: str | Sequence[str] = (),
     within: Mapping[str, Sequence[float | None]] | None = None,
     exclude_by: Level = "tautomer",
     format: TableFormat | None = None,
@@ -134,6 +140,9 @@ def found(
         As in `screen`.
     target : str, int, or dict of str to float, optional
         As in `screen`.
+    where, smarts, without_smarts, alerts
+        As in `suggest`: only molecules that pass these filters count, with labels and without. Conditions
+        compare computed properties, as labelled molecules have no columns of a library.
     within : dict of str to (float or None, float or None), optional
         As in `screen`: in a space, only products within these limits count.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}
@@ -185,6 +194,7 @@ def found(
         maximize=maximize,
         target=target,
         std="none",
+        filters=FilterTexts(where, smarts, without_smarts, alerts),
         products=SpaceOptions(within),
     )
     space = space_among(request.input.paths)
@@ -193,7 +203,7 @@ def found(
         check_library_options(request)
     else:
         check_space_options(request)
-        population = SpacePopulation(screen_below(request), space)
+        population = SpacePopulation(screen_below(request, request.filters), space)
     job = FoundJob(request, n_draws, exclude_by, population, FoundReport)
     report = run(job, client, progress)
     assert isinstance(report, FoundReport)

@@ -6,7 +6,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from daskrf import seeds
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.posterior import normal_of
 from daskrf.gp.processes.process import FeatureSpaceGP
@@ -29,6 +29,7 @@ from daskrf.models.models import Model
 from daskrf.models.modelsource import source_for
 from daskrf.models.rounds import rounds_of
 from daskrf.models.targets import Measured, measured_of
+from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import Level, canonical_smiles
 from daskrf.quantities import amount
 from daskrf.screens.aim import Aim
@@ -36,7 +37,7 @@ from daskrf.screens.draws import drawn_function
 from daskrf.screens.exclusions import Exclusions, labelled_exclusions
 from daskrf.screens.labelledshare import Ratio, labelled_share
 from daskrf.screens.libraryranking import LibraryRanking, is_library_of
-from daskrf.screens.passing import Passing
+from daskrf.screens.passing import PASSED, Passing, columns_of
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.searches import Candidates, PassingHits
 from daskrf.sources.inputs import inputs_of
@@ -115,10 +116,12 @@ class LibraryPopulation(Population):
         features = source_for(run, aim.model, job.request.input)
         job.check_k(sum(features.partition_rows))
         by_rows = is_library_of(aim.model, features)
-        self.measured = measured_of(aim.model, aim.target, features)
-        labelled = labelled_of(run, self.measured, job.exclude_by, by_rows=by_rows)
-        self.notes = labelled.notes
-        passing = Passing(features, excluded=labelled.molecules)
+        filters = filters_of(job.request, columns_of(features))
+        measured = measured_of(aim.model, aim.target, features)
+        labelled = labelled_of(run, measured, job.exclude_by, by_rows=by_rows)
+        self.measured, passing_labels = labels_that_pass(measured, filters)
+        self.notes = (*labelled.notes, *passing_labels)
+        passing = Passing(features, filters, labelled.molecules)
         self.ranking = job.sampling(passing, job.n_kept, exclude_labelled=by_rows)
 
     def need(self) -> Need:
@@ -143,6 +146,49 @@ def labelled_of(run: Run, measured: Measured, level: Level, *, by_rows: bool) ->
     if not labelled.molecules:
         raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
     return labelled
+
+
+def filters_of(request: ScreenRequest, columns: Sequence[str] = ()) -> Filters:
+    """Return the filters of molecules that count.
+
+    Raises
+    ------
+    OptionError
+        If one compares a column of the library, which labelled molecules from elsewhere do not have.
+    """
+    filters = request.filters.of(columns)
+    if filters.columns:
+        raise OptionError(
+            f"Labelled molecules have no column '{printable(filters.columns[0])}' for --where to compare, "
+            "so it is not known which of them count; compare computed properties, such as weight or logp."
+        )
+    return filters
+
+
+def labels_that_pass(measured: Measured, filters: Filters) -> tuple[Measured, tuple[str, ...]]:
+    """Return the labels of molecules that pass filters, and a note on how many these are.
+
+    Raises
+    ------
+    InputError
+        If no labelled molecule passes, or the structure of one is not known.
+    """
+    if not filters.computed:
+        return measured, ()
+    there = np.flatnonzero(np.isfinite(measured.values))
+    smiles = [text for i, text in enumerate(measured.smiles) if i < len(measured.values)]
+    if len(smiles) < len(measured.values) or not all(smiles[i] for i in there.tolist()):
+        raise InputError(
+            "The structures of some labelled molecules are not known, so it is not known which of them pass "
+            "the filters: leave out --where, --smarts, --without-smarts and --alerts."
+        )
+    passes = np.array(filters.first_failed([smiles[i] for i in there.tolist()])) == PASSED
+    if not passes.any():
+        raise InputError("No labelled molecule passes the filters, so nothing has been found.")
+    values = measured.values.copy()
+    values[there[~passes]] = math.nan
+    labels = f"{int(passes.sum()):,} of {amount(len(there), 'labels')}"
+    return replace(measured, values=values), (f"{labels} are of molecules that pass the filters, and count",)
 
 
 @dataclass

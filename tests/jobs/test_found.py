@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen
 from scipy import stats
 from sklearn.base import clone
 
@@ -218,3 +220,27 @@ def test_the_best_of_a_library_are_not_all_of_it(
             InputError, match=rf"The library has 60\d molecules, so the best {k:,} are all of them"
         ):
             found(tmp_path / "m", store, k=k)
+
+
+def test_molecules_that_do_not_pass_filters_do_not_count(store: Path, tmp_path: Path) -> None:
+    """As if their rows were copies of a labelled molecule, which is not sampled again."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1, "quick": True}
+    y = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.1).sample_y(X, 1, 4)[:, 0]
+    passes = np.array([Crippen.MolLogP(Chem.MolFromSmiles(text)) < 3 for text in rows["smiles"]])
+    assert 50 < passes[100:].sum() < len(rows) - 150
+    chosen = np.flatnonzero(passes)[:80]
+    fit(
+        rows.iloc[chosen].assign(y=y[chosen])[["smiles", "y"]],
+        output=tmp_path / "m",
+        direction="maximize",
+        **options,
+    )
+    other = rows["smiles"].where(passes, rows["smiles"].iloc[chosen[0]])
+    pd.DataFrame({"smiles": rows["smiles"]}).to_csv(tmp_path / "all.csv", index=False)
+    pd.DataFrame({"smiles": other}).to_csv(tmp_path / "passing.csv", index=False)
+    filtered = found(tmp_path / "m", tmp_path / "all.csv", k=K, where="logp < 3")
+    assert filtered.draws == found(tmp_path / "m", tmp_path / "passing.csv", k=K).draws
+    assert "80 of 80 labels are of molecules that pass the filters, and count" in filtered.notes
+    with pytest.raises(InputError, match="No labelled molecule passes the filters"):
+        found(tmp_path / "m", tmp_path / "all.csv", k=K, smarts="[Xe]")

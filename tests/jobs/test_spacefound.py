@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,24 @@ def test_limits(space: tuple[Path, list[str], Any], tmp_path: Path, capsys: Any)
     )
     assert code == 0
     assert "an estimated" in capsys.readouterr().out
+
+
+def test_filters(space: tuple[Path, list[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels and products that do not pass do not count, whether synthons decide it or not."""
+    folder, smiles, X = space
+    labels, _ = labelled(folder, smiles, X, 2)
+    fit(labels, output=tmp_path / "model", target="y", direction="maximize", quick=True, **PRIOR)
+    filters: dict[str, Any] = {"where": "logp < 1", "without_smarts": "C1CC1", "alerts": "nih", "k": 20}
+    listed = found(tmp_path / "model", folder / "fp", **filters)
+    some = found(tmp_path / "model", folder / "space", **filters)
+    assert some.n_labelled == listed.n_labelled < len(labels)
+    assert some.low <= listed.share <= some.high
+    monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 100_000)
+    report = found(tmp_path / "model", folder / "space", **filters)
+    assert report.n_labelled == listed.n_labelled
+    assert abs(report.share - listed.share) < 0.05
+    assert "products do not contain C1CC1 and have no alerts of nih" in str(report)
+    assert re.search(r"those that pass the filters, of the best [\d,]+ molecules without labels", str(report))
 
 
 def test_an_interrupted_estimate_goes_on(

@@ -17,9 +17,10 @@ from daskrf.errors import InputError
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.pieces import Pieces
 from daskrf.models.targets import Measured, measured_of
+from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import KnownStructures
 from daskrf.quantities import amount
-from daskrf.screens.found import FoundJob, Population, labelled_of
+from daskrf.screens.found import FoundJob, Population, filters_of, labelled_of, labels_that_pass
 from daskrf.screens.libraryranking import LibraryRanking
 from daskrf.screens.passing import Passing
 from daskrf.screens.request import ScreenRequest
@@ -33,9 +34,10 @@ from daskrf.screens.space.productranking import (
     ProductRanking,
     first_shortlist,
 )
+from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.spaces.limits import lies_within
-from daskrf.spaces.sampling import inside, random_numbers
+from daskrf.spaces.sampling import random_numbers
 
 _ANYWHERE = 20_000  # random products of the space, to represent those ranked too low to be kept
 _BY_TAILS = 0.5  # an estimate is rough if tails of distributions stand for more than this share of the best k
@@ -58,6 +60,8 @@ class SpacePopulation(Population):
         The space.
     products : ProductRanking
         Finds the best products.
+    tests : ProductTests or None
+        Filters that products must pass to count.
     unsampled : Unsampled
         Random products that stand for those not sampled.
     """
@@ -67,6 +71,7 @@ class SpacePopulation(Population):
     products: ProductRanking = field(init=False)
     ranking: LibraryRanking = field(init=False)
     measured: Measured = field(init=False)
+    tests: ProductTests | None = field(init=False)
     unsampled: Unsampled = field(init=False)
     notes: tuple[str, ...] = ()
     n_sampled: int = 0
@@ -83,11 +88,14 @@ class SpacePopulation(Population):
         )
         measured = aim.measured or measured_of(aim.model, aim.target)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
-        self.measured, limited = _within(measured, products)
+        filters = filters_of(job.request)
+        measured, limited = _within(measured, products)
+        self.measured, passing_labels = labels_that_pass(measured, filters)
+        self.tests = ProductTests(filters) if filters.computed else None
         structures = (each.structures for each in labelled.molecules)
         products.prepare(run, KnownStructures.union(structures, job.exclude_by))
         self.products = products
-        self.notes = (*labelled.notes, *limited)
+        self.notes = (*labelled.notes, *limited, *passing_labels)
 
     def need(self) -> Need:
         """Return the memory of the screen; `sample` checks the memory for sampling."""
@@ -118,7 +126,8 @@ class SpacePopulation(Population):
         self.notes = (*self.notes, *products.notes)
         table = best.table(None).select(["id", "smiles"])
         features = listed_products(run, job.aim.model, table, "found")
-        self.ranking = job.sampling(Passing(features), max(1, self.n_sampled))
+        filters = Filters() if self.tests is None else self.tests.filters
+        self.ranking = job.sampling(Passing(features, filters), max(1, self.n_sampled))
         run.check(self.ranking.need())
         values: PassingHits = self.ranking.run(run, self.ranking.spec(job.request))
         return values
@@ -135,11 +144,14 @@ class SpacePopulation(Population):
             start = stop
         if not whole:
             some = random_numbers(products.n_products, _ANYWHERE, 0, "found/anywhere")
-            numbers.append(some[~np.isin(some, row) & inside(products.cut, some, products.limits)])
+            numbers.append(some[~np.isin(some, row) & products.wanted(some)])
             weights.append(np.full(len(numbers[-1]), products.n_products / len(some)))
         number, weight = np.concatenate(numbers), np.concatenate(weights)
         scores = products.predicted(run, number, std=True)
-        free = scores.free(products.excluded, np.arange(len(scores.smiles)))
+        places = np.arange(len(scores.smiles))
+        free = scores.free(products.excluded, places)
+        if self.tests is not None:
+            free[free] = self.tests.passes(scores, places[free])
         if not free.any():
             return Unsampled()
         sign, columns = products.aim.rule.sign, scores.columns
@@ -151,7 +163,9 @@ class SpacePopulation(Population):
     def notes_on_sampling(self, k: int, below: float) -> list[str]:
         products = self.products
         by = "means" if products.ranks_itself else f"{products.aim.rule.name} of the surrogate"
-        sampled = f"the best {amount(self.n_sampled, 'molecules')} without labels by {by} were sampled"
+        passing = "those that pass the filters, of " if self.tests is not None else ""
+        best = f"{passing}the best {amount(self.n_sampled, 'molecules')} without labels by {by}"
+        sampled = f"{best} were sampled" if not passing else f"{best}, were sampled"
         if not len(self.unsampled.mean):
             return [f"{sampled}, which are all there are"]
         rough = "; this share is large, so the estimate is rough" if below > _BY_TAILS else ""
