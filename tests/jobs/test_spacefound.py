@@ -53,7 +53,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(productranking, "LISTED", 0)
     monkeypatch.setattr(productranking, "LEAST_SHORTLIST", 100)
     monkeypatch.setattr(productranking, "_ROUGHLY", 1)
-    monkeypatch.setattr(spacefound, "DEEPEST", 4)
     monkeypatch.setattr(productranking, "DEEPEST", 4)
     monkeypatch.setattr(spacefound, "BELOW", 60)
     monkeypatch.setattr(spacefound, "_ANYWHERE", 400)

@@ -29,10 +29,10 @@ from daskrf.screens.space.bestproducts import listed_products
 from daskrf.screens.space.hits import Candidates as Products
 from daskrf.screens.space.productranking import (
     BELOW,
-    DEEPEST,
     MORE,
     ProductRanking,
     first_shortlist,
+    n_ranked,
 )
 from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.surrogate import ranks_itself
@@ -82,7 +82,7 @@ class SpacePopulation(Population):
         k = below.k
         if ranks_itself(aim.model, aim.target):
             below = replace(below, rule=acquisition_for("greedy"))
-            k = DEEPEST * first_shortlist(None, k) // MORE
+            k = n_ranked(first_shortlist(None, k)) // MORE
         products = ProductRanking(
             below, self.source, aim.with_rule(below.rule), k, may_list=False, keeps_tables=False
         )

@@ -74,20 +74,23 @@ _VERSION = 2  # of the pieces of the search of a space
 _ROUGHLY = 20  # times k products are on the surrogate's first shortlist
 LEAST_SHORTLIST = 20_000  # products on the shortlist, if k is small
 _MOST_FOURIER = 2e10  # products; for more, the surrogate is linear and takes minutes, not hours
-_RECALL = 0.95  # of the best k: a shortlist grows until it reaches this
-DEEPEST = 16  # times the shortlist's length: products kept, to sample those below the shortlist
-_MOST_KEPT = 640_000  # unless the shortlist is longer than half of this
+_RECALL = 0.99  # of the best k: a shortlist grows until it reaches this
+DEEPEST = 64  # times the shortlist's length: products kept, to sample those below the shortlist
+_MOST_KEPT = 2_000_000  # unless the shortlist is longer than half of this
+_GROWN = 8  # times its first length: a shortlist may grow so far even if the model takes long
 SIEVED = 100  # times the shortlist's length: products kept by a linear surrogate, for the finer one to rank
 _MOST_SIEVED = 2_000_000
 LISTED = 1_000_000  # products, at most, that a model ranks without a surrogate
-_LIST_SECONDS = 150.0  # of processor time, at most, for that
+_LIST_SECONDS = 150.0  # of processor time, at most, for that, and for a shortlist that grows
 _READ_SECONDS = 6e-5  # per product, for its text and a fingerprint that the engine counts
 _ASKED_SECONDS = 1e-3  # for its SMILES and a fingerprint by RDKit
 _LABEL_SECONDS = 1.4e-8  # per product and label, for a kernel value of fingerprints of some 150 counts
 _AT_ONCE = 2**17  # of these are ranked at a time
 _LISTED_BYTES = 900  # of a product in the program that lists them: measured 750
 _EVERY_PRODUCT = "the model has ranked every product"
-BELOW = 1000  # random products scored in each range of places below the shortlist
+BELOW = 1000  # random products scored in each range of places below the shortlist, at least
+_MOST_BELOW = 10_000
+_BELOW_SECONDS = 1.0  # of processor time for each range, if that is enough for more of them
 
 
 @dataclass(frozen=True)
@@ -340,7 +343,7 @@ class ProductRanking:
     @property
     def n_ranked(self) -> int:
         """Number of products on the shortlist and in the ranges below it that are sampled."""
-        return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
+        return n_ranked(self.first)
 
     @property
     def n_products(self) -> int:
@@ -631,7 +634,7 @@ class ProductRanking:
             below = self._below(row, size, pool)
             whole = there and len(row) == len(top)
             missed = Missed.of(self.k, size, pool.last_score(self.k), below, whole=whole)
-            if self.shortlist or missed.recall >= _RECALL or 4 * size > len(row):
+            if self.shortlist or missed.recall >= _RECALL or 2 * size > self._longest(len(row)):
                 hits = pool.hits(self.k + 1)
                 n_near = int((~np.isin(hits.best(self.k).row, row[:size])).sum())
                 near = (
@@ -641,6 +644,11 @@ class ProductRanking:
                 )
                 notes = (str(missed), near, *self._deep(hits, top.row, whole=there))
                 return Ranked(hits, False, notes)
+
+    def _longest(self, n_kept: int) -> int:
+        """Return how long a shortlist may grow."""
+        in_time = int(_LIST_SECONDS / self._seconds_per_product)
+        return min(n_kept // 2, max(in_time, _GROWN * self.first))
 
     def _surrogate_values(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return the value of each product by the surrogate, or by the finer one if there are two."""
@@ -687,10 +695,11 @@ class ProductRanking:
         Excluded products and those already in the pool are not lacking: their score is minus infinity, as is
         that of products that are no better than the last hit.
         """
+        n = int(min(max(BELOW, _BELOW_SECONDS / self._seconds_per_product), _MOST_BELOW))
         start, last_score = size, pool.last_score(self.k)
         while start < len(row):
             stop = min(len(row), 2 * start)
-            chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
+            chosen = start + random_numbers(stop - start, n, 0, "space/below")
             yield start, stop, pool.scores_above(row[chosen], last_score)
             start = stop
 
@@ -736,3 +745,8 @@ def shortlist_of_space(request: ScreenRequest) -> int | None:
 def first_shortlist(shortlist: int | None, k: int) -> int:
     """Return the length of the first shortlist, to find k products."""
     return shortlist or max(LEAST_SHORTLIST, _ROUGHLY * k)
+
+
+def n_ranked(first: int) -> int:
+    """Return how many products are kept for a first shortlist, to make it longer and to look below it."""
+    return max(2 * first, min(DEEPEST * first, _MOST_KEPT))
