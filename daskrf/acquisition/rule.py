@@ -65,7 +65,7 @@ class Acquisition(ABC):
         """Return the rule for labels whose best value is `best`, unless the rule has a value already."""
         return self
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return name and settings, JSON-able: ``acquisition_for(**state)`` rebuilds the rule."""
         return {"rule": self.name, **asdict(self)}
 

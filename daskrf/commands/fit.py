@@ -235,8 +235,8 @@ def fit(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["limit", "drop", "value"] | None = None,
     drop_non_numbers: bool = False,
-    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None,
-    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None,
+    drop_outside: str | tuple[float, float] | Mapping[str, object] | None = None,
+    drop_value: float | Sequence[float] | Mapping[str, object] | None = None,
     accept_outliers: bool = False,
     accept_rejects: bool = False,
     replicates: str | int | None = None,
@@ -254,7 +254,7 @@ def fit(
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
-    **model_options: Any,
+    **model_options: object,
 ) -> FitReport | ShardReport:
     """Fit a Gaussian process to labels.
 

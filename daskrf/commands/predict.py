@@ -322,7 +322,7 @@ class _Predict(Job[PredictReport]):
             _ = earlier.table  # refuses a file that was changed
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """What a file of predictions depends on."""
         model, library = self.model.metadata["spec_hash"], self.features.spec_hash
         spec = {"model": model, "library": library, "std": self.std}

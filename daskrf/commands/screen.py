@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 from distributed import Client
@@ -177,7 +177,7 @@ def screen(
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
-    **settings: Any,
+    **settings: object,
 ) -> ScreenReport | ShardReport:
     """Find the best molecules of a library.
 

@@ -143,7 +143,7 @@ class CompositionFeatures(FeatureMap):
         """Tell whether the inner map is fitted."""
         return self._current().is_fitted()
 
-    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: object = None) -> Self:
         """Fit a copy of the inner map to the rows of `X`, shape (n, d). None keeps what is known.
 
         Raises

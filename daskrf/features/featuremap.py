@@ -145,7 +145,7 @@ class FeatureMap(Transformer):
     positive_advice: ClassVar[str] = "(give counts or weights of at least 0)"
     """What to do about negative values, if rows must have none."""
 
-    added_parameters: ClassVar[dict[str, Any]] = {}
+    added_parameters: ClassVar[dict[str, object]] = {}
     """Parameters that the first version of the map lacked, with the values that it implied. A state leaves
     out such a value, so that older maps, stores and models keep their states."""
 
@@ -167,7 +167,7 @@ class FeatureMap(Transformer):
     common: ClassVar[tuple[str, ...]] = ("n_components", "random_state")
     """Parameters that every map has. All others are the map's own."""
 
-    option_defaults: ClassVar[dict[str, Any]] = {}
+    option_defaults: ClassVar[dict[str, object]] = {}
     """Defaults on the command line, where rows are counts, if they differ from the constructor's; see
     `daskrf.parameters`."""
 
@@ -251,7 +251,7 @@ class FeatureMap(Transformer):
         """True if every feature is +1 or -1 (divided by sqrt(M)) and `transform_bits` exists."""
         return False
 
-    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: object = None) -> Self:
         """Fix what depends on the input (for most maps the number of columns), and return the map itself.
 
         Parameters
@@ -352,7 +352,7 @@ class FeatureMap(Transformer):
         self.check_columns(n_columns)
         return {"n_features_in": n_columns}
 
-    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
+    def fit_summaries(self, summaries: Iterable[dict[str, object]]) -> Self:
         """Fit to the summaries of all parts of a library, in any order; return the map itself.
 
         Raises
@@ -361,7 +361,7 @@ class FeatureMap(Transformer):
             As `fit`, and if the parts have different numbers of columns.
         """
         self._check_parameters()
-        parts = list(summaries)
+        parts: list[dict[str, Any]] = list(summaries)
         widths = sorted({summary["n_features_in"] for summary in parts})
         if len(widths) > 1:
             raise InputError(
@@ -410,7 +410,7 @@ class FeatureMap(Transformer):
         """Number of features and seed, for `words`."""
         return f"M = {self.n_components}, seed {self._settings().get('random_state')}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
         parameters = {name: _plain(value) for name, value in self._settings().items()}
         for name, value in self.added_parameters.items():
@@ -631,7 +631,7 @@ def default_map() -> FeatureMap:
     return next(cls for cls in known_maps() if cls.facts.is_default)()
 
 
-def from_state(state: dict[str, Any]) -> FeatureMap:
+def from_state(state: Mapping[str, object]) -> FeatureMap:
     """Rebuild the feature map whose :meth:`FeatureMap.state` is `state`.
 
     Raises
@@ -645,19 +645,20 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     >>> from_state(TanimotoMinMaxFeatures(128).state()).n_components
     128
     """
-    name = state.get("class", "")
+    entries: Mapping[str, Any] = state
+    name = entries.get("class", "")
     cls = declared(__package__, FeatureMap).get(name)
     if cls is None:
         raise InputError(
             f"Feature map {name!r} is unknown here; known are: "
             f"{', '.join(cls.__name__ for cls in known_maps())}."
         )
-    if state.get("version") != cls.state_version:
+    if entries.get("version") != cls.state_version:
         raise InputError(
-            f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "
+            f"Feature map {name} has state version {entries.get('version')!r}, but this daskrf makes version "
             f"{cls.state_version}; use the daskrf that made it, or make the features again."
         )
-    parameters = {**cls.added_parameters, **state.get("parameters", {})}
+    parameters = {**cls.added_parameters, **entries.get("parameters", {})}
     expected = set(cls().get_params(deep=False))
     for what, names in (("lacks", expected - set(parameters)), ("has unknown", set(parameters) - expected)):
         if names:
@@ -666,7 +667,7 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
                 "again."
             )
     feature_map = cls(**{key: _rebuilt(value) for key, value in parameters.items()})
-    fitted = dict(state.get("fitted", {}))
+    fitted = dict(entries.get("fitted", {}))
     names = fitted.pop("feature_names_in", None)
     feature_map._restore(fitted)
     if names is not None:
@@ -696,7 +697,14 @@ def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> Fe
     """
     state = feature_map.state()
     size = {"n_components": int(n_components), "random_state": int(random_state)}
-    return from_state({**state, "parameters": {**state["parameters"], **size}})
+    return from_state({**state, "parameters": {**parameters_in(state), **size}})
+
+
+def parameters_in(state: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters in the state of a map."""
+    parameters = state["parameters"]
+    assert isinstance(parameters, dict)
+    return parameters
 
 
 def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
@@ -710,7 +718,7 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
     """
     size = ("n_components", "random_state")
     first, second = (
-        {k: v for k, v in each.state()["parameters"].items() if k not in size} for each in (one, other)
+        {k: v for k, v in parameters_in(each.state()).items() if k not in size} for each in (one, other)
     )
     return type(one) is type(other) and first == second
 

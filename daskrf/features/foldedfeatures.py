@@ -165,7 +165,7 @@ class FoldedFeatures(FeatureMap):
         """Tell whether the inner map is fitted."""
         return self._current.is_fitted()
 
-    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: object = None) -> Self:
         if X is None or self.learns_from != "sample":
             return super().fit(X, y)
         self.check_columns(shape_of(X)[1])

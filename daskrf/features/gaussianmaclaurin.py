@@ -112,7 +112,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         example="--length-scale 16",
     )
 
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
+    option_defaults: ClassVar[dict[str, object]] = {"length_scale": AUTO}
     kept_rows = "centre"
     centre_: sp.csr_matrix = field(init=False)
 

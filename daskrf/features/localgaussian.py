@@ -186,7 +186,7 @@ class LocalGaussianFeatures(SampleMap):
         centroids = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.seed_)
         self._take(centroids, some)
 
-    def fit_centroids(self, X: MatrixLike, centroids: Any) -> Self:
+    def fit_centroids(self, X: MatrixLike, centroids: MatrixLike) -> Self:
         """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
 
         Raises

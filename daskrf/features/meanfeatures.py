@@ -87,7 +87,7 @@ class MeanFeatures(FeatureMap):
         "daskrf status lists them",
         example="--weights 0.6,0.4",
     )
-    option_defaults: ClassVar[dict[str, Any]] = {"weights": REQUIRED}
+    option_defaults: ClassVar[dict[str, object]] = {"weights": REQUIRED}
 
     weights: Sequence[float] = (1.0, 1.0)
     inner: FeatureMap | tuple[FeatureMap, ...] | None = None

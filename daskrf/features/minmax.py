@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
         is_default=True,
     )
 
-    added_parameters: ClassVar[dict[str, Any]] = {"hashing": "minwise"}
+    added_parameters: ClassVar[dict[str, object]] = {"hashing": "minwise"}
 
     n_components: int = 4096
     _: KW_ONLY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -122,14 +122,14 @@ class SCISSORS(Transformer):
         self,
         n_components: int = 100,
         *,
-        similarity: Callable[[Any, Any], Any] | None = None,
+        similarity: Callable[[MatrixLike, MatrixLike], npt.ArrayLike] | None = None,
         measure: Literal["tanimoto", "product"] = "tanimoto",
     ) -> None:
         self.n_components = n_components
         self.similarity = similarity
         self.measure = measure
 
-    def fit(self, X: MatrixLike, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: object = None, *, self_products: npt.ArrayLike | None = None) -> Self:
         """Compute the projection.
 
         Parameters
@@ -207,7 +207,9 @@ class SCISSORS(Transformer):
             raise InputError("SCISSORS is not fitted: call fit with the basis molecules first.")
         if self._fitted_to != (self.n_components, self.measure, self.similarity):
             raise InputError("A parameter of SCISSORS has changed since the last fit: call fit again.")
-        S = self._matrix(X if self.similarity is None else self.similarity(X, self._basis))
+        S = self._matrix(
+            X if self.similarity is None or self._basis is None else self.similarity(X, self._basis)
+        )
         if S.shape[1] != self.n_features_in_:
             raise InputError(
                 f"Similarities with {S.shape[1]:,} molecules were given, but the basis has "

@@ -27,7 +27,7 @@ class SampleMap(FeatureMap):
     def is_fitted(self) -> bool:
         return hasattr(self, f"{self.kept_rows}_")
 
-    def fit(self, X: MatrixLike | None = None, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike | None = None, y: object = None) -> Self:
         """Learn from a sample of the rows of `X`, shape (n, d); None keeps what is known.
 
         Raises

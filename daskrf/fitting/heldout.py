@@ -144,7 +144,7 @@ class Process(ABC):
 
     @property
     @abstractmethod
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything besides the rows that determines the predictions, as JSON values."""
 
     @abstractmethod
@@ -201,7 +201,7 @@ class ExactHeldOut(Process):
     side: npt.NDArray[np.int8] | None = None  # of limits among the labels
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         limits = {} if self.side is None else {"side": _digest(self.side)}
         settings = {"kernel": self.gp.kernel.state(), "columns": self.columns, "residuals": MOST_MOLECULES}
         return {**limits, **self.gp.get_params(deep=False), **settings}
@@ -263,7 +263,7 @@ class FeaturesHeldOut(Process):
     _sums: list[Any] = field(default_factory=list)
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         settings = {"precision": self.precision, "learns_metric": self.learns_metric}
         limits = {} if self.side is None else {"side": _digest(self.side)}
         about = {"map": self.feature_map.state(), **self.options, **settings, **limits}

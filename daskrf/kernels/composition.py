@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -45,8 +43,8 @@ class Composition(Kernel):
 
     def __init__(
         self,
-        outer: DotProductKernel | dict[str, Any] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
-        inner: Kernel | dict[str, Any] = TanimotoMinMax(),  # noqa: B008
+        outer: DotProductKernel | dict[str, object] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
+        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008
     ) -> None:
         series = from_state(outer) if isinstance(outer, dict) else outer
         kernel = from_state(inner) if isinstance(inner, dict) else inner
@@ -69,7 +67,7 @@ class Composition(Kernel):
     def positive_rows(self) -> bool:
         return self.inner.positive_rows
 
-    def against(self, Y: object) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         inner = self.inner.against(Y)
 
         def composed(X: MatrixLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ class Coregionalized(Kernel):
 
     def __init__(
         self,
-        inner: Kernel | dict[str, Any] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
+        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
         factor: Sequence[Sequence[float]] = ((1.0,),),
     ) -> None:
         self.inner = from_state(inner) if isinstance(inner, dict) else inner
@@ -102,7 +102,7 @@ class Coregionalized(Kernel):
     def positive_rows(self) -> bool:
         return self.inner.positive_rows
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         right, right_target = self.split(Y)
         first, right_place = runs(right)
         values, covariance = self.inner.against(right[first]), self.covariance

@@ -71,7 +71,7 @@ class TanimotoDotProduct(Kernel):
     def positive_rows(self) -> bool:
         return self.transform is not None
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         right, right_exponents = self._rows(Y)
         index = Index(right, multiply=True)
         right_counts = _counts(right)
@@ -110,7 +110,7 @@ class TanimotoDotProduct(Kernel):
         csr = as_csr(X)
         return np.where(_is_zero(csr), 1.0, 1.0 - 0.5 ** min(self.n_terms, _MOST_TERMS))
 
-    def distance(self, X: MatrixLike, Y: Any = None) -> npt.NDArray[np.float64]:
+    def distance(self, X: MatrixLike, Y: MatrixLike | None = None) -> npt.NDArray[np.float64]:
         """Return sqrt(1 - T), which is a metric (Tripp et al. 2023, corollary 4.2); 1 - T is not.
 
         It is the distance of x and y in the kernel's Hilbert space, divided by sqrt(2); the general form is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ class Folded(Kernel):
 
     def __init__(
         self,
-        inner: Kernel | dict[str, Any] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
+        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
         size: int = 2048,
         hashed: Sequence[int] = (),
         binary: bool = False,
@@ -75,10 +75,10 @@ class Folded(Kernel):
     def positive_rows(self) -> bool:
         return self.inner.positive_rows
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         return self._of(self.inner.against(self.rows(Y)))
 
-    def against_single(self, Y: Any) -> Prepared:
+    def against_single(self, Y: MatrixLike) -> Prepared:
         return self._of(self.inner.against_single(self.rows(Y)))
 
     def _of(self, values: Prepared) -> Prepared:

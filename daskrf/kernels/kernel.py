@@ -6,7 +6,7 @@ import json
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import isabstract, signature
 from typing import Any, ClassVar, Final, Protocol, Self
@@ -57,12 +57,12 @@ class Kernel(ABC):
     name: ClassVar[str] = ""
     """Its name on the command line; empty if it cannot be chosen there."""
 
-    option_defaults: ClassVar[dict[str, Any]] = {}
+    option_defaults: ClassVar[dict[str, object]] = {}
     """Defaults on the command line, where rows are counts, if they differ from the constructor's; see
     `daskrf.parameters`."""
 
     @abstractmethod
-    def against(self, Y: object) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         """Return the function X -> k(X, Y), float64 of shape (n, m), with everything about `Y` prepared.
 
         The function also takes `dtype=np.float32`, which rounds results at the end and takes half the memory.
@@ -79,7 +79,7 @@ class Kernel(ABC):
             number of columns differs from that of `Y`.
         """
 
-    def against_single(self, Y: object) -> Prepared:
+    def against_single(self, Y: MatrixLike) -> Prepared:
         """Return the function X -> k(X, Y) with results in float32, which it may also compute in float32.
 
         The errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that. This is meant for
@@ -87,7 +87,7 @@ class Kernel(ABC):
         """
         return self.against(Y)
 
-    def distance(self, X: MatrixLike, Y: Any = None) -> Array:
+    def distance(self, X: MatrixLike, Y: MatrixLike | None = None) -> Array:
         """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`.
 
         Unless a kernel says otherwise, it is sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)): the distance in the
@@ -102,7 +102,7 @@ class Kernel(ABC):
         np.maximum(squared, 0.0, out=squared)
         return np.sqrt(squared, out=squared)
 
-    def __call__(self, X: MatrixLike, Y: Any = None) -> Array:
+    def __call__(self, X: MatrixLike, Y: MatrixLike | None = None) -> Array:
         """Return the kernel matrix of the rows of `X` and of `Y` (default `X`).
 
         Parameters
@@ -121,7 +121,7 @@ class Kernel(ABC):
         return self.against(X if Y is None else Y)(X).astype(np.float64, copy=False)
 
     def blocks(
-        self, X: MatrixLike, Y: Any = None, *, rows: int | None = None
+        self, X: MatrixLike, Y: MatrixLike | None = None, *, rows: int | None = None
     ) -> Iterator[tuple[slice, Array]]:
         """Yield slices of the rows of `X` with these rows of the kernel matrix, in bounded memory.
 
@@ -155,7 +155,7 @@ class Kernel(ABC):
         """Return k(x, x) of each row of `X`, float64 of shape (n,): 1 for most kernels."""
         return np.ones(shape_of(X)[0])
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
         return {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
@@ -198,7 +198,7 @@ class Kernel(ABC):
         """Return a one-line description of the kernel for people."""
         return short(self)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
         return {"kernel": type(self).__name__, "parameters": self.parameters()}
 
@@ -361,7 +361,7 @@ def prepared_blocks(
         yield chunk, block
 
 
-def from_state(state: dict[str, Any]) -> Kernel:
+def from_state(state: Mapping[str, object]) -> Kernel:
     """Rebuild the kernel whose :meth:`Kernel.state` is `state`.
 
     Raises
@@ -375,11 +375,12 @@ def from_state(state: dict[str, Any]) -> Kernel:
     >>> from_state(TanimotoMinMax().state())
     TanimotoMinMax()
     """
+    entries: Mapping[str, Any] = state
     classes = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
-    name = state.get("kernel", "")
+    name = entries.get("kernel", "")
     if name not in classes:
         raise InputError(f"Kernel {name!r} is unknown here; known kernels: {', '.join(sorted(classes))}.")
     try:
-        return classes[name](**state.get("parameters", {}))
+        return classes[name](**entries.get("parameters", {}))
     except TypeError as error:
         raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None

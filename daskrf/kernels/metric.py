@@ -6,7 +6,7 @@ import base64
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -201,7 +201,7 @@ class MetricGaussian(RadialKernel):
         rank = "" if self.metric == AUTO else f" of {self.learned.directions.shape[1]} directions"
         return f"Gaussian kernel (length scale {length}) in a learned metric{rank}"
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         metric, right = self.learned, finite_rows(Y)
         inner = Gaussian(self.length_scale).against(metric.moved(right))
 
@@ -212,7 +212,7 @@ class MetricGaussian(RadialKernel):
 
         return values
 
-    def against_single(self, Y: object) -> Prepared:
+    def against_single(self, Y: MatrixLike) -> Prepared:
         return self.against(Y)
 
     def of_distances(self, r: npt.NDArray[np.floating], n_columns: int) -> npt.NDArray[np.floating]:

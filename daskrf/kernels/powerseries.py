@@ -90,7 +90,7 @@ class DotProductKernel(Kernel):
         weights /= weights.max()
         return _cut(weights / math.fsum(weights))
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         right = _rows(Y, self.normalize)
         index = Index(right, multiply=True)
 

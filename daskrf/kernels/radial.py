@@ -80,7 +80,7 @@ class RadialKernel(Kernel):
             raise InputError(UNDECIDED)
         return self._length_scale
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         names = (name for name in signature(type(self)).parameters if name != "length_scale")
         return {"length_scale": self._length_scale, **{name: getattr(self, name) for name in names}}
 
@@ -106,7 +106,7 @@ class RadialKernel(Kernel):
             Entry i depends only on entry i of the uniform numbers.
         """
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         right = finite_rows(Y)
         squares, n_columns = squares_from(right), right.shape[1]
         smooth = self._single_form() is not None and self._usual
@@ -117,7 +117,7 @@ class RadialKernel(Kernel):
 
         return values
 
-    def against_single(self, Y: Any) -> Prepared:
+    def against_single(self, Y: MatrixLike) -> Prepared:
         """Return the function X -> k(X, Y) in float32; see `Kernel`.
 
         If the rows of `Y` are mostly nonzero and lie within a few length scales of their mean, single
@@ -350,11 +350,12 @@ class RadialSpectrum(RadialKernel):
     (2, 128)
     """
 
-    def __init__(self, radii: Sequence[float] | Callable[..., Any] | str, length_scale: Length = 1.0) -> None:
+    def __init__(
+        self, radii: Sequence[float] | Callable[..., npt.ArrayLike] | str, length_scale: Length = 1.0
+    ) -> None:
         super().__init__(length_scale)
-        if callable(radii):
-            radii = radii(seeds.generator(0, "spectrum"), _DRAWS)
-        lengths = _decoded(radii) if isinstance(radii, str) else _lengths(radii)
+        drawn = radii(seeds.generator(0, "spectrum"), _DRAWS) if callable(radii) else radii
+        lengths = _decoded(drawn) if isinstance(drawn, str) else _lengths(drawn)
         if lengths.ndim != 1 or not lengths.size or not np.isfinite(lengths).all() or lengths.min() < 0.0:
             raise InputError(
                 "radii must be a sequence of finite numbers of at least 0, or a sampler of them."
@@ -367,7 +368,7 @@ class RadialSpectrum(RadialKernel):
         lengths.setflags(write=False)
         self.lengths = lengths
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """Return the parameters of the constructor, JSON-able: the radii as base64 of compressed float64."""
         text = base64.b64encode(zlib.compress(self.lengths.astype("<f8").tobytes(), 9)).decode()
         return {"radii": text, "length_scale": self._length_scale}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -43,10 +41,10 @@ class TanimotoMinMax(Kernel):
     def positive_rows(self) -> bool:
         return True
 
-    def against(self, Y: object) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         return _minima(Y, QUOTIENT)
 
-    def distance(self, X: MatrixLike, Y: object = None) -> npt.NDArray[np.float64]:
+    def distance(self, X: MatrixLike, Y: MatrixLike | None = None) -> npt.NDArray[np.float64]:
         """Return 1 - T, the Soergel distance, which is a metric (Marczewski & Steinhaus 1958)."""
         similarities = self(X, Y)
         return np.subtract(1.0, similarities, out=similarities)
@@ -75,7 +73,7 @@ class Intersection(Kernel):
     def positive_rows(self) -> bool:
         return True
 
-    def against(self, Y: object) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         return _minima(Y, SUM)
 
     def diag(self, X: MatrixLike) -> npt.NDArray[np.float64]:
@@ -87,7 +85,7 @@ class Intersection(Kernel):
         return "intersection (sum of min)"
 
 
-def _minima(Y: Any, mode: int) -> Prepared:
+def _minima(Y: MatrixLike, mode: int) -> Prepared:
     """Return the function of X for sums of minima with the rows of `Y`, or quotients of them, by `mode`."""
     right = _weights(Y)
     index = Index(right, multiply=False)

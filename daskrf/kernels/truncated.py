@@ -64,7 +64,7 @@ class TruncatedGaussian(Kernel):
     def __repr__(self) -> str:
         return f"TruncatedGaussian({self.length_scale!r}, {self.degree!r})"
 
-    def against(self, Y: Any) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         right = self._rows(Y)
         index = Index(right, multiply=True)
         right_offsets, right_norms = self._centred(right)

@@ -59,7 +59,7 @@ class Mean(Kernel):
     def __init__(
         self,
         weights: Sequence[float] = (1.0, 1.0),
-        kernels: Kernel | tuple[Kernel | dict[str, Any], ...] = TanimotoMinMax(),  # noqa: B008
+        kernels: Kernel | tuple[Kernel | dict[str, object], ...] = TanimotoMinMax(),  # noqa: B008
         columns: Columns = 2**32,
     ) -> None:
         self.weights = as_weights(weights)
@@ -113,13 +113,13 @@ class Mean(Kernel):
     def positive_rows(self) -> bool:
         return any(each.positive_rows for each in self.kernels)
 
-    def against(self, Y: object) -> Prepared:
+    def against(self, Y: MatrixLike) -> Prepared:
         return self._added(Y, [kernel.against for kernel in self.kernels], np.float64)
 
-    def against_single(self, Y: object) -> Prepared:
+    def against_single(self, Y: MatrixLike) -> Prepared:
         return self._added(Y, [kernel.against_single for kernel in self.kernels], np.float32)
 
-    def _added(self, Y: Any, against: list[object], kind: type) -> Prepared:
+    def _added(self, Y: MatrixLike, against: list[object], kind: type) -> Prepared:
         """Return the function X -> k(X, Y), whose terms are summed in the type `kind`."""
         right = check_finite(as_csr(Y))
         triples = zip(self.shares, against, self._ranges(right.shape[1]), strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from daskrf.errors import InputError
 from daskrf.molecules.structures import LEVELS
@@ -81,8 +80,8 @@ class Reading:
     replicates: Column | None = None
     replicate_std: Column | None = None
     replicate_sem: Column | None = None
-    drop_outside: str | tuple[float, float] | Mapping[str, Any] | None = None
-    drop_value: float | Sequence[float] | Mapping[str, Any] | None = None
+    drop_outside: str | tuple[float, float] | Mapping[str, object] | None = None
+    drop_value: float | Sequence[float] | Mapping[str, object] | None = None
     accept_outliers: bool = False
     limits: Sequence[Limits] | None = None
     scales: Sequence[Scale] | None = None

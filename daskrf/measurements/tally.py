@@ -88,7 +88,7 @@ class TargetTally:
         """The limits that lie farthest on either side."""
         return tuple(limit for limit in (self.lowest, self.highest) if limit is not None)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the counts as a dict for JSON; without limits there is nothing of them."""
         far = {name: getattr(self, name) for name in ("lowest", "highest")}
         counts = {name: value for name, value in vars(self).items() if name not in far}
@@ -163,7 +163,7 @@ class Tally:
         self.n_read, self.n_rows, self.n_labels = 0, 0, 0
         self.targets = [TargetTally() for _ in source.targets]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the counts as a dict for JSON."""
         counts = {name: getattr(self, name) for name in ("n_read", "n_rows", "n_labels", "counts")}
         return {**counts, "targets": [target.state() for target in self.targets]}

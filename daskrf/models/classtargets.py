@@ -41,7 +41,7 @@ class ClassTarget:
         share = 100 * self.n_positive / self.n_labels
         return f"{printable(name, 60)}: 2 classes, 1{positive} ({share:.3g} %)"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a dict for JSON that rebuilds it."""
         return {
             **self.words.state(),

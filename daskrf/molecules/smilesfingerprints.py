@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ class SmilesFingerprints(Transformer):
         names = ("kind", "radius", "counts", "size", "chirality", "features")
         return FingerprintSpec(**{name: getattr(self, name) for name in names})
 
-    def fit(self, X: MatrixLike, y: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: object = None) -> Self:
         """Check the parameters; nothing is learned.
 
         Raises

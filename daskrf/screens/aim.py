@@ -155,7 +155,7 @@ class Aim:
         return words_of_rule(self.rule)
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What candidates depend on, beside the rule and the target."""
         return {"require": list(map(str, self.requirements))} if self.requirements else {}
 

@@ -176,7 +176,7 @@ class LibraryCandidates(CandidateSource):
         return self.ranking.k
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the candidates."""
         return {**self.ranking.spec(self.request), **self.aim.state}
 

@@ -121,7 +121,7 @@ class FrontAim(Aim):
         return "each"
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         front = {"targets": self.improved, "signs": self.signs, "reference": self.floor.tolist()}
         return {**super().state, **front}
 

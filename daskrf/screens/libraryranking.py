@@ -144,7 +144,7 @@ class LibraryRanking:
             here=need_of_scores(hits, k, std=True, n_sums=n_sums),
         )
 
-    def spec(self, request: ScreenRequest) -> dict[str, Any]:
+    def spec(self, request: ScreenRequest) -> dict[str, object]:
         """Return everything that determines the molecules found."""
         assert self.passing is not None
         return {

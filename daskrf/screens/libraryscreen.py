@@ -150,7 +150,7 @@ class ScreenJob(Job[Any]):
         return spec | request.filters.texts | levels
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the hits; all shards must agree on it."""
         return self._requested() | {"library": self.ranking.features.spec_hash}
 

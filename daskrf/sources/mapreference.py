@@ -55,7 +55,7 @@ class MapReference:
         return replace(self, text="", path=str(path))
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """State of the map."""
         return json.loads(self.text or self._read())
 

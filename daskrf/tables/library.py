@@ -60,7 +60,7 @@ class Layout(Table):
             parts.append(f"no IDs found in {which}, so rows are named row-0, row-1, ...")
         return f"{words}; {', '.join(parts)}{counted}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the fields as a dict for JSON."""
         return _plain(dataclasses.asdict(self))
 
@@ -117,7 +117,7 @@ class Library:
         """Keys of the extra columns."""
         return tuple(key for key, _ in self.sources[0].layout.extra)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return everything as a dict for JSON."""
         return _plain(
             {

@@ -38,7 +38,7 @@ class Allocation:
         """p."""
         return len(self.sizes)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the fields, JSON-able."""
         return {**asdict(self), "sizes": list(self.sizes)}
 

@@ -101,7 +101,7 @@ class Moments:
 
 def sketch_variance(
     X: MatrixLike,
-    Y: Any = None,
+    Y: MatrixLike | None = None,
     *,
     degree: int,
     n_components: int,

@@ -16,7 +16,7 @@ from daskrf import kernels, seeds
 from daskrf.arrays import Matrix
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import undecided
+from daskrf.features.featuremap import parameters_in, undecided
 from daskrf.gp.processes.processes import gp_for
 from daskrf.gp.processes.trials import Choice, Row, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
@@ -61,19 +61,20 @@ class LengthScaleSearch(Choice):
     def _too_few(self) -> str:
         return f"too few labels to find a length scale: took {self.length_scale:g}, which is usual"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description; it does not hold the map."""
         return {name: value for name, value in vars(self).items() if name != "feature_map"}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], feature_map: FeatureMap) -> LengthScaleSearch:
+    def from_state(cls, state: Mapping[str, object], feature_map: FeatureMap) -> LengthScaleSearch:
         """Rebuild a search from its `state` and the map, which may be of another size."""
-        length = float(state["length_scale"])
-        lengths, evidences = tuple(state["length_scales"]), tuple(state["log_evidences"])
-        return cls(with_length_scale(feature_map, length), length, lengths, evidences, state["n_rows"])
+        entries: Mapping[str, Any] = state
+        length = float(entries["length_scale"])
+        lengths, evidences = tuple(entries["length_scales"]), tuple(entries["log_evidences"])
+        return cls(with_length_scale(feature_map, length), length, lengths, evidences, entries["n_rows"])
 
 
-def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
+def with_length_scale(feature_map: FeatureMap, length_scale: float) -> FeatureMap:
     """Return an unfitted copy of a map with another length scale.
 
     If length scales are "auto", only those are replaced; otherwise that of the map itself or of its kernel.
@@ -92,14 +93,15 @@ def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
     state = {**feature_map.state(), "fitted": {}}
     if undecided(feature_map):
         return from_state(decided(state, length_scale))
-    if "length_scale" in state["parameters"]:
-        state["parameters"]["length_scale"] = float(length_scale)
+    parameters = parameters_in(state)
+    if "length_scale" in parameters:
+        parameters["length_scale"] = float(length_scale)
         return from_state(state)
-    kernel = state["parameters"].get("kernel")
+    kernel = parameters.get("kernel")
     if not isinstance(kernel, dict) or "length_scale" not in kernel["parameters"]:
         raise InputError(f"{type(feature_map).__name__} has no kernel with a length scale.")
-    parameters = kernel["parameters"] | {"length_scale": float(length_scale)}
-    state["parameters"]["kernel"] = kernels.from_state({**kernel, "parameters": parameters}).state()
+    settings = kernel["parameters"] | {"length_scale": float(length_scale)}
+    parameters["kernel"] = kernels.from_state({**kernel, "parameters": settings}).state()
     return from_state(state)
 
 
@@ -128,7 +130,7 @@ def choose_length_scale(
     bounds: tuple[float, float] | None = None,
     n_trials: int = 12,
     random_state: int = 0,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     on_trial: Callable[[str], None] | None = None,
     used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> LengthScaleSearch:

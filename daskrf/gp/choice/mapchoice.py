@@ -78,7 +78,7 @@ class AutoMap:
         return self.candidates[0]
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """The entry that identifies it in a specification."""
         return {"map": "auto", **vars(self)}
 
@@ -142,7 +142,7 @@ class MapChoice(ChoiceByLabelsLeftOut):
     def _is_taken(self, trial: MapTrial) -> bool:
         return trial.feature_map.state() == self.feature_map.state()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description."""
         trials = [
             {"map": each.feature_map.state(), "log_probability": each.log_probability, "r2": each.r2}
@@ -152,12 +152,14 @@ class MapChoice(ChoiceByLabelsLeftOut):
         return {"map": self.feature_map.state(), "trials": trials, **numbers}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> MapChoice:
+    def from_state(cls, state: Mapping[str, object]) -> MapChoice:
         """Rebuild a choice from its `state`."""
+        entries: Mapping[str, Any] = state
         trials = tuple(
-            MapTrial(from_state(each["map"]), each["log_probability"], each["r2"]) for each in state["trials"]
+            MapTrial(from_state(each["map"]), each["log_probability"], each["r2"])
+            for each in entries["trials"]
         )
-        return cls(from_state(state["map"]), trials, state["n_rows"], state["n_left_out"])
+        return cls(from_state(entries["map"]), trials, entries["n_rows"], entries["n_left_out"])
 
 
 def choose_map(
@@ -166,7 +168,7 @@ def choose_map(
     y: npt.ArrayLike,
     *,
     random_state: int = 0,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     on_trial: Callable[[str], None] | None = None,
     used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> MapChoice:

@@ -22,6 +22,7 @@ from daskrf.arrays import Matrix, as_csr, check_finite
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
+from daskrf.features.featuremap import parameters_in
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.solve.solvers import TridiagonalForm
 from daskrf.kernels.kernel import AUTO
@@ -103,17 +104,18 @@ class MetricChoice(ChoiceByLabelsLeftOut):
             return None
         return [share * float(np.var(y)) for share, y in zip(self.noise, labels, strict=True)]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description."""
         trials = [list(trial) for trial in self.trials]
         return {**vars(self), "kernel": self.kernel.state(), "trials": trials}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> MetricChoice:
+    def from_state(cls, state: Mapping[str, object]) -> MetricChoice:
         """Rebuild a choice from its `state`."""
-        kernel = MetricGaussian(**state["kernel"]["parameters"])
-        trials = tuple(MetricTrial(*trial) for trial in state["trials"])
-        values = {**state, "kernel": kernel, "trials": trials, "noise": tuple(state["noise"])}
+        entries: Mapping[str, Any] = state
+        kernel = MetricGaussian(**entries["kernel"]["parameters"])
+        trials = tuple(MetricTrial(*trial) for trial in entries["trials"])
+        values = {**entries, "kernel": kernel, "trials": trials, "noise": tuple(entries["noise"])}
         return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
@@ -133,7 +135,7 @@ def learns_metric(value: object) -> bool:
 def with_kernel(feature_map: FeatureMap, kernel: MetricGaussian) -> FeatureMap:
     """Return an unfitted copy of a map with another kernel."""
     state = feature_map.state()
-    parameters = {**state["parameters"], "kernel": kernel.state()}
+    parameters = {**parameters_in(state), "kernel": kernel.state()}
     return from_state({**state, "parameters": parameters, "fitted": {}})
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -298,7 +299,7 @@ class CoregionalizedGP(Regressor):
         return self._kernel.split(self.joint_.X_train_)[1]
 
     @property
-    def rows_of_labels_(self) -> Any:
+    def rows_of_labels_(self) -> npt.NDArray[np.integer]:
         """The row of the molecule of each label, CSR of shape (n_labels, n_columns)."""
         self._check_fitted()
         return self._kernel.split(self.joint_.X_train_)[0]
@@ -326,6 +327,51 @@ class CoregionalizedGP(Regressor):
         numbers = float(w @ self.mean_), float(row @ row), float(w**2 @ self.noise_variance_)
         return CoregionalizedTarget(self, self.joint_.with_kernel(kernel), len(w), 1.0, *numbers)
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["both"],
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -335,7 +381,17 @@ class CoregionalizedGP(Regressor):
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-    ) -> Any:
+    ) -> Array | tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
         Parameters
@@ -393,11 +449,11 @@ class CoregionalizedGP(Regressor):
         draws = self.joint_.sample_y(rows, n_samples, random_state, of=of).reshape(n, size, n_samples)
         return np.asarray(self.mean_[:, None] + np.sqrt(self.noise_variance_)[:, None] * draws)
 
-    def draw(self, seed: int, target: int = 0) -> Any:
+    def draw(self, seed: int, target: int = 0) -> TargetFunction:
         """Return one posterior sample of one target; with the same seed, those of all targets correlate."""
         return self.of_target(target).draw(seed)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         return {
@@ -412,13 +468,13 @@ class CoregionalizedGP(Regressor):
             "joint": self.joint_.state(),
         }
 
-    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return the rows and weights of all labels and, with `statistics`, what std and samples need."""
         self._check_fitted()
         return self.joint_.arrays(statistics=statistics)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:
         """Rebuild a fitted model from `state` and `arrays`.
 
         Raises
@@ -426,20 +482,22 @@ class CoregionalizedGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
-        joint = ExactGP.from_state(state["joint"], arrays)
+        entries: Mapping[str, Any] = state
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
+        joint = ExactGP.from_state(entries["joint"], stored)
         kernel = joint.kernel
-        if not isinstance(kernel, Coregionalized) or kernel.n_targets != len(state["mean"]):
+        if not isinstance(kernel, Coregionalized) or kernel.n_targets != len(entries["mean"]):
             raise ValueError("its kernel is not one of its targets")
-        options = {name: getattr(joint, name) for name in _OPTIONS} | {"solver": state["solver"]}
-        model = cls(kernel.inner, **state["fixed"], **options)
+        options = {name: getattr(joint, name) for name in _OPTIONS} | {"solver": entries["solver"]}
+        model = cls(kernel.inner, **entries["fixed"], **options)
         model.kernel_choices_ = tuple(
-            None if each is None else KernelChoice.from_state(each) for each in state["kernel_choices"]
+            None if each is None else KernelChoice.from_state(each) for each in entries["kernel_choices"]
         )
         for name in _PER_TARGET:
-            setattr(model, name, np.array(state[name.rstrip("_")]))
-        model.correlation_, model.joint_ = np.array(state["correlation"]), joint
-        model.n_features_in_ = int(state["n_columns"])
+            setattr(model, name, np.array(entries[name.rstrip("_")]))
+        model.correlation_, model.joint_ = np.array(entries["correlation"]), joint
+        model.n_features_in_ = int(entries["n_columns"])
         return model
 
     @property

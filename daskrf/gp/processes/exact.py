@@ -6,8 +6,8 @@ import copy
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -545,6 +545,51 @@ class ExactGP(Regressor):
         _check_variance(y[side == 0])
         return fit_limits(matrix, y, side, fixed, doubt=_DOUBT * _spread(matrix))
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["both"],
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -554,7 +599,17 @@ class ExactGP(Regressor):
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-    ) -> Any:
+    ) -> Array | tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
         The mean costs n kernel values a row, the standard deviation n^2 / 2 multiply-adds more; both are
@@ -796,13 +851,38 @@ class ExactGP(Regressor):
             draws += math.sqrt(float(self.noise_variance_[0])) * noise
         return draws
 
+    @overload
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: Literal[False] = False,
+    ) -> float: ...
+    @overload
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        *,
+        eval_gradient: Literal[True],
+    ) -> tuple[float, Array]: ...
+    @overload
     def log_marginal_likelihood(
         self,
         mean: float | None = None,
         signal_variance: float | None = None,
         noise_variance: float | None = None,
         eval_gradient: bool = False,
-    ) -> Any:
+    ) -> float | tuple[float, Array]: ...
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: bool = False,
+    ) -> float | tuple[float, Array]:
         """Return log p(y), and its gradient in (mean, signal_variance, noise_variance) on request.
 
         Values default to the fitted ones. A call costs O(n); if both variances were fixed in `fit`, the first
@@ -828,7 +908,7 @@ class ExactGP(Regressor):
         value, gradient = log_likelihood(self._solver, m, a, s, gradient=eval_gradient)
         return (value, gradient) if eval_gradient else value
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         fixed = {name: self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance")}
@@ -849,7 +929,7 @@ class ExactGP(Regressor):
             "kernel_choice": self.kernel_choice_.state() if self.kernel_choice_ else None,
         }
 
-    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return labelled rows and weights and, with `statistics`, what std and samples need."""
         self._check_fitted()
         X = as_csr(self.X_train_)
@@ -871,7 +951,7 @@ class ExactGP(Regressor):
         return arrays | {f"statistics/{name}": np.ascontiguousarray(v) for name, v in draws.items()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:
         """Rebuild a fitted model from `state` and `arrays`.
 
         Raises
@@ -879,34 +959,36 @@ class ExactGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
-        kernel, options = kernel_from_state(state["kernel"]), dict(state["options"])
-        model = cls(kernel, **state["given"], **options)
+        entries: Mapping[str, Any] = state
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
+        kernel, options = kernel_from_state(entries["kernel"]), dict(entries["options"])
+        model = cls(kernel, **entries["given"], **options)
         X = sp.csr_matrix(
-            tuple(arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")),
-            shape=tuple(state["shape"]),
+            tuple(stored[f"rows/{name}"] for name in ("data", "indices", "indptr")),
+            shape=tuple(entries["shape"]),
         )
         X.check_format(full_check=True)  # malformed rows would crash compiled code
         if not X.has_canonical_format:
             raise ValueError("the columns of its rows are not in order")
         model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
-        if state["kernel_choice"]:
-            model.kernel_choice_ = KernelChoice.from_state(state["kernel_choice"])
+        if entries["kernel_choice"]:
+            model.kernel_choice_ = KernelChoice.from_state(entries["kernel_choice"])
         for name in _PER_TARGET:
-            setattr(model, name, np.array(state[name.rstrip("_")]))
-        if "side" in arrays:
-            model.side_, model.stand_ins_ = arrays["side"], arrays["stand_ins"]
-            model.excess_ = arrays["excess"]
+            setattr(model, name, np.array(entries[name.rstrip("_")]))
+        if "side" in stored:
+            model.side_, model.stand_ins_ = stored["side"], stored["stand_ins"]
+            model.excess_ = stored["excess"]
         if model.solver == "cg":
-            model._restore_pathwise(state, arrays)
+            model._restore_pathwise(entries, stored)
             return model
-        model.alpha_, model.y_train_ = arrays["weights"][:, 0], arrays["labelled"]
-        model.log_marginal_likelihood_value_ = state["log_marginal_likelihood"]
-        model.jitter_ = state["jitter"]
+        model.alpha_, model.y_train_ = stored["weights"][:, 0], stored["labelled"]
+        model.log_marginal_likelihood_value_ = entries["log_marginal_likelihood"]
+        model.jitter_ = entries["jitter"]
         model._factor = model._solver = None
         return model
 
-    def _restore_pathwise(self, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def _restore_pathwise(self, state: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         alpha, rest, prior = arrays["weights"], {}, None
         if "statistics/draws" in arrays:
             rest = {name: arrays[f"statistics/{name}"] for name in ("draws", "ones", "labelled")}

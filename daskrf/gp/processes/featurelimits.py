@@ -246,7 +246,7 @@ def fit_feature_limits(statistics: SufficientStatistics, fixed: Fixed) -> Featur
 
 def likelihood_with_limits(
     statistics: SufficientStatistics, values: tuple[float, float, float], *, gradient: bool
-) -> object:
+) -> float | tuple[float, npt.NDArray[np.float64]]:
     """Return the log evidence for mean, signal and noise variance, and on request its gradient in them.
 
     The gradient is that of the stand-ins, which are stationary.

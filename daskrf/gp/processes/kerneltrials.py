@@ -109,7 +109,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             notes.append(f"Log evidence of labels and limits together: {values}.")
         return [learned] * bool(self.n_learned) + notes
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description."""
         trials = [
             {**vars(trial), "kernel": None if trial.kernel == self.kernel else trial.kernel.state()}
@@ -128,25 +128,26 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> KernelChoice:
+    def from_state(cls, state: Mapping[str, object]) -> KernelChoice:
         """Rebuild a choice from its `state`."""
+        entries: Mapping[str, Any] = state
         names = ("name", "log_probability", "r2")
-        kernel = from_state(state["kernel"])
+        kernel = from_state(entries["kernel"])
         trials = tuple(
             Trial(from_state(trial["kernel"]) if trial["kernel"] else kernel, **{n: trial[n] for n in names})
-            for trial in state["trials"]
+            for trial in entries["trials"]
         )
-        requested = from_state(state["asked"]) if "asked" in state else None
-        learned = state.get("n_learned", 0), state.get("variances", {})
-        evidence = {int(place): float(value) for place, value in state.get("evidence", ())}
+        requested = from_state(entries["asked"]) if "asked" in entries else None
+        learned = entries.get("n_learned", 0), entries.get("variances", {})
+        evidence = {int(place): float(value) for place, value in entries.get("evidence", ())}
         return cls(
             kernel,
             trials,
-            state["n_rows"],
-            state["n_left_out"],
+            entries["n_rows"],
+            entries["n_left_out"],
             requested,
             *learned,
             evidence=evidence,
-            weighs_descriptors=bool(state.get("weighs_descriptors")),
-            first=int(state.get("first", 0)),
+            weighs_descriptors=bool(entries.get("weighs_descriptors")),
+            first=int(entries.get("first", 0)),
         )

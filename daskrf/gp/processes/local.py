@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.processes.evidence import Hyperparameters, solved_weights
 from daskrf.gp.processes.posterior import PosteriorFactor, standard_normal
@@ -92,7 +93,7 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     def __init__(
         self,
-        feature_map: Any = None,
+        feature_map: FeatureMap | None = None,
         *,
         mean: npt.ArrayLike | None = None,
         signal_variance: npt.ArrayLike | None = None,
@@ -139,12 +140,14 @@ class LocalGaussianGP(FeatureSpaceGP):
         drawn.local_map_ = self.local_map_
         return drawn
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         return {**super().state(), "rows": self.rows_, "feature_map": self.local_map_.state()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        model = super().from_state(state, arrays)
+    def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:
+        entries: Mapping[str, Any] = state
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        model = super().from_state(entries, stored)
         model.rows_ = model.rows
         return model
 

@@ -7,7 +7,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from daskrf.arrays import (
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.estimators import clone
-from daskrf.features.featuremap import check_feature_map, from_state, map_key
+from daskrf.features.featuremap import FeatureMap, check_feature_map, from_state, map_key
 from daskrf.features.foldedfeatures import FoldedFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.processes.evidence import (
@@ -117,7 +117,7 @@ class FeatureSpaceGP(Regressor):
     kernel: Kernel | None = None
     """The exact kernel of an `ExactGP`; models on features have that of their map."""
 
-    feature_map: Any
+    feature_map: FeatureMap | None
     mean: npt.ArrayLike | None
     signal_variance: npt.ArrayLike | None
     noise_variance: npt.ArrayLike | None
@@ -196,7 +196,7 @@ class FeatureSpaceGP(Regressor):
     def fit_statistics(
         self,
         statistics: Statistics,
-        feature_map: Any = None,
+        feature_map: FeatureMap | None = None,
         *,
         before_eigen: Callable[[], None] | None = None,
     ) -> Self:
@@ -256,6 +256,55 @@ class FeatureSpaceGP(Regressor):
         self._check_fitted()
         return self._fit(self._kept_statistics().combine(statistics))
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["both"],
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -265,8 +314,19 @@ class FeatureSpaceGP(Regressor):
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-        rows: Any = None,
-    ) -> Any:
+        rows: MatrixLike | None = None,
+    ) -> Array | tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
         The mean costs M multiply-adds a row. The standard deviation costs M^2 / 2 a row and, at the first
@@ -540,7 +600,7 @@ class FeatureSpaceGP(Regressor):
         of: Literal["y", "f"] = "y",
         target: int = 0,
         diagonal: npt.ArrayLike | None = None,
-        rows: object = None,
+        rows: MatrixLike | None = None,
     ) -> Array:
         """Return samples at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
@@ -616,7 +676,7 @@ class FeatureSpaceGP(Regressor):
         target: int = 0,
         *,
         diagonal: npt.ArrayLike | None = None,
-        rows: Any = None,
+        rows: MatrixLike | None = None,
     ) -> Array:
         """Return the values of `drawn` functions at the rows X, or of measurements of them.
 
@@ -661,6 +721,27 @@ class FeatureSpaceGP(Regressor):
             draws += share[:, None] * residuals
         return draws if normal is None else draws + noise[:, None] * normal
 
+    @overload
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: Literal[False] = False,
+        *,
+        target: int = 0,
+    ) -> float: ...
+    @overload
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        *,
+        eval_gradient: Literal[True],
+        target: int = 0,
+    ) -> tuple[float, Array]: ...
+    @overload
     def log_marginal_likelihood(
         self,
         mean: float | None = None,
@@ -669,7 +750,16 @@ class FeatureSpaceGP(Regressor):
         eval_gradient: bool = False,
         *,
         target: int = 0,
-    ) -> Any:
+    ) -> float | tuple[float, Array]: ...
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
+        eval_gradient: bool = False,
+        *,
+        target: int = 0,
+    ) -> float | tuple[float, Array]:
         """Return log p(y) of one target, and on request its gradient.
 
         The gradient is in (mean, signal_variance, noise_variance).
@@ -679,7 +769,7 @@ class FeatureSpaceGP(Regressor):
         """
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, 0.0)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         if not hasattr(self, "noise_variance_"):
@@ -700,7 +790,7 @@ class FeatureSpaceGP(Regressor):
             **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
         }
 
-    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return the weights and the statistics, which standard deviations, samples and partial_fit need."""
         self._check_fitted()
         arrays = {"weights": self.weights_}
@@ -711,7 +801,7 @@ class FeatureSpaceGP(Regressor):
         return arrays
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+    def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:
         """Rebuild a fitted model from `state` and `arrays`.
 
         Raises
@@ -719,25 +809,27 @@ class FeatureSpaceGP(Regressor):
         InputError
             If the state has another version, or the weights are missing.
         """
-        check_version(state, STATE_VERSION, arrays, "weights")
-        model = cls(**{name: state[name] for name in cls._options}, **state["given"])
-        model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
+        entries: Mapping[str, Any] = state
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        check_version(entries, STATE_VERSION, stored, "weights")
+        model = cls(**{name: entries[name] for name in cls._options}, **entries["given"])
+        model._set_map(None if entries["feature_map"] is None else from_state(entries["feature_map"]))
         model.feature_map = model.feature_map_
         for name in cls._per_target:
             kind = bool if name == "at_bound_" else np.float64
-            setattr(model, name, np.array(state[name.rstrip("_")], dtype=kind))
+            setattr(model, name, np.array(entries[name.rstrip("_")], dtype=kind))
         for name in cls._numbers:
-            setattr(model, name, float(state[name.rstrip("_")]))
-        model.n_rows_, model.one_bit_ = state["n"], state["one_bit"]
-        model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
-        sums = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
+            setattr(model, name, float(entries[name.rstrip("_")]))
+        model.n_rows_, model.one_bit_ = entries["n"], entries["one_bit"]
+        model.weights_ = np.asarray(stored["weights"], dtype=np.float64)
+        sums = {k.removeprefix("statistics/"): v for k, v in stored.items() if k.startswith("statistics/")}
         model.statistics_ = Summation.restore(sums) if sums else None
-        model._stand_ins = StandIns.from_arrays(arrays)
+        model._stand_ins = StandIns.from_arrays(stored)
         model._factors, model._eigen = {}, None
         return model
 
     @property
-    def log_marginal_likelihood_value_(self) -> object:
+    def log_marginal_likelihood_value_(self) -> float | Array:
         """Evidence at the fitted hyperparameters: a float, or an array for several targets."""
         values = self.log_marginal_likelihoods_
         return float(values[0]) if len(values) == 1 else values
@@ -758,7 +850,7 @@ class FeatureSpaceGP(Regressor):
         return inner.project if isinstance(inner, NystromFeatures) else None
 
     def _features(
-        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: object = None
+        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: MatrixLike | None = None
     ) -> Iterator[FeatureBlock]:
         """Yield the packed bits or features of the rows, in blocks."""
         return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
@@ -943,7 +1035,7 @@ class FeatureSpaceGP(Regressor):
         eval_gradient: bool,
         target: int,
         deficit: float,
-    ) -> object:
+    ) -> float | tuple[float, Array]:
         statistics = self._kept_statistics()
         m, a, s = self._hyperparameters(mean, signal_variance, noise_variance, target)
         if statistics.limits is not None:
@@ -1011,7 +1103,7 @@ class FeatureSpaceGP(Regressor):
         return variances
 
     def _predict_joint(
-        self, X: MatrixLike, of: str, diagonal: npt.ArrayLike | None, rows: object
+        self, X: MatrixLike, of: str, diagonal: npt.ArrayLike | None, rows: MatrixLike | None
     ) -> tuple[Array, Array]:
         size = len(self.weights_)
         blocks = list(self._features(X, diagonal, rows))
@@ -1116,7 +1208,7 @@ class FeatureSpaceGP(Regressor):
 
 
 def check_version(
-    state: dict[str, object], version: int, arrays: dict[str, npt.NDArray[Any]], *names: str
+    state: Mapping[str, object], version: int, arrays: Mapping[str, npt.NDArray[np.generic]], *names: str
 ) -> None:
     """Raise InputError if a stored model has another version, or lacks arrays of the given names."""
     if state.get("version") != version or not arrays.keys() >= set(names):
@@ -1205,7 +1297,7 @@ class RandomFeatureGP(FeatureSpaceGP):
 
     def __init__(
         self,
-        feature_map: Any = None,
+        feature_map: FeatureMap | None = None,
         *,
         mean: npt.ArrayLike | None = None,
         signal_variance: npt.ArrayLike | None = None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, OptionError
@@ -69,7 +71,9 @@ def _misplaced(option: str, feature_map: object) -> str:
     )
 
 
-def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Process | SeparateGP:
+def model_from_state(
+    state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]
+) -> Process | SeparateGP:
     """Rebuild a fitted model of any class from its `state` and `arrays`.
 
     Raises
@@ -77,12 +81,14 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     InputError
         If the class is unknown, the state has another version, or the weights are missing.
     """
-    if state.get("class") == SeparateGP.__name__:
-        parts = (model_from_state(*stored) for stored in SeparateGP.stored_parts(state, arrays))
-        return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], state["targets"])
+    entries: Mapping[str, Any] = state
+    stored: Mapping[str, npt.NDArray[Any]] = arrays
+    if entries.get("class") == SeparateGP.__name__:
+        parts = (model_from_state(*each) for each in SeparateGP.stored_parts(entries, stored))
+        return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], entries["targets"])
     exact: tuple[type[Process], ...] = ExactGP, CoregionalizedGP
     classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), *exact)}
-    name = state.get("class")
+    name = entries.get("class")
     if name not in classes:
         raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")
-    return classes[name].from_state(state, arrays)
+    return classes[name].from_state(entries, stored)

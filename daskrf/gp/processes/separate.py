@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -13,6 +13,8 @@ from daskrf.errors import InputError
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.process import PER_TARGET
 from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, TargetProcess, WeightedSum
+
+Array = npt.NDArray[np.float64]
 
 
 class SeparateGP:
@@ -110,6 +112,37 @@ class SeparateGP:
         process, place = self.process_of(target)
         return process.cautions(place)
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        *,
+        of: Literal["both"],
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -118,7 +151,16 @@ class SeparateGP:
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-    ) -> Any:
+    ) -> Array | tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return means and, on request, standard deviations of all targets or of one.
 
         Returns
@@ -130,9 +172,9 @@ class SeparateGP:
         if target is not None:
             process, place = self.process_of(target)
             return process.predict(X, return_std, **options, target=place)
-        predictions = [process.predict(X, return_std, **options) for process in self.parts]
         if not return_std:
-            return self._columns(predictions)
+            return self._columns(process.predict(X, **options) for process in self.parts)
+        predictions = [process.predict(X, True, **options) for process in self.parts]
         return tuple(self._columns(values) for values in zip(*predictions, strict=True))
 
     def draw(self, seed: int, target: int = 0) -> Any:
@@ -140,7 +182,7 @@ class SeparateGP:
         process, place = self.process_of(target)
         return process.draw(seed, place)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         parts = [process.state() for process in self.parts]
         feature_map = parts[0].get("feature_map")
@@ -152,9 +194,11 @@ class SeparateGP:
             "feature_map": feature_map,
         }
 
-    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return the weights of all targets and, prefixed with its index, the statistics of each process."""
-        arrays = {"weights": self.weights_} if hasattr(self, "weights_") else {}
+        arrays: dict[str, npt.NDArray[np.generic]] = (
+            {"weights": self.weights_} if hasattr(self, "weights_") else {}
+        )
         for number, process in enumerate(self.parts):
             process_arrays = process.arrays(statistics=statistics)
             arrays |= {
@@ -164,17 +208,21 @@ class SeparateGP:
 
     @staticmethod
     def stored_parts(
-        state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
-    ) -> Iterator[tuple[dict[str, object], dict[str, npt.NDArray[Any]]]]:
+        state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]
+    ) -> Iterator[tuple[dict[str, object], dict[str, npt.NDArray[np.generic]]]]:
         """Yield the state and arrays of each process from those of the whole model."""
-        for number, (process_state, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
+        entries: Mapping[str, Any] = state
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        for number, (process_state, targets) in enumerate(
+            zip(entries["parts"], entries["targets"], strict=True)
+        ):
             prefix = f"{number}/"
-            process_arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-            if "weights" in arrays:
-                process_arrays["weights"] = arrays["weights"][:, targets]
-            yield {**process_state, "feature_map": state["feature_map"]}, process_arrays
+            process_arrays = {k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}
+            if "weights" in stored:
+                process_arrays["weights"] = stored["weights"][:, targets]
+            yield {**process_state, "feature_map": entries["feature_map"]}, process_arrays
 
-    def _columns(self, values: Iterable[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
+    def _columns(self, values: Iterable[Array]) -> Array:
         """Return the predictions of all processes as one array, in the order of the targets."""
         return np.column_stack(list(values))[:, self._order]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.gp.processes.posterior import LowRankFactor, PosteriorFactor, posterior_factor
 from daskrf.gp.processes.prior import PriorPrecision
 from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP
@@ -85,7 +86,7 @@ class SparseGP(FeatureSpaceGP):
 
     def __init__(
         self,
-        feature_map: Any = None,
+        feature_map: FeatureMap | None = None,
         *,
         mean: npt.ArrayLike | None = None,
         signal_variance: npt.ArrayLike | None = None,
@@ -121,12 +122,12 @@ class SparseGP(FeatureSpaceGP):
         eval_gradient: bool = False,
         *,
         target: int = 0,
-    ) -> object:
+    ) -> float | tuple[float, npt.NDArray[np.float64]]:
         """Return Titsias' lower bound on log p(y), otherwise as `log_marginal_likelihood`."""
         self._check_fitted()
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         return {**super().state(), "feature_map": self.landmark_map_.state()}
 
     def __getstate__(self) -> dict[str, object]:

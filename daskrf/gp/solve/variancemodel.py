@@ -54,7 +54,7 @@ class VarianceModel:
     draws: float
     covariance: Double
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a JSON-able description, for `from_state`."""
         return {
             "weights": self.weights.tolist(),

@@ -99,7 +99,7 @@ class LimitRows:
             raise InputError("cannot remove limits that are not among these.") from None
         return self.take(np.array(sorted(row for rows in left.values() for row in rows), dtype=np.intp))
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return everything as plain arrays for storing."""
         return {f"{_PREFIX}{name}": getattr(self, name) for name in _NAMES}
 

@@ -365,7 +365,7 @@ class SufficientStatistics(ABC):
             gram_error=gram_error,
         )
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return everything as plain arrays (int64, float64, uint8, bool) for storing; no copies."""
         wide = integers_to_bytes if self.one_bit else np.asarray
         arrays = {
@@ -387,7 +387,7 @@ class SufficientStatistics(ABC):
         return arrays if self.limits is None else arrays | self.limits.arrays()
 
     @staticmethod
-    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> SufficientStatistics:
+    def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]]) -> SufficientStatistics:
         """Undo `arrays` exactly.
 
         Raises
@@ -395,23 +395,24 @@ class SufficientStatistics(ABC):
         InputError
             If an array is missing.
         """
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
         try:
-            one_bit = bool(arrays["one_bit"])
+            one_bit = bool(stored["one_bit"])
             wide = integers_from_bytes if one_bit else np.asarray
-            key = arrays.get("map_key")
+            key = stored.get("map_key")
             return (BitStatistics if one_bit else FloatStatistics)(
-                n=int(arrays["n"]),
-                gram=arrays["gram"],
-                phi_sum=arrays["phi_sum"],
-                phi_y=arrays["phi_y"],
-                y_sum=wide(arrays["y_sum"]),
-                yy=wide(arrays["yy"]),
-                y_exponents=np.asarray(arrays["y_exponents"]) if one_bit else None,
+                n=int(stored["n"]),
+                gram=stored["gram"],
+                phi_sum=stored["phi_sum"],
+                phi_y=stored["phi_y"],
+                y_sum=wide(stored["y_sum"]),
+                yy=wide(stored["yy"]),
+                y_exponents=np.asarray(stored["y_exponents"]) if one_bit else None,
                 map_key=None if key is None else np.asarray(key).tobytes().decode(),
                 # One-bit features, and statistics stored before this entry was added, have k(x, x) = 1.
-                kernel_trace=float(arrays.get("kernel_trace", arrays["n"])),
-                precision="double" if arrays.get("double", False) else "single",
-                limits=LimitRows.from_arrays(arrays),
+                kernel_trace=float(stored.get("kernel_trace", stored["n"])),
+                precision="double" if stored.get("double", False) else "single",
+                limits=LimitRows.from_arrays(stored),
             )
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None

@@ -114,7 +114,7 @@ class Summation:
         )
 
     @staticmethod
-    def restore(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    def restore(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Any:
         """Undo `arrays` of sums of any kind.
 
         Raises
@@ -122,12 +122,13 @@ class Summation:
         InputError
             If an array is missing.
         """
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
         kind: Any = SufficientStatistics
-        if "grams" in arrays:
+        if "grams" in stored:
             kind = StackedStatistics
-        elif "head" in arrays:
+        elif "head" in stored:
             kind = GramStrip
-        return kind.from_arrays(arrays)
+        return kind.from_arrays(stored)
 
 
 def precision_for(feature_map: Any, n_rows: int) -> Precision:
@@ -311,14 +312,14 @@ class StackedStatistics:
             phi_y=whole.phi_y[columns],
         )
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return everything as plain arrays for storing; no copies."""
         sums = {"rows": self.rows.arrays(), "own": self.own.arrays()}
         named = {f"{key}/{name}": array for key, arrays in sums.items() for name, array in arrays.items()}
         return {"grams": self.grams, "own_grams": self.own_grams, **named}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> StackedStatistics:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> StackedStatistics:
         """Undo `arrays` exactly.
 
         Raises
@@ -326,14 +327,15 @@ class StackedStatistics:
         InputError
             If an array is missing.
         """
+        stored: Mapping[str, npt.NDArray[Any]] = arrays
         rows, nearest = (
             SufficientStatistics.from_arrays(
-                {k.removeprefix(f"{name}/"): v for k, v in arrays.items() if k.startswith(f"{name}/")}
+                {k.removeprefix(f"{name}/"): v for k, v in stored.items() if k.startswith(f"{name}/")}
             )
             for name in ("rows", "own")
         )
         try:
-            return cls(rows, nearest, arrays["grams"], arrays["own_grams"])
+            return cls(rows, nearest, stored["grams"], stored["own_grams"])
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
@@ -469,7 +471,7 @@ class GramStrip:
         self.gram += other.gram
         return self
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return everything as plain arrays for storing; no copies."""
         head = [self.n, self.n_components, self.first, self.precision == "double"]
         return {"head": np.array(head, dtype=np.int64), "gram": self.gram}

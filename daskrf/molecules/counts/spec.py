@@ -234,7 +234,7 @@ class FingerprintSpec:
         """Bytes per identifier in RDKit's count vectors."""
         return 4 if self.size else 8
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the parameters as a dict for JSON; for several kinds, those of each kind and its columns."""
         if isinstance(self.kind, str):
             return dataclasses.asdict(self)
@@ -242,23 +242,24 @@ class FingerprintSpec:
         return {"kinds": [{**kind.state(), "columns": list(span)} for kind, span in columns]}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> FingerprintSpec:
+    def from_state(cls, state: Mapping[str, object]) -> FingerprintSpec:
         """Return the specification described by a dict from :meth:`state`."""
-        if "kinds" not in state:
-            return cls._of(state)
-        if not state["kinds"]:
+        entries: Mapping[str, Any] = state
+        if "kinds" not in entries:
+            return cls._of(entries)
+        if not entries["kinds"]:
             raise InputError("there are no kinds of fingerprints.")
-        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in state["kinds"]]
+        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in entries["kinds"]]
         names = [kind.name for kind in kinds]
         spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)
-        if spec.state() != state:
+        if spec.state() != entries:
             raise InputError(
                 "fingerprint kinds are arranged in a way that is unknown to this version of daskrf."
             )
         return spec
 
     @classmethod
-    def _of(cls, state: dict[str, Any]) -> FingerprintSpec:
+    def _of(cls, state: Mapping[str, Any]) -> FingerprintSpec:
         unknown = sorted(set(state) - {field.name for field in dataclasses.fields(cls)})
         if unknown:
             raise InputError(f"fingerprint parameter {unknown[0]!r} is unknown to this version of daskrf.")

@@ -74,7 +74,7 @@ class Assigned:
         self.reasons += other.reasons
         return self
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return the arrays of a checkpoint."""
         text = np.frombuffer("\n".join(self.reasons).encode(), np.uint8)
         return {"row": self.row, "structure": self.structure, "fits": self.fits, "reasons": text}
@@ -228,7 +228,7 @@ class BuildSpaceJob(Job[Any]):
         )
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the assignment; all shards must agree on it."""
         return {
             "reactions": [[reaction.name, reaction.smarts] for reaction in self.reactions],

@@ -256,7 +256,7 @@ class ProductRanking:
             self.patterns.check(smiles, self.limits)
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the hits; all shards must agree on it."""
         request = self.request
         surrogate = {

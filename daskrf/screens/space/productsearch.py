@@ -192,7 +192,7 @@ class ProductSearchJob(Job[Any]):
             self.notes = (*self.notes, *self.patterns.notes)
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the products; all shards must agree on it."""
         request = self.request
         return {

@@ -91,7 +91,7 @@ class SpaceScreenJob(Job[Any]):
         self.ranking.prepare(run, excluded)
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, object]:
         """Everything that determines the hits and their columns."""
         levels = {"intervals": list(self.request.intervals)} if self.request.intervals else {}
         return self.ranking.spec | levels

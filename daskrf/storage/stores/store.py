@@ -121,7 +121,7 @@ KIND_COMMANDS = {
 }
 
 
-def provenance() -> dict[str, Any]:
+def provenance() -> dict[str, object]:
     """Return the versions, host and time with which a store is made; they are never hashed.
 
     Returns

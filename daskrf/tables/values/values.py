@@ -300,7 +300,7 @@ class Scale:
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
         return f"{printable(self.name, 60)} = {how} of {source}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a dict for JSON that rebuilds it."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -384,7 +384,7 @@ class Limits:
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Limits(low, high, tuple(sorted(values)), tuple(sorted(plain)))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return a dict for JSON that rebuilds it."""
         ends = [end if math.isfinite(end) else None for end in (self.low, self.high)]
         return {"low": ends[0], "high": ends[1], "values": list(self.values), "plain": list(self.plain)}
