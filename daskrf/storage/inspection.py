@@ -354,11 +354,14 @@ def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
         "predict": "predictions",
         "fit": "model",
         "add": "model",
+        "build-space": "space",
     }
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
     made = kind.get(job.runs[0].command, "hits")
+    if made == "space" and (names := backend(path).names(path)):  # its folder appears with all of its tables
+        size = sum(backend(path).size(path / name) or 0 for name in names)
     return StoreStatus(path, made, done=int(size is not None), counts=counts, bytes=size or 0, job=job)
 
 

@@ -118,6 +118,9 @@ def test_an_interrupted_run_is_finished_and_shards_make_the_same_bytes(
         with pytest.raises(InputError, match="no"):
             daskrf.build_space(*files, tmp_path / "space")
     assert not (tmp_path / "space").exists()
+    words = str(daskrf.status(tmp_path / "space"))
+    assert "space: a make-on-demand space, unfinished" in words
+    assert "run `daskrf build-space` again with the same options to finish it" in words
     with monkeypatch.context() as patch:
         patch.setattr(assigning.Assignment, "add", fail)  # all is there
         daskrf.build_space(*files, tmp_path / "space")
@@ -186,6 +189,8 @@ def test_the_command(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.Ca
     assert run([*command, str(tmp_path / "space"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert {slot["reaction"] for slot in printed["slots"]} == {*REACTIONS, "nothing", "cage"}
+    assert "a make-on-demand space, complete" in str(daskrf.status(tmp_path / "space"))
+    assert daskrf.status(tmp_path / "space").bytes > 0
     again = write_space(tmp_path / "again", {"amide": (AMIDE, [AMINES, ACIDS])})
     assert run([*command, str(again)]) != 0
     assert "again exists; give another path, or delete it" in capsys.readouterr().err

@@ -104,6 +104,7 @@ KIND_NAMES = {
     "table": "predictions in one file",
     "batch": "a batch of molecules to measure",
     "sample": "random molecules of a space",
+    "space": "a make-on-demand space",
     "search": "products that a search of a space found",
     "evaluation": "predictions of left-out labels",
     "picture": "a picture",
@@ -118,6 +119,7 @@ KIND_COMMANDS = {
     "predictions": "daskrf predict",
     "model": "daskrf fit",
     "hits": "daskrf screen",
+    "space": "daskrf build-space",
 }
 
 
