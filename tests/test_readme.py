@@ -45,6 +45,7 @@ STUB = """#!/bin/bash
 echo "$(basename "$0") $*" >> "$CHECKED"
 case "$(basename "$0") $*" in
     "daskrf quickstart"*) mkdir -p daskrf-quickstart; tee daskrf-quickstart/hits.{png,parquet} <<< made ;;
+    *" -c import sysconfig"*) dirname "$CHECKED" ;;
     *" -m venv "*) mkdir -p "$3/bin"; touch "$3/bin/activate" ;;
     "pytest"*) exit "$TESTED" ;;
 esac
