@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 import daskrf
 from daskrf.demo import objective
@@ -29,7 +30,7 @@ def main() -> None:
     print(f"largest difference to a fit of all 1,000 at once: {difference:.1e}")
 
 
-def error(model: RandomFeatureGP, fingerprints: object, scores: np.ndarray) -> float:
+def error(model: RandomFeatureGP, fingerprints: sparse.csr_matrix, scores: np.ndarray) -> float:
     """Return the root mean squared error on molecules that the model has not seen."""
     return float(np.sqrt(np.mean((model.predict(fingerprints) - scores) ** 2)))
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.files.backend import absolute, as_path
 from daskrf.fitting.learner import prepared
-from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
+from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import FingerprintSpec
@@ -39,6 +39,9 @@ from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import CommitRecord
 from daskrf.workers.progress import Progress
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 CLI = Command(
     "daskrf featurize real.fingerprints -o real.features -M 8192",
@@ -84,6 +87,32 @@ class FeaturizeReport(Shown):
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
+@overload
+def featurize(
+    source: da.Array,
+    feature_map: FeatureMap | None = None,
+    output: None = None,
+    *,
+    dtype: Dtype | None = None,
+    fold: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
+) -> da.Array: ...
+@overload
+def featurize(
+    source: str | os.PathLike[str],
+    feature_map: FeatureMap | None = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    dtype: Dtype | None = None,
+    fold: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
+) -> FeaturizeReport | ShardReport: ...
 def featurize(
     source: Any,
     feature_map: FeatureMap | None = None,
