@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import csv
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +45,16 @@ class Similarity:
         The space.
     n_best : int
         Number of the best molecules.
-    found : set of str
+    hits : set of str
         The best molecules that have been scored.
     n : int
         Number of evaluations.
     """
 
+    direction: Literal["maximize"] = "maximize"
+
     def __init__(self, folder: Path, best: Path, query: str) -> None:
-        self.folder, self.n, self.found = folder, 0, set[str]()
+        self.folder, self.n, self.hits = folder, 0, set[str]()
         self._generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
         self._query = self._fingerprint(query)
         with best.open(newline="") as file:
@@ -69,11 +72,11 @@ class Similarity:
         """Return the score of a molecule."""
         return float(DataStructs.TanimotoSimilarity(self._query, self._fingerprint(smiles)))
 
-    def scores_of(self, products: dict[str, list[Any]]) -> npt.NDArray[np.float64]:
+    def scores_of(self, products: Mapping[str, Sequence[Any]]) -> npt.NDArray[np.float64]:
         """Return the scores of products, and count them."""
         smiles = [Chem.CanonSmiles(text) for text in products["smiles"]]
         self.n += len(smiles)
-        self.found |= self.best.intersection(smiles)
+        self.hits |= self.best.intersection(smiles)
         return np.array([self.score(text) for text in smiles])
 
 
@@ -91,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 rounds = campaign(scores, model, Plan.of(given), seed, Path(folder))
                 told = followed(rounds, f"{model}, seed {seed}", scores.n_best)
-            rows.append({"score": "similarity", "way": f"daskrf, {model}", "seed": seed, "rounds": told})
+            rows.append({"space": "similarity", "way": f"daskrf, {model}", "seed": seed, "rounds": told})
     print(table(summary(rows, given.first), FORMATS))
     settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}
     settings |= {"space": given.space.name, "best": given.best.name}

@@ -369,23 +369,26 @@ def test_summed_fingerprints_are_timed_beside_rdkit(small_space, script):
 
 def test_the_best_of_a_space_are_those_of_a_list(script, monkeypatch, tmp_path):
     """Also where products have equal scores, or are the same molecule."""
-    learning = script("space_learning")
-    monkeypatch.setattr(learning, "SMALL", (5, 9, 8))
-    monkeypatch.setattr(learning, "BEST", 20)
-    blocks = learning.blocks_of(tmp_path, True)
-    every = np.array(list(np.ndindex(*blocks.sizes)))
-    smiles = learning.smiles_of(blocks, every)
-    for score in learning.SCORES.values():
-        oracle = learning.Oracle(blocks, score(blocks, 0))
+    truth, sums = script("spacetruth"), script("sumscores")
+    monkeypatch.setattr(sums, "SMALL", (5, 9, 8))
+    monkeypatch.setattr(truth, "BEST", 20)
+    for name in sums.SCORES:
+        space = sums.summed_space(name, tmp_path / name, 0, small=True)
+        every = np.array(list(np.ndindex(*space.blocks.sizes)))
+        smiles = space.blocks.smiles(every)
+        listed = truth.ListedSpace(space.blocks, "maximize", space.scores(every).reshape(space.blocks.sizes))
         values: dict[str, float] = {}
-        for text, value in zip(smiles, oracle.scores(every).tolist(), strict=True):
-            assert values.setdefault(text, value) == pytest.approx(value)
-        assert (oracle.n, len(oracle.found)) == (len(every), 20)
-        found = sorted((values[text] for text in oracle.found), reverse=True)
-        assert found == sorted(values.values(), reverse=True)[:20]
-        assert set(oracle.best.values()) == oracle.found
-    sums = sum(own[every[:, slot]] for slot, own in enumerate(learning.Properties(blocks, 0).of))
-    assert sums[:, 0].tolist() == [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
+        for one in (space, listed):
+            evaluations = truth.Evaluations(one)
+            for text, value in zip(smiles, evaluations(every).tolist(), strict=True):
+                assert values.setdefault(text, value) == pytest.approx(value)
+            assert (evaluations.n, len(evaluations.hits)) == (len(every), 20)
+            best = sorted((values[text] for text in evaluations.hits), reverse=True)
+            assert best == sorted(values.values(), reverse=True)[:20]
+            assert set(one.best.values()) == evaluations.hits
+        if name == "properties":
+            heavy = sum(rows[every[:, slot], 0] for slot, rows in enumerate(space.function.of))
+            assert heavy.tolist() == [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
 
 
 def test_peptides_are_scored_alike_each_time_and_react_once(script, tmp_path):
@@ -429,17 +432,38 @@ def test_similarity_of_pharmacophores_and_of_shape_is_one_to_the_query_alone(scr
 
 def test_a_space_is_learned(script, tmp_path, capsys):
     learning = script("space_learning")
-    given = ["--small", "--seeds", "0", "--scores", "similarity", "--rule", "greedy"]
-    learning.main([*given, "--output", str(tmp_path)])
-    plain, *ours = json.loads((tmp_path / "space_learning.json").read_text())["results"]["similarity"]
-    assert [told["evaluations"] for told in plain["rounds"]] == [300, 300]
-    for own in ours:
-        assert [told["evaluations"] for told in own["rounds"]] == [200, 300]
-        assert own["rounds"][-1]["found"] > max(plain["rounds"][-1]["found"], own["rounds"][0]["found"])
+    settings = ["--small", "--seeds", "0", "--spaces", "similarity", "--models", "default", "metric"]
+    settings += ["--first", "200", "--batch", "100", "--rule", "greedy"]
+    learning.main([*settings, "--output", str(tmp_path)])
+    rows = json.loads((tmp_path / "space_learning.json").read_text())["results"]["similarity"]
+    plain = [row for row in rows if not row["way"].startswith("daskrf")]
+    assert [row["way"] for row in plain] == list(script("baselines").BASELINES)
+    for row in plain:
+        assert [one["evaluations"] for one in row["rounds"]] == [300]
+        assert row["rounds"][-1]["found"] > 30
+    for row in rows[len(plain) :]:
+        first, last = row["rounds"]
+        assert (first["evaluations"], last["evaluations"]) == (200, 300)
+        assert last["found"] > max(30, first["found"])  # chance finds 3
+        assert "within" not in first
+        assert 0.0 < last["within"] <= 1.0
     printed = capsys.readouterr().out
     assert "10,000 products of 16 x 25 x 25 blocks" in printed
     assert "| similarity | daskrf, default" in printed
     assert "| similarity | daskrf, metric" in printed
+
+
+def test_estimates_of_what_has_been_found_stand_beside_the_truth(script, tmp_path, capsys):
+    learning = script("space_learning")
+    settings = ["--small", "--seeds", "0", "--spaces", "peptides", "--first", "12", "--batch", "6"]
+    learning.main([*settings, "--estimates", "--output", str(tmp_path)])
+    rows = json.loads((tmp_path / "space_learning.json").read_text())["results"]["peptides"]
+    rounds = rows[-1]["rounds"]
+    assert [one["evaluations"] for one in rounds] == [12, 18]
+    for one in rounds:
+        assert 0.0 <= one["estimate_low"] <= one["estimate"] <= one["estimate_high"] <= 1.0
+        assert 0 <= one["found"] <= one["evaluations"]
+    assert "600 products of 10 x 60 blocks" in capsys.readouterr().out
 
 
 def test_the_published_space_is_learned(script, tmp_path, capsys):
@@ -473,8 +497,8 @@ def test_the_published_space_is_learned(script, tmp_path, capsys):
 def test_searches_that_have_found_all_count_as_such_later_too(script):
     rounds = [{"evaluations": 1000, "found": 40, "s": 1.0}, {"evaluations": 1500, "found": 100, "s": 2.0}]
     longer = [rounds[0], {**rounds[1], "found": 90}, {"evaluations": 2000, "found": 95, "s": 4.0}]
-    rows = [{"score": "s", "way": "w", "seed": i, "rounds": r} for i, r in enumerate((rounds, longer))]
-    lines = script("space_learning").summary(rows, 5000)
+    rows = [{"space": "s", "way": "w", "seed": i, "rounds": r} for i, r in enumerate((rounds, longer))]
+    lines = script("space_learning").summary(rows, 1000)
     assert [(own["evaluations"], own["found"], own["least"]) for own in lines] == [
         (1000, 40.0, 40),
         (1500, 95.0, 90),
@@ -482,18 +506,56 @@ def test_searches_that_have_found_all_count_as_such_later_too(script):
     ]
 
 
-def test_thompson_sampling_over_reagents(script):
-    """Distributions of blocks are those of Bayes' rule, and no product is taken twice."""
-    learning, random = script("space_learning"), np.random.default_rng(0)
-    own = learning.Normal(2, 1.0, 2.0)
+def test_distributions_of_blocks_follow_bayes_rule(script):
+    slot = script("baselines").Normal(2, 1.0, 2.0)
     for score in (3.0, 4.0, 8.0):
-        own.update(1, score)
-    assert own.mean.tolist() == pytest.approx([1.0, (1.0 + 3 + 4 + 8) / 4])
-    assert own.variance.tolist() == pytest.approx([4.0, 4.0 / 4])
-    slots, seen = [learning.Normal(n, 0.0, 1.0) for n in (2, 3, 2)], set()
+        slot.update(1, score)
+    assert slot.mean.tolist() == pytest.approx([1.0, (1.0 + 3 + 4 + 8) / 4])
+    assert slot.variance.tolist() == pytest.approx([4.0, 4.0 / 4])
+
+
+@pytest.mark.parametrize("name", ["Thompson sampling", "top-two sampling", "roulette wheel"])
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_searches_by_blocks_score_no_product_twice_and_beat_chance(script, tmp_path, name, direction):
+    """In a sum over blocks with some noise, in either direction: chance finds 3 of the best 100."""
+    truth, baselines = script("spacetruth"), script("baselines")
+    random = np.random.default_rng(0)
+    table = random.standard_normal((30, 1, 1)) + random.standard_normal((20, 1)) + random.standard_normal(20)
+    table += 0.3 * random.standard_normal(table.shape)
+    ids = [[f"{slot}-{i}" for i in range(size)] for slot, size in enumerate(table.shape)]
+    space = truth.ListedSpace(truth.Blocks(tmp_path, ids), direction, table)
+    best = space._best_places(100)
+    vars(space)["best"] = {tuple(place): str(place) for place in best.tolist()}  # without making molecules
+    scored: list[tuple[int, ...]] = []
+
+    class Counted(truth.Evaluations):
+        def __call__(self, places):
+            scored.extend(map(tuple, places.tolist()))
+            return super().__call__(places)
+
+    evaluations = Counted(space)
+    baselines.BASELINES[name](evaluations, 360, 0)
+    assert evaluations.n == len(scored) == len(set(scored)) == 360
+    assert len(evaluations.hits) > 20
+
+
+def test_a_search_by_blocks_ends_when_all_products_are_taken(script):
+    baselines, random = script("baselines"), np.random.default_rng(0)
+    slots, seen = [baselines.Normal(n, 0.0, 1.0) for n in (2, 3, 2)], set()
     for _ in range(12):
-        seen.add(learning._chosen(slots, seen, random))
+        seen.add(baselines.first_new([np.argsort(-slot.draw(random)) for slot in slots], seen, random))
     assert len(seen) == 12
+    with pytest.raises(ValueError, match="All products"):
+        baselines.first_new([np.arange(n) for n in (2, 3, 2)], seen, random)
+
+
+def test_pairs_of_a_warm_up_try_blocks_of_a_slot_equally_often(script):
+    baselines = script("baselines")
+    places = baselines._paired((7, 40), 10**6, np.random.default_rng(0))
+    times = np.bincount(places[:, 1], minlength=40)
+    assert times.max() <= baselines.PAIRED
+    assert np.bincount(places[:, 0], minlength=7).min() >= 0.8 * len(places) / 7
+    assert len(baselines._paired((7, 40), 20, np.random.default_rng(0))) == 10
 
 
 def test_a_campaign_over_a_large_library_in_small(script, monkeypatch, tmp_path, capfd):
