@@ -3,6 +3,8 @@
 Each partition is read, predicted and written by one task, and no row is lost: one that cannot be read has NaN
 and a reason. Where nothing else is to be done with the rows, `daskrf.predict(model, files, output)` is
 simpler, and goes on where it was interrupted.
+
+Dask DataFrames need pandas: pip install 'dask[dataframe]'.
 """
 
 from __future__ import annotations
