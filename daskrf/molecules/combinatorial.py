@@ -55,7 +55,7 @@ def finder() -> Callable[[str], list[int]]:
     Examples
     --------
     >>> len(finder()("CCCCCCCC"))
-    10
+    8
     """
     from rdkit import Chem, rdBase
 
