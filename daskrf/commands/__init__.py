@@ -33,8 +33,10 @@ def public(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(taking)
     def called(*arguments: Any, **named: Any) -> Any:
-        check_client(named.get("client"))
-        if named.get("client") is None and named.get("shard") is None and "client" in parameters:
+        client, is_shard = named.get("client"), named.get("shard") is not None
+        if not is_shard:  # which takes none, and says so
+            check_client(client)
+        if client is None and not is_shard and "client" in parameters:
             # Without an output there is little to do: a table on the screen, or a lazy array.
             output = inspect.signature(function).bind_partial(*arguments, **named).arguments.get("output")
             if output is not None or "output" not in parameters:

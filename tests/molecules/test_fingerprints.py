@@ -383,5 +383,5 @@ def test_wide_stands_for_kinds_by_name() -> None:
     assert [*FingerprintSpec(["wide", "torsion"]).columns] == [*names[:4], "torsion", "descriptors"]
     with pytest.raises(InputError, match="kinds must differ"):
         FingerprintSpec(["wide", "rdkit"])
-    with pytest.raises(InputError, match="lingo, descriptors, wide"):
+    with pytest.raises(InputError, match="lingo, substituents, descriptors, wide"):
         FingerprintSpec("wider")
