@@ -23,6 +23,7 @@ LAYERS = [
     "quantities",
     "parameters",
     "sizes",
+    "tokens",
     "files",
     "arrays",
     "estimators",

@@ -35,6 +35,7 @@ from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
 from daskrf.quantities import DTYPES
 from daskrf.seeds import RandomState
+from daskrf.tokens import token_of
 
 _CACHES = ("_cached", "_prepared", "_made")
 _T = TypeVar("_T")
@@ -425,14 +426,14 @@ class FeatureMap(Transformer):
             "fitted": self._fitted_state() | names,
         }
 
-    def __dask_tokenize__(self) -> tuple[str, str, str]:
-        """Return what Dask names tasks by: the class, the state, and what `set_output` chose.
+    def __dask_tokenize__(self) -> object:
+        """Return what Dask names tasks by: the state, kernels, and what `set_output` chose.
 
         By itself, Dask looks at the fields of a dataclass, which do not hold what `fit` has learned.
         """
         chosen = getattr(self, "_sklearn_output_config", {})
-        token = json.dumps([self.state(), chosen], sort_keys=True)
-        return type(self).__module__, type(self).__qualname__, token
+        inner = [value for value in self.get_params(deep=False).values() if hasattr(value, "parameters")]
+        return token_of(self, json.dumps([self.state(), chosen], sort_keys=True), inner)
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters, with the seed in place of what it was drawn from."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 from daskrf.arrays import MatrixLike, as_rows, row_slice, shape_of
 from daskrf.errors import InputError
 from daskrf.exports import declared
+from daskrf.tokens import token_of
 
 _BLOCK_BYTES = 64 * 2**20
 _SHOWN = 80  # characters shown of a long value
@@ -202,9 +202,9 @@ class Kernel(ABC):
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
         return {"kernel": type(self).__name__, "parameters": self.parameters()}
 
-    def __dask_tokenize__(self) -> tuple[str, str, str]:
-        """Return what Dask names tasks by: the class and the state."""
-        return type(self).__module__, type(self).__qualname__, json.dumps(self.state(), sort_keys=True)
+    def __dask_tokenize__(self) -> object:
+        """Return what Dask names tasks by."""
+        return token_of(self, self.parameters(), self.get_params(deep=False))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.state() == other.state()

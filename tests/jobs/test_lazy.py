@@ -25,7 +25,7 @@ from daskrf.features import FeatureMap, LandmarkFeatures, from_state, known_maps
 from daskrf.features.sparserows import SampleMap
 from daskrf.fitting.lazy import kernel_matrix
 from daskrf.gp import SparseGP, choose_exponent
-from daskrf.kernels import Kernel, TanimotoDotProduct, TanimotoMinMax
+from daskrf.kernels import Gaussian, Kernel, Mean, TanimotoDotProduct, TanimotoMinMax
 
 FEATURES = TanimotoMinMaxFeatures(n_components=45, random_state=2)
 
@@ -271,6 +271,35 @@ def test_dask_names_a_map_by_what_it_has_learned(cls: type[FeatureMap]) -> None:
 def test_maps_that_draw_their_seeds_have_names_apart(counts: np.ndarray) -> None:
     one, other = (TanimotoMinMaxFeatures(45, random_state=None).fit(counts) for _ in range(2))
     assert tokenize(one) == tokenize(pickle.loads(pickle.dumps(one))) != tokenize(other)
+
+
+def test_kernels_of_a_user_have_names_apart(counts: np.ndarray) -> None:
+    """They may depend on more than their parameters, have the name of another, or hold arrays."""
+
+    def scaled(factor: float) -> type[TanimotoMinMax]:
+        class Scaled(TanimotoMinMax):
+            def against(self, Y):  # type: ignore[no-untyped-def]
+                inner = super().against(Y)
+                return lambda X, **options: factor * inner(X, **options)
+
+        return Scaled
+
+    class Weighted(TanimotoMinMax):
+        weights = np.arange(17.0)
+
+    rows = da.from_array(counts, chunks=(9, 17))
+    kernels = [scaled(1.0)(), scaled(2.0)(), Weighted(), TanimotoMinMax()]
+    other = Weighted()
+    other.weights = np.ones(17)
+    kernels += [Gaussian(2.0), Gaussian(3.0), Mean((1, 1), (Gaussian(2.0), kernels[2]), None)]
+    kernels += [Mean((1, 1), (Gaussian(2.0), other), None)]
+    names = [kernel_matrix(kernel, rows).name for kernel in [*kernels, other]]
+    assert len(set(names)) == len(names)
+    assert kernel_matrix(Gaussian(2.0), rows).name == kernel_matrix(Gaussian(2.0), rows).name
+    one, two = (
+        kernel_matrix(scaled(factor)(), rows).compute(scheduler="synchronous") for factor in (1.0, 2.0)
+    )
+    np.testing.assert_array_equal(2 * one, two)
 
 
 def test_kernel_matrix_on_workers(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
