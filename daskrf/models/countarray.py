@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -31,8 +31,10 @@ class CountArray(da.Array):
 
     Sums, means, extremes and matrix products use pydata/sparse. They are exact, since counts are converted to
     64-bit integers. Results whose blocks have up to 2^26 elements, as with folded fingerprints, are NumPy
-    arrays; larger ones have blocks of `sparse.COO`. Elementwise operations are NumPy's, with blocks of
-    `sparse.COO`, and exact likewise: those of SciPy's matrices are others, ``x * x`` being a matrix product.
+    arrays; larger ones have blocks of `sparse.COO`. Elementwise operations are NumPy's, and exact likewise:
+    those of SciPy's matrices are others, ``x * x`` being a matrix product. Results that are zero where the
+    counts are, such as ``x > 0``, have blocks of `sparse.COO`. Others, such as ``x + 1``, are NumPy arrays
+    with blocks of up to 2^26 elements, and refused beyond.
     """
 
     @classmethod
@@ -84,13 +86,13 @@ class CountArray(da.Array):
         if numpy_ufunc is np.matmul and method == "__call__":
             return self._product(*inputs)
         # NumPy then asks the blocks' own dask array, as if the user had given it.
-        return _counts(getattr(numpy_ufunc, method)(*map(_plain, inputs), **kwargs))
+        return _applied(partial(getattr(numpy_ufunc, method), **kwargs), inputs)
 
     def __array_function__(self, function: Any, types: object, arguments: Any, options: Any) -> object:
         if function.__name__ in _REDUCTIONS and arguments and arguments[0] is self:
             return getattr(self, function.__name__)(*arguments[1:], **options)
         if any(isinstance(each, CountArray) for each in arguments):
-            return _counts(function(*map(_plain, arguments), **options))
+            return _applied(partial(function, **options), arguments)
         return _counts(super().__array_function__(function, types, arguments, options))
 
     @property
@@ -120,9 +122,9 @@ def _reduction(name: str) -> Callable[..., object]:
     return method
 
 
-def _elementwise(name: str) -> Callable[..., Any]:
-    def method(self: CountArray, *arguments: Any, **options: Any) -> Any:
-        return _counts(getattr(_plain(self), name)(*map(_plain, arguments), **options))
+def _elementwise(name: str) -> Callable[..., object]:
+    def method(self: CountArray, *arguments: object, **options: object) -> object:
+        return _applied(lambda array, *others: getattr(array, name)(*others, **options), (self, *arguments))
 
     method.__name__, method.__doc__ = name, f"See `dask.array.Array.{name}`."
     return method
@@ -143,7 +145,30 @@ def _persisted(rebuild: Callable[..., Any], graph: Any, *arguments: Any, **optio
     return CountArray.of(rebuild(graph, *arguments, **options))
 
 
-def _counts(result: Any) -> Any:
+def _applied(function: Callable[..., object], arguments: Sequence[object]) -> object:
+    """Return a function of arrays, of which some are a `CountArray`.
+
+    Blocks of pydata/sparse cannot be summed if they differ in size and have something else than zeros where
+    nothing is stored, nor do they take NumPy arrays where that would make them dense.
+    """
+    result = function(*map(_plain, arguments))
+    meta = getattr(result, "_meta", None)
+    counts = [each for each in arguments if isinstance(each, CountArray)]
+    others: list[Any] = [each for each in arguments if not isinstance(each, CountArray)]
+    is_mixed = any(np.shape(each) for each in others)
+    if isinstance(meta, pydata.COO) and meta.fill_value == 0 and not is_mixed:
+        return CountArray.of(result)
+    if not any(math.prod(max(sizes, default=0) for sizes in each.chunks) > _MOST_DENSE for each in counts):
+        return function(*map(_as_numpy, arguments))
+    if isinstance(meta, pydata.COO) and meta.fill_value != 0:
+        raise InputError(
+            f"The result would hold a number for each of {max(each.shape[1] for each in counts):,} columns, "
+            "and hardly any is zero: use a store of folded fingerprints (`daskrf fingerprint --size 2048`)."
+        )
+    return _counts(result)
+
+
+def _counts(result: object) -> object:
     """Return a Dask array with sparse blocks as a `CountArray`, and anything else unchanged."""
     meta = getattr(result, "_meta", None)
     return CountArray.of(result) if isinstance(meta, pydata.COO) or sparse.issparse(meta) else result
@@ -163,6 +188,14 @@ def _wide(array: Any, kinds: str = "iub") -> Any:
         return array
     counts = array._pydata()
     return counts.astype(np.int64) if counts.dtype.kind in kinds else counts
+
+
+def _as_numpy(value: object) -> object:
+    """Return a `CountArray` as a Dask array with blocks of NumPy."""
+    if not isinstance(value, CountArray):
+        return value
+    plain = _plain(value)
+    return plain.map_blocks(_dense, dtype=plain.dtype, meta=np.empty((0,) * plain.ndim, plain.dtype))
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from functools import partial
@@ -74,6 +75,14 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "other blocks": lambda x: getattr(x, "rechunk", lambda chunks: x)((17, 97)).sum(axis=0),
     "there and back": lambda x: x.T.T.sum(axis=0),
     "set bits": lambda x: (x > 0).sum(axis=1),
+    "zeros": lambda x: (x == 0).sum(axis=0),
+    "not": lambda x: (~(x > 0)).sum(),
+    "a constant": lambda x: (x + 1).sum(axis=0),
+    "at least": lambda x: x.clip(min=1).sum(axis=0),
+    "centred": lambda x: (x - x.mean(axis=0)).std(axis=0),
+    "compared with means": lambda x: (x >= x.mean(axis=0)).sum(axis=0),
+    "more columns": lambda x: (x + np.arange(x.shape[1])).sum(axis=0),
+    "chosen ones": lambda x: np.where(x == 0, 1, x).sum(axis=0),
     "from the other side": lambda x: (2.5 / (x + 1)).sum(axis=0),
     "squares": lambda x: (x * x).sum(axis=1),
     "a square": lambda x: (x**2).sum(axis=1),
@@ -102,10 +111,11 @@ def test_sums_and_products_of_counts_are_numpys(name: str, folded: tuple[CountAr
 
 @pytest.fixture(scope="module")
 def folded() -> tuple[CountArray, Any]:
-    """Counts whose products exceed their own type, in three blocks, and the same as integers of NumPy."""
+    """Counts whose products exceed their own type, in unequal blocks, and the same as integers of NumPy."""
     X = sparse.random(150, 97, 0.2, format="csr", random_state=0)
     X.data = np.floor(X.data * 60_000) + 1
-    parts = [sparse.csr_matrix(X[start : start + 50], dtype=np.uint16) for start in (0, 50, 100)]
+    rows = itertools.pairwise((0, 50, 110, 150))
+    parts = [sparse.csr_matrix(X[start:stop], dtype=np.uint16) for start, stop in rows]
     blocks = [da.from_delayed(dask.delayed(p), p.shape, p.dtype, sparse.csr_matrix((0, 0))) for p in parts]
     return CountArray.of(da.concatenate(blocks)), X.toarray().astype(np.int64)
 
@@ -121,6 +131,11 @@ def test_sums_of_unfolded_counts(job: Path) -> None:
     assert found.sum() == whole.sum() == first.sum().compute(scheduler="synchronous")
     np.testing.assert_array_equal(
         first.sum(axis=1).compute(scheduler="synchronous"), np.ravel(whole.sum(axis=1))
+    )
+    with pytest.raises(InputError, match=r"each of 12,884,901,888 columns.* folded fingerprints"):
+        _ = x == 0
+    np.testing.assert_array_equal(
+        (first > 0).sum(axis=1).compute(scheduler="synchronous"), np.ravel((whole > 0).sum(axis=1))
     )
     for product in (lambda: x.T @ x, lambda: x @ x.T):
         with pytest.raises(InputError, match=r"product of 12,884,901,888 columns .* folded fingerprints"):
