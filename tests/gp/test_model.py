@@ -12,13 +12,19 @@ from hypothesis import given, settings
 from scipy.optimize import approx_fprime
 from scipy.stats import kstest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 from sklearn.pipeline import Pipeline
 
 from daskrf.errors import InputError
-from daskrf.features import NystromFeatures, TanimotoDotProductFeatures, TanimotoMinMaxFeatures
-from daskrf.gp import RandomFeatureGP
+from daskrf.features import (
+    LocalGaussianFeatures,
+    NystromFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+)
+from daskrf.gp import LocalGaussianGP, RandomFeatureGP
 from tests.gp.strategies import bit_problems, dense_problems
 from tests.naive import gp as naive
 
@@ -275,5 +281,10 @@ def test_samples_before_the_fit_need_what_the_prior_needs() -> None:
         RandomFeatureGP(NystromFeatures(3).fit(X)).sample_y(X, of="f")
     with pytest.raises(InputError, match="not fitted"):
         RandomFeatureGP(TanimotoDotProductFeatures(64)).sample_y(X, of="f")
+    with pytest.raises(NotFittedError):
+        LocalGaussianGP(LocalGaussianFeatures()).sample_y(X, of="f")
     two = RandomFeatureGP(TanimotoMinMaxFeatures(100), mean=[0.0, 50.0])
+    for target in (-1, 2):
+        with pytest.raises(InputError, match=f"there are 2 targets, .* none is number {target}"):
+            two.sample_y(X, of="f", target=target)
     assert two.sample_y(X, 3, of="f", target=1).min() > 25.0

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from daskrf import estimators
 from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
@@ -134,6 +135,10 @@ class LocalGaussianGP(FeatureSpaceGP):
         residual, far from all centroids it is a sample from the prior.
         """
         return super().draw(seed, target)
+
+    def _prior_samples(self, X: Any, n_samples: int, random_state: int, of: str, target: int) -> Array:
+        """Raise: around which centroids there are samples is known after the fit."""
+        raise estimators.not_fitted(self)
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
         drawn = super().drawn(weights, seed, target)

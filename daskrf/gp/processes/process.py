@@ -640,6 +640,9 @@ class FeatureSpaceGP(Regressor):
         """Return samples from the prior: features times independent normal weights."""
         self.check_parameters()
         names = ("mean", "signal_variance", "noise_variance")
+        n_targets = max(np.size(getattr(self, name)) for name in names)
+        if target < 0 or 1 < n_targets <= target:
+            raise InputError(f"there are {n_targets} targets, counted from 0, and none is number {target}.")
         m, a, s = (fixed_value(getattr(self, name), target) for name in names)
         if s is None and of == "y":
             raise InputError(
