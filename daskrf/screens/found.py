@@ -120,7 +120,7 @@ class LibraryPopulation(Population):
         measured = measured_of(aim.model, aim.target, features)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=by_rows)
         self.measured, passing_labels = labels_that_pass(measured, filters)
-        self.notes = (*labelled.notes, *passing_labels)
+        self.notes = (*labelled.notes, *note_on_limits(measured), *passing_labels)
         passing = Passing(features, filters, labelled.molecules)
         self.ranking = job.sampling(passing, job.n_kept, exclude_labelled=by_rows)
 
@@ -296,7 +296,6 @@ class FoundJob(Job[Any]):
         notes = (
             *self.aim.notes,
             *population.notes,
-            *_note_on_limits(population.measured),
             *_note_on_rejects(population.ranking),
             *features.note_on_groups(),
             *population.notes_on_sampling(self.k, float(np.mean(below))),
@@ -365,7 +364,7 @@ def _values(measured: Measured) -> npt.NDArray[np.float64]:
     return np.bincount(index, y) / np.bincount(index)
 
 
-def _note_on_limits(measured: Measured) -> tuple[str, ...]:
+def note_on_limits(measured: Measured) -> tuple[str, ...]:
     """Return a note on labels that are limits, if there are any."""
     n = int(np.count_nonzero(measured.labelled & ~np.isfinite(measured.values)))
     if not n:

@@ -242,5 +242,7 @@ def test_molecules_that_do_not_pass_filters_do_not_count(store: Path, tmp_path: 
     filtered = found(tmp_path / "m", tmp_path / "all.csv", k=K, where="logp < 3")
     assert filtered.draws == found(tmp_path / "m", tmp_path / "passing.csv", k=K).draws
     assert "80 of 80 labels are of molecules that pass the filters, and count" in filtered.notes
+    fewer = found(tmp_path / "m", tmp_path / "all.csv", k=K, where="logp < 2")
+    assert not any("are limits" in note for note in fewer.notes)
     with pytest.raises(InputError, match="No labelled molecule passes the filters"):
         found(tmp_path / "m", tmp_path / "all.csv", k=K, smarts="[Xe]")

@@ -128,6 +128,7 @@ def test_limits(space: tuple[Path, list[str], Any], tmp_path: Path, capsys: Any)
     report = found(tmp_path / "model", folder / "space", k=K, within={"heavy_atoms": (9, 12)})
     assert report.n_labelled == len(own)
     assert f"{len(own)} of 120 labels lie within the limits, and count" in report.notes
+    assert not any("are limits" in note for note in report.notes)
     with pytest.raises(InputError, match="No labelled molecule lies within the limits"):
         found(tmp_path / "model", folder / "space", k=K, within={"heavy_atoms": (90, None)})
     with pytest.raises(OptionError, match="are for the products of a space"):

@@ -20,7 +20,14 @@ from daskrf.models.targets import Measured, measured_of
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.structures import KnownStructures
 from daskrf.quantities import amount
-from daskrf.screens.found import FoundJob, Population, filters_of, labelled_of, labels_that_pass
+from daskrf.screens.found import (
+    FoundJob,
+    Population,
+    filters_of,
+    labelled_of,
+    labels_that_pass,
+    note_on_limits,
+)
 from daskrf.screens.libraryranking import LibraryRanking
 from daskrf.screens.passing import Passing
 from daskrf.screens.request import ScreenRequest
@@ -88,14 +95,14 @@ class SpacePopulation(Population):
         )
         measured = aim.measured or measured_of(aim.model, aim.target)
         labelled = labelled_of(run, measured, job.exclude_by, by_rows=False)
-        filters = filters_of(job.request)
+        filters, limits = filters_of(job.request), note_on_limits(measured)
         measured, limited = _within(measured, products)
         self.measured, passing_labels = labels_that_pass(measured, filters)
         self.tests = ProductTests(filters) if filters.computed else None
         structures = (each.structures for each in labelled.molecules)
         products.prepare(run, KnownStructures.union(structures, job.exclude_by))
         self.products = products
-        self.notes = (*labelled.notes, *limited, *passing_labels)
+        self.notes = (*labelled.notes, *limits, *limited, *passing_labels)
 
     def need(self) -> Need:
         """Return the memory of the screen; `sample` checks the memory for sampling."""
