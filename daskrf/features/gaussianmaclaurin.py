@@ -241,11 +241,11 @@ class GaussianMaclaurinFeatures(SampleMap):
             dense -= centre
             first, powers = 1, rows.starts[start:stop, None]
             with np.errstate(over="ignore", invalid="ignore"):
-                for parents, variables, weights in monomials:
-                    powers = powers[:, parents] * dense[:, variables] * weights
-                    out[start:stop, first : first + weights.size] = powers
-                    first += weights.size
-        return 1 + sum(weights.size for _, _, weights in monomials)
+                for each in monomials:
+                    powers = powers[:, each.parent] * dense[:, each.variable] * each.weight
+                    out[start:stop, first : first + each.weight.size] = powers
+                    first += each.weight.size
+        return 1 + sum(each.weight.size for each in monomials)
 
     def _dense_centre(self, width: int) -> npt.NDArray[np.float32]:
         centre = np.zeros(width, np.float32)
@@ -390,19 +390,31 @@ def _centred_moments(
     return (dot / s, np.multiply.outer(norms, norms) / s**2, overlap / s**2), norms / s
 
 
-def _monomials(d: int, degree: int) -> list[tuple[Any, Any, npt.NDArray[np.float32]]]:
-    """Return for each degree the parent (of one degree less), last variable and weight of each monomial.
+@dataclass(frozen=True)
+class Monomials:
+    """The monomials of one degree, each its parent of one degree less times its last variable.
 
-    Multisets are in order. The weight is 1 / sqrt(k), with k the multiplicity of the last variable: the
-    product of a monomial's weights is the square root of its coefficient in exp(u.v).
+    The weight is 1 / sqrt(k), with k the multiplicity of the last variable: the product of a monomial's
+    weights is the square root of its coefficient in exp(u.v).
     """
+
+    parent: npt.NDArray[np.int64]
+    variable: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.float32]
+
+
+def _monomials(d: int, degree: int) -> list[Monomials]:
+    """Return the monomials of d variables of each degree from 1 on, multisets in order."""
     tables = []
     before: dict[tuple[int, ...], int] = {(): 0}
     for n in range(1, degree + 1):
         monomials = list(itertools.combinations_with_replacement(range(d), n))
-        parents = np.array([before[m[:-1]] for m in monomials])
-        variables = np.array([m[-1] for m in monomials])
-        weights = np.array([1.0 / math.sqrt(m.count(m[-1])) for m in monomials]).astype(np.float32)
-        tables.append((parents, variables, weights))
+        tables.append(
+            Monomials(
+                parent=np.array([before[m[:-1]] for m in monomials]),
+                variable=np.array([m[-1] for m in monomials]),
+                weight=np.array([1.0 / math.sqrt(m.count(m[-1])) for m in monomials]).astype(np.float32),
+            )
+        )
         before = {m: i for i, m in enumerate(monomials)}
     return tables

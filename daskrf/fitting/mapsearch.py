@@ -113,7 +113,8 @@ def _searched(
 ) -> Search:
     """Search for a map, a length scale or a metric on a sample of the labels."""
     seed = int(getattr(requested, "random_state", 0))
-    X, y = labelled_sample(run, store, joined, _LABELS, seed)
+    sample = labelled_sample(run, store, joined, _LABELS, seed)
+    X, y = sample.X, sample.y
 
     def on_trial(words: str) -> None:
         run.progress.start(f"try {words}", 1, "maps")
@@ -146,15 +147,24 @@ def _serves(feature_map: FeatureMap, used: Callable[[FeatureMap], FeatureMap]) -
     return True
 
 
+@dataclass(frozen=True)
+class LabelledSample:
+    """Some labels, and the fingerprints of their molecules.
+
+    Attributes
+    ----------
+    X : CSR matrix, shape (n, n_columns)
+    y : float64 array, shape (n, n_targets)
+    """
+
+    X: sparse.csr_matrix
+    y: npt.NDArray[np.float64]
+
+
 def labelled_sample(
     run: Run, store: FingerprintStore, joined: JoinedLabels, size: int, seed: int
-) -> tuple[Any, npt.NDArray[np.float64]]:
-    """Return fingerprints and labels of at most `size` labels chosen at random, in the order of the labels.
-
-    Returns
-    -------
-    CSR matrix of shape (n, n_columns), and float64 array of shape (n, n_targets)
-    """
+) -> LabelledSample:
+    """Return at most `size` labels chosen at random, in the order of the labels."""
     sample, n = seeds.RandomSample(seed, "fit/sample", size), len(joined.row)
     for start in range(0, n, _WORDS_AT_ONCE):
         sample.offer(np.arange(start, min(start + _WORDS_AT_ONCE, n)))
@@ -177,8 +187,8 @@ def labelled_sample(
     fingerprints: dict[int, Any] = {}
     submit(read, tasks, run.client, run.progress, lambda _, result: fingerprints.update(result))
     run.progress.finish()
-    X = sparse.vstack([fingerprints[p] for p in sorted(fingerprints)], format="csr")[place]
-    return X, joined.y[chosen]
+    whole = sparse.vstack([fingerprints[p] for p in sorted(fingerprints)], format="csr")
+    return LabelledSample(X=whole[place], y=joined.y[chosen])
 
 
 @dataclass(frozen=True)

@@ -168,9 +168,10 @@ def test_monomials_give_powers_of_the_dot_product(d: int, degree: int) -> None:
     rng = np.random.default_rng(4)
     u, v = rng.normal(size=d), rng.normal(size=d)
     powers = np.ones(1), np.ones(1)
-    for n, (parents, variables, weights) in enumerate(_monomials(d, degree), start=1):
-        powers = powers[0][parents] * u[variables] * weights, powers[1][parents] * v[variables] * weights
-        assert weights.size == math.comb(d + n - 1, n)
+    for n, each in enumerate(_monomials(d, degree), start=1):
+        last = u[each.variable] * each.weight, v[each.variable] * each.weight
+        powers = powers[0][each.parent] * last[0], powers[1][each.parent] * last[1]
+        assert each.weight.size == math.comb(d + n - 1, n)
         size = (np.linalg.norm(u) * np.linalg.norm(v)) ** n / math.factorial(n)
         assert abs(powers[0] @ powers[1] - (u @ v) ** n / math.factorial(n)) <= 1e-6 * size
 

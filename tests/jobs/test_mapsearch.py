@@ -24,7 +24,7 @@ from daskrf import (
     status,
 )
 from daskrf.errors import InputError, StoreError
-from daskrf.fitting.mapsearch import labelled_sample
+from daskrf.fitting.mapsearch import LabelledSample, labelled_sample
 from daskrf.gp import AutoMap, choose_length_scale, choose_map
 from daskrf.gp.choice.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
@@ -49,7 +49,7 @@ def report(store: Path, inputs: tuple[Path, Path], tmp_path_factory: pytest.Temp
     return fit(store, inputs[1], tmp_path_factory.mktemp("models") / "model", feature_map=ASKED)
 
 
-def sample(store: Path, labels: Path, work: Path, size: int = 10**6) -> tuple[Any, np.ndarray]:
+def sample(store: Path, labels: Path, work: Path, size: int = 10**6) -> LabelledSample:
     found = FingerprintStore.open(store)
     joined = labels_of(labels, found, work, Reading("id")).joined
     return labelled_sample(Run(work / "model"), found, joined, size, 0)
@@ -65,27 +65,29 @@ def test_the_sample_is_the_labelled_molecules(
     )
     joined = labels_of(tmp_path / "twice.csv", found, tmp_path, Reading("id")).joined
     assert len(joined.row) == len(lines) + 1
-    X, y = labelled_sample(Run(tmp_path / "a"), found, joined, 10**6, 0)
+    whole = labelled_sample(Run(tmp_path / "a"), found, joined, 10**6, 0)
+    X, y = whole.X, whole.y
     assert y.tobytes() == joined.y.tobytes()
     for row, own in zip(joined.row, X, strict=True):
         p = int(np.searchsorted(found.row_bounds, row, side="right")) - 1
         kept = found.read_rows(p, ["row"])["row"].to_numpy()
         expected = found.read_fingerprints(p)[int(np.searchsorted(kept, row))]
         assert (own != expected).nnz == 0
-    some, less = labelled_sample(Run(tmp_path / "b"), found, joined, 40, 0)
-    there, same = labelled_sample(Run(tmp_path / "c", client=client), found, joined, 40, 0)
-    assert len(less) == 40
-    assert set(less[:, 0]) <= set(y[:, 0])
-    assert (some != there).nnz == 0
-    assert less.tobytes() == same.tobytes()
-    other = labelled_sample(Run(tmp_path / "d"), found, joined, 40, 1)[1]
-    assert other.tobytes() != less.tobytes()
+    some = labelled_sample(Run(tmp_path / "b"), found, joined, 40, 0)
+    there = labelled_sample(Run(tmp_path / "c", client=client), found, joined, 40, 0)
+    assert len(some.y) == 40
+    assert set(some.y[:, 0]) <= set(y[:, 0])
+    assert (some.X != there.X).nnz == 0
+    assert some.y.tobytes() == there.y.tobytes()
+    other = labelled_sample(Run(tmp_path / "d"), found, joined, 40, 1)
+    assert other.y.tobytes() != some.y.tobytes()
 
 
 def test_the_length_scale_is_that_of_the_evidence(
     report: Any, store: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    X, y = sample(store, inputs[1], tmp_path)
+    some = sample(store, inputs[1], tmp_path)
+    X, y = some.X, some.y
     expected = choose_length_scale(ASKED, X, y, random_state=3)
     assert report.length_scale.length_scale == expected.length_scale
     assert report.length_scale.length_scales == expected.length_scales
@@ -154,7 +156,7 @@ def test_few_labels_get_the_usual_length_scale(
     (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
     fixed: dict[str, Any] = {"signal_variance": 1.0, "noise_variance": 0.1} if n == 2 else {}
     report: Any = fit(store, tmp_path / "few.csv", tmp_path / "m", feature_map=ASKED, **fixed)
-    X, _ = sample(store, tmp_path / "few.csv", tmp_path / "w")
+    X = sample(store, tmp_path / "few.csv", tmp_path / "w").X
     assert report.length_scale.length_scale == usual_length_scale(X, 3)
     assert "too few labels to find a length scale" in str(report)
 
@@ -207,7 +209,8 @@ def test_a_map_is_chosen_once(store: Path, inputs: tuple[Path, Path], tmp_path: 
     with patch("daskrf.fitting.mapsearch.choose_map", side_effect=AssertionError("chosen again")):
         report: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
         there: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
-    X, y = sample(store, inputs[1], tmp_path / "w")
+    some = sample(store, inputs[1], tmp_path / "w")
+    X, y = some.X, some.y
     choice = choose_map(asked.candidates, X, y, random_state=2)
     for found in (report, there):
         assert found.map_choice.feature_map.state() == choice.feature_map.state()
