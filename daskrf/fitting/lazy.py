@@ -12,7 +12,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.delayed import Delayed
 
-from daskrf.arrays import MatrixLike, check_columns_of, narrowed
+from daskrf.arrays import MatrixLike, as_matrix, check_columns_of, narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.fitting.totals import LabelledBlock, Sums
@@ -262,6 +262,7 @@ def _row_blocks(X: MatrixLike) -> da.Array:
     array = _as_dask(X)
     if isinstance(array, da.Array):
         return _whole_rows(array)
+    array = as_matrix(array)
     if getattr(array, "ndim", None) != 2:
         array = np.asarray(array)
         if array.ndim != 2:

@@ -16,6 +16,8 @@ import sparse
 import xarray
 from dask.base import tokenize
 from dask.sizeof import sizeof
+from rdkit import Chem
+from rdkit.Chem import rdFingerprintGenerator
 from scipy import sparse as sp
 
 from daskrf import SufficientStatistics, TanimotoMinMaxFeatures, featurize, gram
@@ -300,6 +302,14 @@ def test_kernels_of_a_user_have_names_apart(counts: np.ndarray) -> None:
         kernel_matrix(scaled(factor)(), rows).compute(scheduler="synchronous") for factor in (1.0, 2.0)
     )
     np.testing.assert_array_equal(2 * one, two)
+
+
+def test_kernel_matrix_of_fingerprints_of_rdkit() -> None:
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=128)
+    fingerprints = [generator.GetCountFingerprint(Chem.MolFromSmiles(t)) for t in ("CCO", "CCN", "c1ccccc1O")]
+    X = np.array([[each[bit] for bit in range(128)] for each in fingerprints])
+    lazy = kernel_matrix(TanimotoMinMax(), da.from_array(X, chunks=(2, 128)), fingerprints)
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), TanimotoMinMax()(X))
 
 
 def test_kernel_matrix_on_workers(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
