@@ -64,7 +64,9 @@ class CountArray(da.Array):
 
     def __getitem__(self, index: object) -> da.Array:
         selected = super().__getitem__(index)
-        return CountArray.of(selected) if selected.ndim == self.ndim else selected
+        if selected.ndim == self.ndim:
+            return CountArray.of(selected)
+        return self._result(_wide(self)[index])  # blocks of SciPy stay matrices
 
     def rechunk(self, *arguments: object, **options: object) -> CountArray:
         return CountArray.of(super().rechunk(*arguments, **options))

@@ -93,6 +93,9 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "a type": lambda x: x.astype(float).sum(axis=0),
     "at most": lambda x: x.clip(0, 3).T @ x.clip(0, 3),
     "kept on workers": lambda x: getattr(x, "persist", lambda **_: x)(scheduler="synchronous").sum(axis=0),
+    "a row": lambda x: x[3],
+    "a value": lambda x: x[3, 5] + x[60].sum(),
+    "a column": lambda x: x[:, 7].sum(),
     "a block": lambda x: (x.blocks[0] if isinstance(x, CountArray) else x[:50]).sum(axis=0),
 }  # fmt: skip
 
