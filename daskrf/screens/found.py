@@ -401,8 +401,8 @@ def _words_of_tails(tails: TailCounts, at: float, width: float, sign: float) -> 
         many = f"each of {tails.n_batches:,} batches" if tails.n_batches > 1 else "the batch"
         which += f", and {many}, predicted from the labels before it"
     return (
-        f"{amount(seen, 'labels')} {'is' if seen == 1 else 'are'} as good as the last of the best "
-        f"({sign * at:.4g}); the model expected {expected:.1f} ({which}): other molecules "
+        f"{seen:,} of all {amount(len(tails.y), 'labels')} {'is' if seen == 1 else 'are'} as good as the "
+        f"last of the best ({sign * at:.4g}); the model expected {expected:.1f} ({which}): other molecules "
         f"therefore count as {low:.1f} to {high:.1f} times as many as the model says, with more "
         f"uncertainty where they are unlike these{wide}"
     )

@@ -29,6 +29,8 @@ def labelled_share(
     (0.6666666666666666, 0.0, 3.0)
     >>> labelled_share(labels, others, 3, ratio=lambda values: 0 * values + 2)
     (0.3333333333333333, 0.0, 4.0)
+    >>> labelled_share(labels, others, 3, beyond=lambda value: 900.0)
+    (0.0, 1.0, 5.0)
     """
     values = np.concatenate([measured, others])
     order = np.argsort(-values, kind="stable")
@@ -41,6 +43,8 @@ def labelled_share(
         return float(n_labels[i] + weights[i] * (n_others[i] + beyond(float(ranked[i]))))
 
     last = next((i for i in range(len(order)) if total(i) >= k), len(order) - 1)
-    n, of_all = int(n_labels[last]), total(last) if total(last) < k else float(k)
+    # The last of the k may lie above a label, among molecules that are only counted.
+    n = int(n_labels[last]) - bool(is_label[last] and total(last) >= k + 1)
+    of_all = min(total(last), float(k))
     more = float(weights[last]) * beyond(float(ranked[last]))
     return min(1.0, n / of_all), min(more, max(0.0, of_all - n)) / of_all, float(ranked[last])
