@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import zarr
 from hypothesis import given, settings
 from scipy.sparse import csr_matrix
 
@@ -80,6 +83,40 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
         assert first.record_path(p).read_bytes() == second.record_path(p).read_bytes()
 
 
+def test_zarr_shows_all_partitions_from_the_root(tmp_path: Path) -> None:
+    store = full_store(tmp_path / "s")
+    root = zarr.open(store.path, mode="r")
+    assert dict(root.attrs) == {
+        "format": "daskrf",
+        "kind": "fingerprints",
+        "n_columns": store.n_columns,
+        "fingerprint": store.spec["fingerprint"],
+    }
+    for p in range(3):
+        counts = root[f"data/{p:06d}/counts"]
+        np.testing.assert_array_equal(counts[:], store.read_fingerprints(p).data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        tree = str(zarr.open(store.path / "data", mode="r").tree())
+    assert tree.count("indices") == 3
+
+
+def test_metadata_for_zarr_are_written_with_the_plan_alone(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    store = full_store(tmp_path / "new" / "s")
+    whole = {
+        path: path.read_bytes() for path in (store.path / "zarr.json", store.path / "data" / "zarr.json")
+    }
+    for path in whole:
+        path.unlink()
+    full_store(store.path)
+    assert not any(path.exists() for path in whole), "a store that has partitions stays as it is"
+    shutil.rmtree(store.path / "_commits")
+    (store.path / "_commits").mkdir()
+    full_store(store.path)
+    assert {path: path.read_bytes() for path in whole} == whole
+
+
 def test_chunking_of_the_tables_does_not_change_bytes(tmp_path: Path) -> None:
     first, second = (new_store(tmp_path / name, 1, 60) for name in "ab")
     rows, counts = rows_table(0, 60), random_counts(60)
@@ -105,7 +142,7 @@ def test_what_was_written_first_stands_until_it_is_discarded(tmp_path: Path) -> 
         for path in (store.path / folder).rglob("*")
         if path.is_file()
     }
-    assert on_disk == recorded
+    assert on_disk == recorded | {"data/zarr.json"}
     assert list((store.path / "_staging").iterdir()) == []
 
 

@@ -20,7 +20,8 @@ from tests.storage.strategies import fill, full_store, new_store
 
 def test_plan_is_there_before_any_data(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
-    assert [item.name for item in store.path.iterdir()] == ["_plan.json"]
+    files = {path.relative_to(store.path).as_posix() for path in store.path.rglob("*") if path.is_file()}
+    assert files == {"_plan.json", "zarr.json", "data/zarr.json"}
     assert store.pending() == [0, 1, 2]
     assert store.counts() == {}
 

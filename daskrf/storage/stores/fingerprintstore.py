@@ -17,10 +17,18 @@ import pyarrow as pa
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
-from daskrf.files.backend import absolute
+from daskrf.files.backend import absolute, atomic_write, backend
+from daskrf.files.disk import file_errors
 from daskrf.storage.stores.rowstore import RejectingStore, RowStore, write_rows
-from daskrf.storage.stores.store import CommitRecord
-from daskrf.storage.stores.zarrays import create_group, read_array, read_errors, write_array
+from daskrf.storage.stores.store import FORMAT, CommitRecord
+from daskrf.storage.stores.zarrays import (
+    METADATA,
+    create_group,
+    group_metadata,
+    read_array,
+    read_errors,
+    write_array,
+)
 
 LEVEL = 3
 
@@ -109,7 +117,27 @@ class FingerprintStore(RejectingStore, RowStore):
             "extra": list(extra),
             "rdkit": rdkit_version,
         }
-        return cls.create(path, "fingerprints", spec, partitions, provenance)
+        store = cls.create(path, "fingerprints", spec, partitions, provenance)
+        store._write_groups()
+        return store
+
+    def _write_groups(self) -> None:
+        """Write the metadata by which Zarr finds all partitions from the root of the store.
+
+        They follow from the plan, daskrf does not read them, and no record names them. A store that already
+        has partitions stays as it is.
+        """
+        if self._recorded():
+            return
+        attributes = {"format": FORMAT, "kind": self.kind, "n_columns": self.n_columns}
+        groups = {
+            self.path: {**attributes, "fingerprint": self.spec["fingerprint"]},
+            self.path / "data": {},
+        }
+        for folder, values in groups.items():
+            with file_errors("create", folder):
+                backend(folder).make(folder)
+            atomic_write(folder / METADATA, group_metadata(values), keep=True)
 
     @property
     def n_columns(self) -> int:

@@ -140,9 +140,13 @@ def _template(
 def create_group(folder: Path, attributes: dict[str, object] | None = None) -> Path:
     """Create the local folder of a Zarr group, in one that exists, and return it."""
     folder.mkdir(exist_ok=True)
-    metadata = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
-    (folder / METADATA).write_text(json.dumps(metadata, indent=2))
+    (folder / METADATA).write_bytes(group_metadata(attributes or {}))
     return folder
+
+
+def group_metadata(attributes: dict[str, object]) -> bytes:
+    """Return the content of the ``zarr.json`` of a group."""
+    return json.dumps({"attributes": attributes, "zarr_format": 3, "node_type": "group"}, indent=2).encode()
 
 
 def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: np.ndarray) -> None:
