@@ -183,6 +183,12 @@ def print_header(seed: object) -> None:
 # Costs and figures of merit --------------------------------------------------------------------------------
 
 
+def processor_time() -> float:
+    """Return the CPU time of this process and of its helpers."""
+    helpers = [helper.cpu_times() for helper in psutil.Process().children()]
+    return time.process_time() + sum(times.user + times.system for times in helpers)
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a call cost: CPU seconds of all threads, wall seconds, and the process's peak memory in GiB."""

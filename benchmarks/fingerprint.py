@@ -24,7 +24,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psutil
+from common import processor_time
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 
@@ -71,12 +71,6 @@ def seconds(function: Callable[[], object], clock: Callable[[], float] = time.pe
     start = clock()
     function()
     return clock() - start
-
-
-def processor_time() -> float:
-    """Return the CPU time of this process and of its helpers."""
-    helpers = [helper.cpu_times() for helper in psutil.Process().children()]
-    return time.process_time() + sum(times.user + times.system for times in helpers)
 
 
 def compare(name: str, spec: FingerprintSpec, smiles: list[str], rounds: int) -> None:

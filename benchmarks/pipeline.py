@@ -12,28 +12,32 @@ import argparse
 import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from common import processor_time
 from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.files.backend import as_path
+from daskrf.molecules import Fingerprinter
+from daskrf.molecules.isolation import end_idle
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 
 
 def cpu_seconds(call: Callable[[], object], *outputs: Path) -> float:
-    """Return the CPU seconds of `call`, whose outputs are removed first."""
+    """Return the CPU seconds of `call`, RDKit's helper included; its outputs are removed first."""
     for path in outputs:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    start = time.process_time()
+    end_idle()  # a helper remembers its latest answers
+    Fingerprinter()(["[Fe]"])  # starts another: the engine leaves metals to RDKit
+    start = processor_time()
     call()
-    return time.process_time() - start
+    return processor_time() - start
 
 
 def one_round(smiles: str, directory: Path, n_components: int, n_labels: int) -> dict[str, float]:
