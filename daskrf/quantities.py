@@ -10,6 +10,9 @@ DESCRIPTORS = "descriptors"
 """Name of the columns that hold numbers of any size, not counts: a kernel of their own is for them."""
 SUBSTITUENTS = "substituents"
 """Name of the columns that hold substituents, which a kernel sees by themselves."""
+
+POSITIONS = "positions"
+"""Name of the columns that hold positions of atoms, which a kernel sees by themselves."""
 DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 MAX_COUNT = 65_535

@@ -500,17 +500,19 @@ class Engine(Protocol):
     def pair_counts(self, molecules: Molecules, distance: int, *, size: int) -> Rows:
         """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
-    def bond_counts(self, molecules: Molecules, kind: str, *, size: int) -> Rows:
+    def bond_counts(self, molecules: Molecules, kind: str, *, size: int, blocks: Array | None = None) -> Rows:
         """Count features of bonds; else as above.
 
         Parameters
         ----------
         molecules : Molecules
-        kind : {"torsion", "substituents"}
+        kind : {"torsion", "substituents", "positions"}
             Chains of four atoms, as RDKit, and one around each ring of three; their identifiers have up to 36
             bits, and are mixed to 32 by the finalizer of SplitMix64. Or each side of each single bond outside
-            rings, as `daskrf.molecules.counts.substituents`.
+            rings, or each atom about the bond to a block, as `daskrf.molecules.counts.substituents`.
         size : int
+        blocks : uint32 array, optional
+            For positions: ascending identifiers of the substituents that are blocks.
         """
 
     def hash_texts(self, text: Bits, stops: Integers) -> Words:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.files.backend import backend
 from daskrf.fitting.costs import need_of_labels
@@ -17,9 +19,11 @@ from daskrf.fitting.training import FitRequest, Molecules, TrainingRows, checkab
 from daskrf.gp import gp_for
 from daskrf.jobs.job import Need, Run
 from daskrf.measurements import label_table, read_labels
+from daskrf.measurements.reader import read_column
+from daskrf.measurements.reading import Reading
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.combinatorial import are_combinatorial
-from daskrf.molecules.counts.spec import DEFAULT_KINDS
+from daskrf.molecules.combinatorial import are_combinatorial, blocks_as_substituents
+from daskrf.molecules.counts.spec import DEFAULT_KINDS, with_positions
 from daskrf.quantities import SUBSTITUENTS, amount
 from daskrf.sources.sources import open_source
 from daskrf.storage.kinds import stored_library
@@ -31,6 +35,8 @@ from daskrf.tables.values.names import find_id, position_of
 
 _BLOCK_COLUMNS = {"reaction", "block_0"}  # of the files of `sample`, `suggest` and `screen`
 _LOOKED_AT = 10_000  # labels, evenly spaced, of which some are looked at
+_LEAST_PER_BLOCK = 4  # labels: of a slot with fewer a block, most blocks are not known as substituents
+_WITH_BLOCK = 0.9  # share of labels whose block is known as a substituent
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class OwnMolecules(Molecules):
     ----------
     labels : path
     spec : FingerprintSpec or None
-        Their fingerprints; None: the default, and substituents if the molecules are products of a space and
+        Their fingerprints; None: the default, with substituents and positions if these are products and
         an exact process chooses its kernel.
     fingerprint : callable
         The function that makes them, `daskrf.fingerprint`.
@@ -68,7 +74,7 @@ class OwnMolecules(Molecules):
             write_parquet(pa.table({"smiles": keys}), staged)
         spec, notes = self.spec, list[str]()
         if spec is None and request.exact is not None and request.kernel is None:
-            spec, notes = _spec_for(names, keys)
+            spec, notes = _spec_for(names, keys, partial(_columns, path, reading))
         report = self.fingerprint(table, folder, spec=spec, accept_rejects=True, client=request.client)
         if report.rejected:
             first = next(_rejects(folder))
@@ -86,24 +92,73 @@ class OwnMolecules(Molecules):
         return TrainingRows(features, reading, id_column, "; ".join(notes))
 
 
-def _spec_for(names: Sequence[str], smiles: pa.Array) -> tuple[FingerprintSpec | None, list[str]]:
-    """Return the fingerprints for products of a space, and a note; of other molecules None: the default.
+def _spec_for(
+    names: Sequence[str], smiles: pa.Array, columns: Callable[[Sequence[str]], dict[str, list[str]]]
+) -> tuple[FingerprintSpec | None, list[str]]:
+    """Return the fingerprints for products of a space, and notes; of other molecules None: the default.
 
     Parameters
     ----------
     names : sequence of str
         Columns of the labels.
     smiles : pyarrow.Array of str
+    columns : callable
+        Returns the texts of some columns by name, with the SMILES of each row as "smiles".
     """
     some = smiles.take(np.arange(0, len(smiles), max(1, len(smiles) // _LOOKED_AT)))
+    kinds, notes = [*DEFAULT_KINDS, SUBSTITUENTS], list[str]()
     if _BLOCK_COLUMNS.issubset(names):
         why = "the labels are of products of a space (columns reaction and block_0)"
+        slots = [name for name in names if name.removeprefix("block_").isdecimal()]
+        slot, blocks = _few_blocks(slots, columns(["reaction", *slots]))
+        if blocks:
+            kinds.append(with_positions(blocks.values()))
+            notes.append(
+                f"atoms are counted by their distances from the bond to the block of {slot} "
+                f"({amount(len(blocks), 'blocks')}), too, and weighed by the evidence"
+            )
     elif are_combinatorial(some.to_pylist()):
         why = "nearly all molecules share a large substituent with others, as products of a space do"
     else:
         return None, []
-    spec = FingerprintSpec([*DEFAULT_KINDS, SUBSTITUENTS])
-    return spec, [f"{why}: substituents are counted, too, and weighed by the evidence"]
+    return FingerprintSpec(kinds), [
+        f"{why}: substituents are counted, too, and weighed by the evidence",
+        *notes,
+    ]
+
+
+def _few_blocks(slots: Sequence[str], rows: Mapping[str, list[str]]) -> tuple[str, dict[str, int]]:
+    """Return the slot with the fewest blocks that nearly all products share as substituents, and these.
+
+    Parameters
+    ----------
+    slots : sequence of str
+        Columns of blocks.
+    rows : dict of str to list of str
+        The columns "smiles", "reaction" and these.
+    """
+    places = np.argsort(seeds.words(0, "fitting/blocks", len(rows["smiles"])), kind="stable")[:_LOOKED_AT]
+    smiles = [rows["smiles"][i] for i in places.tolist()]
+    best, fewest = "", dict[str, int]()
+    for slot in slots:
+        # Blocks of different reactions may leave different substituents.
+        blocks = [f"{rows['reaction'][i]} {rows[slot][i]}" for i in places.tolist()]
+        if len(smiles) < _LEAST_PER_BLOCK * len(set(blocks)):
+            continue
+        substituents = blocks_as_substituents(smiles, blocks)
+        share = sum(block in substituents for block in blocks) / len(blocks)
+        if share >= _WITH_BLOCK and (not fewest or len(substituents) < len(fewest)):
+            best, fewest = slot, substituents
+    return best, fewest
+
+
+def _columns(path: PurePath, reading: Reading, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the texts of some columns of a file of labels, and the SMILES of each row as "smiles"."""
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        rows, texts = read_column(path, name, reading)
+        columns |= {"smiles": rows.keys.take(rows.index).to_pylist(), name: texts}
+    return columns
 
 
 def _rejects(folder: PurePath) -> Iterator[dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
-from daskrf.quantities import amount
+from daskrf.quantities import POSITIONS, amount
 from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
 from daskrf.tables.values.classes import ClassWords
@@ -20,6 +20,7 @@ _FINGERPRINTS = {
     "torsion": "topological-torsion",
     "rdkit": "RDKit path",
     "substituents": "substituent",
+    "positions": "position",
     "lingo": "LINGO (windows of four characters of SMILES)",
 }
 
@@ -100,10 +101,15 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     'Morgan (circular) fingerprints of radius 1, counts, unfolded (32-bit identifiers)'
     >>> fingerprint_words({"kind": "atompair:4", "counts": True, "size": 512})
     'atom-pair fingerprints up to 4 bonds apart, counts, folded to 512 columns'
+    >>> fingerprint_words({"kind": "positions:00000010-00000012", "counts": True, "size": 512})
+    'position fingerprints about the bonds to 2 building blocks, counts, folded to 512 columns'
     """
-    kind, _, distance = str(state.get("kind", "unknown")).partition(":")
+    kind, _, option = str(state.get("kind", "unknown")).partition(":")
     words = f"{_FINGERPRINTS.get(kind, kind)} fingerprints"
-    words += f" up to {amount(int(distance), 'bonds')} apart" if distance.isdecimal() else ""
+    if kind == POSITIONS:
+        words += f" about the bonds to {amount(len(option.split('-')), 'building blocks')}"
+    elif option.isdecimal():
+        words += f" up to {amount(int(option), 'bonds')} apart"
     if kind == "morgan":
         words += f" of radius {state.get('radius')}"
     words += _options_words(state)

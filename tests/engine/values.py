@@ -64,6 +64,9 @@ def reading() -> dict[str, str]:
         "pairs": engine().pair_counts(read.molecules, 4, size=0),
         "torsions": engine().bond_counts(read.molecules, "torsion", size=0),
         "substituents": engine().bond_counts(read.molecules, "substituents", size=0),
+        "positions": engine().bond_counts(
+            read.molecules, "positions", size=0, blocks=np.array([0x9DEB0387], np.uint32)
+        ),
         "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
     }
     return {

@@ -365,14 +365,13 @@ def _with_substituents(n: int, share: float) -> tuple[Any, np.ndarray]:
 WITH_BLOCKS = {**COLUMNS, "substituents": (60, 110)}
 
 
-def test_substituents_have_a_weight_beside_kinds() -> None:
+@pytest.mark.parametrize("kind", ["substituents", "positions"])
+def test_substituents_and_positions_have_a_weight_beside_kinds(kind: str) -> None:
     """Their weight is that of the evidence, and other kernels have to be clearly better."""
     X, y = _with_substituents(300, 2.0)
-    choice = choose_kernel(X, y, WITH_BLOCKS)
+    choice = choose_kernel(X, y, {**COLUMNS, kind: (60, 110)})
     *others, mean, wide = choice.trials
-    assert re.fullmatch(
-        r"weighted mean: 0\.\d+ of 1, 0\.\d+ of Tanimoto \(min-max\) on substituents", mean.name
-    )
+    assert re.fullmatch(rf"weighted mean: 0\.\d+ of 1, 0\.\d+ of Tanimoto \(min-max\) on {kind}", mean.name)
     assert choice.trials[choice.first] == mean
     assert choice.kernel == mean.kernel
     assert isinstance(choice.kernel, Mean)
@@ -381,7 +380,33 @@ def test_substituents_have_a_weight_beside_kinds() -> None:
     assert abs(wide.log_probability - mean.log_probability) < 0.05
     assert all(trial.kernel.columns[-1][1] <= 60 for trial in others)  # type: ignore[attr-defined]
     assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
-    assert "With substituents, 8 is taken unless another is clearly better." in str(choice)
+    assert f"With {kind}, 8 is taken unless another is clearly better." in str(choice)
+
+
+def test_of_substituents_and_positions_only_what_says_something_has_a_weight() -> None:
+    X, y = _with_substituents(300, 2.0)
+    rng = np.random.default_rng(8)
+    noise = sp.csr_matrix(rng.poisson(0.2, (300, 50)).astype(np.uint16))
+    columns = {**COLUMNS, "substituents": (60, 110), "positions": (110, 160)}
+    choice = choose_kernel(sp.hstack([X[:, :60], noise, X[:, 60:]], format="csr"), y, columns)
+    mean = choice.trials[choice.first]
+    assert isinstance(mean.kernel, Mean)
+    assert isinstance(mean.kernel.columns, tuple)
+    shares = dict(zip(mean.kernel.columns, mean.kernel.shares, strict=True))
+    assert shares[110, 160] > 0.4
+    assert shares.get((60, 110), 0.0) < 0.1
+
+
+def test_positions_that_say_all_are_alone() -> None:
+    """Other kernels have no weight beside them, and theirs is the kernel to beat."""
+    X, _ = _with_substituents(300, 0.0)
+    rng = np.random.default_rng(3)
+    values = np.where(np.arange(50) < 10, 5.0, 1.0) * rng.standard_normal(50)
+    y = X[:, 60:] @ values + 0.1 * rng.standard_normal(300)
+    choice = choose_kernel(X, y, {**COLUMNS, "positions": (60, 110)})
+    assert choice.trials[choice.first].name == "Tanimoto (min-max) on positions"
+    assert choice.kernel == Mean((1.0,), (TanimotoMinMax(),), ((60, 110),))
+    assert [trial.name for trial in choice.trials].count("Tanimoto (min-max) on positions") == 1
 
 
 def test_substituents_that_say_nothing_change_nothing() -> None:

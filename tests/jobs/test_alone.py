@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from daskrf import FingerprintSpec, fingerprint, fit, load, predict, screen
+from daskrf import FingerprintSpec, add, explain, fingerprint, fit, load, predict, screen, status
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
@@ -158,3 +158,30 @@ def test_substituents_of_products_are_counted(tmp_path: Path) -> None:
     assert "substituents are" not in str(fit(labels, output=tmp_path / "quick", target="score", quick=True))
     given = fit(labels, output=tmp_path / "given", target="score", spec=FingerprintSpec("morgan:1"))
     assert "substituents are" not in str(given)
+
+
+def test_positions_of_products_are_counted_from_their_blocks(tmp_path: Path) -> None:
+    """From the bond to a block of the slot that has few, which the SMILES of later molecules show."""
+    amines = ["NCc1ccccc1", "N1CCOCC1", "NC1CCCCC1", "Nc1ccncc1"]
+    near = {"C": 0, "CC": 4, "OC": -3, "F": 2, "C#N": -5}
+    far = {"C": 3, "CC": -5, "OC": 4, "F": -4, "C#N": 2}
+    rows = [
+        f"O=C(C({a})C{b}){amine},amide,{a}{b},b{j},{near[a] + far[b] + j}"
+        for a in near
+        for b in far
+        for j, amine in enumerate(amines)
+    ]
+    labels = put(tmp_path / "labels.csv", ["smiles,reaction,block_0,block_1,score", *rows])
+    report = fit(labels, output=tmp_path / "model", target="score")
+    assert "distances from the bond to the block of block_1 (4 blocks), too" in str(report)
+    spec = FingerprintSpec.from_state(load_model(tmp_path / "model").metadata["fingerprint"])
+    assert [kind.name for kind in spec.kinds[-2:]] == ["substituents", "positions"]
+    assert len(spec.kinds[-1].blocks) == len(amines)
+    assert "on positions" in str(status(tmp_path / "model"))
+    new, other = "O=C(C(O)CBr)N1CCOCC1", "CCCCCCO"
+    mean, std = load(tmp_path / "model").predict([new, other], return_std=True)
+    assert np.isfinite(mean).all()
+    assert 0 < std[0] < std[1]
+    more = put(tmp_path / "more.csv", ["smiles,score", f"{new},-20.5"])
+    add(tmp_path / "model", more, output=tmp_path / "next")
+    assert "nearest" in str(explain(tmp_path / "next", new))

@@ -81,7 +81,7 @@ def test_only_the_atoms_of_the_kept_fragment_are_counted() -> None:
     ("smiles", "kind", "message"),
     [
         ("CC)", "morgan", "is not a molecule"),
-        ("CC", "lingo", "need the kinds morgan, atompair, torsion, substituents, not"),
+        ("CC", "lingo", "need the kinds morgan, atompair, torsion, substituents, positions, not"),
     ],
 )
 def test_what_cannot_be_told_is_refused(smiles: str, kind: str, message: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
-from daskrf.molecules.counts.spec import FRAGMENTS
+from daskrf.molecules.counts.spec import FRAGMENTS, with_positions
 from tests.molecules.mutants import garbage, mutant
 
 N = int(os.environ.get("DASKRF_FUZZ", "400"))
@@ -31,7 +31,7 @@ SPECS = [
     FingerprintSpec("lingo"),
     FingerprintSpec("lingo", chirality=True, size=256),
     FingerprintSpec(["morgan:2", "torsion", "atompair"]),
-    FingerprintSpec(["morgan:1", "substituents"]),
+    FingerprintSpec(["morgan:1", "substituents", with_positions([0x9DEB0387, 0x1F5F19E2])]),  # methyl, phenyl
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from rdkit import Chem, RDLogger
 from rdkit.Chem import rdFingerprintGenerator, rdMolDescriptors
@@ -180,3 +181,30 @@ def substituents(molecule: Chem.Mol) -> Counter[str]:
                 if any(not halves.GetAtomWithIdx(i).GetAtomicNum() for i in atoms):
                     sides[Chem.MolFragmentToSmiles(halves, atoms, isomericSmiles=False)] += 1
     return sides
+
+
+def positions(molecule: Chem.Mol, blocks: set[str]) -> list[tuple[Any, ...]]:
+    """Return atom, whether the block has it, distance, and type, of each atom about each bond to a block.
+
+    `blocks` are canonical SMILES without stereochemistry, with a dummy at the bond. Of several blocks in a
+    molecule only the largest counts, each time that it occurs.
+    """
+    cuts: list[tuple[set[int], Any, Any]] = []
+    for bond in molecule.GetBonds():
+        if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing():
+            halves = Chem.FragmentOnBonds(molecule, [bond.GetIdx()], dummyLabels=[(0, 0)])
+            for side in Chem.GetMolFrags(halves):
+                atoms = {i for i in side if i < molecule.GetNumAtoms()}
+                text = Chem.MolFragmentToSmiles(halves, side, isomericSmiles=False)
+                if len(atoms) < len(side) and text in blocks:
+                    cuts.append((atoms, bond, Chem.GetDistanceMatrix(halves)))
+    rows: list[tuple[Any, ...]] = []
+    for block, bond, distances in cuts:
+        if len(block) == max(len(other) for other, _, _ in cuts):
+            for atom in molecule.GetAtoms():
+                i = atom.GetIdx()
+                distance = min(distances[i, bond.GetBeginAtomIdx()], distances[i, bond.GetEndAtomIdx()])
+                if distance < molecule.GetNumAtoms():  # else it is in another fragment
+                    kind = (atom.GetSymbol(), atom.GetTotalNumHs(), atom.GetFormalCharge())
+                    rows.append((i, i in block, distance, *kind, atom.GetIsAromatic(), atom.GetDegree()))
+    return rows

@@ -1,12 +1,14 @@
 """Substituents of molecules that were read from SMILES: each side of each single bond outside rings.
 
+Beside them positions: the atoms of a molecule by their distances from the bond to one of some substituents.
+
 Source: Hussain & Rea 2010 (J. Chem. Inf. Model. 50), whose fragments by single cuts these are.
 `daskrf.molecules.counts.substituents` says how they are hashed, and does it with RDKit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -157,54 +159,151 @@ def _outward(
     return n_links
 
 
+class _Sides(NamedTuple):
+    """The two sides of each bond outside rings of one molecule, each by the link that leads to it.
+
+    `entries` are these links, `hashes` the hashes of the sides, and `reverse` the opposite links, by link.
+    `types` are the atoms' hashes.
+    """
+
+    links: Array
+    first: Array
+    types: Array
+    reverse: Array
+    entries: Array
+    hashes: Array
+
+
+@jit
+def _sides_of(molecules: Any, types: Array, row: int) -> _Sides:
+    """Hash the sides of all bonds outside rings of a molecule."""
+    start, stop = molecules.stops[row], molecules.stops[row + 1]
+    n_atoms = stop - start
+    first = np.zeros(n_atoms + 1, np.int64)
+    for i in range(n_atoms):
+        first[i + 1] = first[i] + molecules.atoms[start + i, _DEGREE]
+    n_links = first[n_atoms]
+    begin = molecules.first_links[start]
+    links = molecules.links[begin : begin + n_links]
+    members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
+    in_ring = np.zeros(n_links // 2, np.bool_)
+    ring = molecules.atoms[start:stop, _RING] != 0
+    _find_bridges(links, first, ring, in_ring, members, depth)
+    reverse, earlier = np.zeros(n_links, np.int64), np.full(n_links // 2, -1, np.int64)
+    for e in range(n_links):
+        bond = links[e, 1]
+        if earlier[bond] >= 0:
+            reverse[e], reverse[earlier[bond]] = earlier[bond], e
+        earlier[bond] = e
+    order, entered = np.zeros(n_links, np.int64), np.zeros(n_atoms, np.bool_)
+    n_bridges = _outward(links, first, in_ring, order, entered, members, depth)
+    hashes, inner = np.zeros(n_links, np.uint64), types[start:stop]
+    colours, following = np.zeros(n_atoms, np.uint64), np.zeros(n_atoms, np.uint64)
+    entries = np.zeros(2 * n_bridges, np.int64)
+    for k in range(2 * n_bridges):  # outward, from the ends of the molecule, then inward
+        e = order[n_bridges - 1 - k] if k < n_bridges else reverse[order[k - n_bridges]]
+        entries[k] = e
+        hashes[e] = _side(
+            links, first, inner, in_ring, reverse, e, hashes, colours, following, members, depth
+        )
+    return _Sides(links, first, inner, reverse, entries, hashes)
+
+
 @jit
 def _substituents(molecules: Any, types: Array, keys: Array) -> int:
     """Write row and hash of each side of each single bond outside rings; return their number."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):
-        start, stop = molecules.stops[row], molecules.stops[row + 1]
-        n_atoms = stop - start
-        if n_atoms == 0:
+        if molecules.stops[row] == molecules.stops[row + 1]:
             continue
-        first = np.zeros(n_atoms + 1, np.int64)
-        for i in range(n_atoms):
-            first[i + 1] = first[i] + molecules.atoms[start + i, _DEGREE]
-        n_links = first[n_atoms]
-        begin = molecules.first_links[start]
-        links = molecules.links[begin : begin + n_links]
-        members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
-        in_ring = np.zeros(n_links // 2, np.bool_)
-        ring = molecules.atoms[start:stop, _RING] != 0
-        _find_bridges(links, first, ring, in_ring, members, depth)
-        reverse, earlier = np.zeros(n_links, np.int64), np.full(n_links // 2, -1, np.int64)
-        for e in range(n_links):
-            bond = links[e, 1]
-            if earlier[bond] >= 0:
-                reverse[e], reverse[earlier[bond]] = earlier[bond], e
-            earlier[bond] = e
-        order, entered = np.zeros(n_links, np.int64), np.zeros(n_atoms, np.bool_)
-        n_bridges = _outward(links, first, in_ring, order, entered, members, depth)
-        hashes, inner = np.zeros(n_links, np.uint64), types[start:stop]
-        colours, following = np.zeros(n_atoms, np.uint64), np.zeros(n_atoms, np.uint64)
-        for k in range(2 * n_bridges):  # outward, from the ends of the molecule, then inward
-            e = order[n_bridges - 1 - k] if k < n_bridges else reverse[order[k - n_bridges]]
-            hashes[e] = _side(
-                links, first, inner, in_ring, reverse, e, hashes, colours, following, members, depth
-            )
-            if links[e, 2] == _SINGLE:
-                keys[n_keys] = np.uint64(row) << np.uint64(32) | hashes[e] >> np.uint64(32)
+        sides = _sides_of(molecules, types, row)
+        for e in sides.entries:
+            if sides.links[e, 2] == _SINGLE:
+                keys[n_keys] = np.uint64(row) << np.uint64(32) | sides.hashes[e] >> np.uint64(32)
                 n_keys += 1
     return n_keys
 
 
+@jit
+def _ends(sides: _Sides, blocks: Array, passable: Array, members: Array, depth: Array) -> Array:
+    """Return the links to the largest side that is one of some substituents; several if it occurs often."""
+    ends, n_ends, most = np.zeros(sides.entries.size, np.int64), 0, 0
+    for e in sides.entries:
+        identifier = sides.hashes[e] >> np.uint64(32)
+        place = np.searchsorted(blocks, identifier)
+        if sides.links[e, 2] != _SINGLE or place == blocks.size or blocks[place] != identifier:
+            continue
+        passable[sides.links[e, 1]] = False
+        n = _reach(sides.links, sides.first, sides.links[e, 0], passable, members, depth)
+        _clear(members, n, depth)
+        passable[sides.links[e, 1]] = True
+        if n > most:
+            n_ends, most = 0, n
+        if n == most:
+            ends[n_ends] = e
+            n_ends += 1
+    return ends[:n_ends]
+
+
+@jit
+def _positions(molecules: Any, types: Array, blocks: Array, keys: Array) -> Array:
+    """Return row and hash of each atom as seen from the bond to a block."""
+    n_keys = 0
+    for row in range(molecules.stops.size - 1):
+        n_atoms = molecules.stops[row + 1] - molecules.stops[row]
+        if n_atoms == 0:
+            continue
+        sides = _sides_of(molecules, types, row)
+        members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
+        passable = np.ones(sides.links.shape[0] // 2, np.bool_)
+        ends = _ends(sides, blocks, passable, members, depth)
+        if n_keys + ends.size * n_atoms > keys.size:
+            longer = np.empty(2 * (n_keys + ends.size * n_atoms), np.uint64)
+            longer[:n_keys] = keys[:n_keys]
+            keys = longer
+        for end in ends:
+            passable[sides.links[end, 1]] = False
+            for within in range(2):
+                e = end if within else sides.reverse[end]
+                n = _reach(sides.links, sides.first, sides.links[e, 0], passable, members, depth)
+                for k in range(n):
+                    i = members[k]
+                    hashed = _mix(_mix(sides.types[i], np.uint64(depth[i])), np.uint64(within))
+                    keys[n_keys] = np.uint64(row) << np.uint64(32) | hashed >> np.uint64(32)
+                    n_keys += 1
+                _clear(members, n, depth)
+            passable[sides.links[end, 1]] = True
+    return keys[:n_keys]
+
+
 def substituent_counts(molecules: Molecules, *, size: int) -> Rows:
     """Count substituents; see `Engine`."""
-    n_rows, n_atoms = molecules.stops.size - 1, int(molecules.stops[-1])
+    types = _atom_types(molecules)
+    keys = np.empty(int(molecules.atoms[: types.size, _DEGREE].sum(dtype=np.int64)), np.uint64)
+    with np.errstate(over="ignore"):
+        keys = keys[: _substituents(molecules, types, keys)]
+    return _rows(keys, molecules.stops.size - 1, size)
+
+
+def position_counts(molecules: Molecules, blocks: Array, *, size: int) -> Rows:
+    """Count atoms by their distances from the bond to a block; see `Engine`."""
+    types = _atom_types(molecules)
+    with np.errstate(over="ignore"):
+        keys = _positions(molecules, types, blocks.astype(np.uint64), np.empty(types.size, np.uint64))
+    return _rows(keys, molecules.stops.size - 1, size)
+
+
+def _atom_types(molecules: Molecules) -> Array:
+    """Return the hash of what is known of each atom by itself."""
+    n_atoms = int(molecules.stops[-1])
     types = np.empty(n_atoms, np.uint64)
-    keys = np.empty(int(molecules.atoms[:n_atoms, _DEGREE].sum(dtype=np.int64)), np.uint64)
     with np.errstate(over="ignore"):
         _types(molecules.atoms, types)
-        keys = keys[: _substituents(molecules, types, keys)]
+    return types
+
+
+def _rows(keys: Array, n_rows: int, size: int) -> Rows:
+    """Return counts by row of keys of a row and an identifier."""
     row, column = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
     if size:
         keys = row << np.uint64(32) | column % np.uint64(size)

@@ -36,12 +36,13 @@ from daskrf.kernels.metric import MetricGaussian
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
-from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
+from daskrf.quantities import DESCRIPTORS, POSITIONS, SUBSTITUENTS
 
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
 _ALL = "all kinds"
+_OF_BLOCKS = SUBSTITUENTS, POSITIONS  # kinds that tell products of a space apart
 
 FEWEST_LABELS = 20
 """The least number of labels that can tell kernels apart."""
@@ -111,10 +112,10 @@ def choose_kernel(
       Tanimoto kernel is best;
     - the mean of the best Tanimoto and the best Gaussian kernel;
     - a weighted mean of the Tanimoto kernels of all kinds and the best Gaussian kernel;
-    - if there are "substituents" beside other kinds, which the kernels above do not see, and if the evidence
-      gives them a weight: a weighted mean of the Tanimoto kernels of all other kinds together and of
-      substituents, which then counts as the first candidate; and the weighted mean above with substituents
-      among its terms;
+    - if there are "substituents" or "positions" beside other kinds, which the kernels above do not see, and
+      if the evidence gives them a weight: a weighted mean of the Tanimoto kernels of all other kinds
+      together, of substituents and of positions, which then counts as the first candidate; and the weighted
+      mean above with these among its terms;
     - if there are "descriptors", whose columns the kernels above do not see: the best of these plus a
       Gaussian kernel of the descriptors, with its best length scale and weight; and a weighted mean as above
       with three Gaussian kernels of the descriptors, from fine to coarse, among its terms.
@@ -265,10 +266,13 @@ class _Search:
         places = [*kinds, smooth]
         self.add_weighted(places)
         apart = {name: span for name, span in columns.items() if name not in parts and parts[names[0]]}
-        beside = []
-        if SUBSTITUENTS in apart:
-            sides = TanimotoMinMax()
-            beside.append((f"{sides.words()} on {SUBSTITUENTS}", _on(sides, apart[SUBSTITUENTS])))
+        of_blocks = TanimotoMinMax()
+        beside = [
+            (f"{of_blocks.words()} on {name}", _on(of_blocks, apart[name]))
+            for name in _OF_BLOCKS
+            if name in apart
+        ]
+        if beside:
             n_before = len(self.trials)
             self.add_weighted([0], beside)
             self.first = n_before if len(self.trials) > n_before else 0
@@ -307,7 +311,11 @@ class _Search:
             if share >= _LEAST
         ]
         names = {name.rpartition(" ")[2] for _, name, _ in weighted}
-        if len(weighted) > 1 and (not beside or names & {SUBSTITUENTS, DESCRIPTORS}):
+        if len(weighted) == 1 and names < {*_OF_BLOCKS}:
+            (_, _, kernel), (kind,) = *weighted, names
+            if all(kernel != tried for tried, _, _ in self.trials):
+                self.add(kernel, kind, begin=False)
+        elif len(weighted) > 1 and (not beside or names & {*_OF_BLOCKS, DESCRIPTORS}):
             words = ", ".join(f"{weight:g} of {name}" for weight, name, _ in weighted)
             mean = _mean([(weight, kernel) for weight, _, kernel in weighted])
             self.add(mean, f"weighted mean: {words}", begin=False)
@@ -478,8 +486,12 @@ def _ahead(columns: Mapping[str, Range], n_rows: int, *, by_folds: bool) -> list
     work = [Work(1, 4)] * n_parts + [gaussian, *([gaussian] if n_parts > 1 else []), Work(2, 4)]
     weights = Work(1 + n_parts, 4, seconds=2.7e-9 * weighed**3)
     work.append(weights)
-    if SUBSTITUENTS in columns and n_parts < len(columns):
-        work += [replace(weights, matrices=3), replace(weights, matrices=weights.matrices + 1)]
+    n_of_blocks = len(columns.keys() & set(_OF_BLOCKS)) if n_parts < len(columns) else 0
+    if n_of_blocks:
+        work += [
+            replace(weights, matrices=2 + n_of_blocks),
+            replace(weights, matrices=weights.matrices + n_of_blocks),
+        ]
     if DESCRIPTORS in columns and len(columns) > 1:
         work.append(Work(11 * (2 + n_parts), 14))
         work.append(replace(weights, matrices=weights.matrices + len(_SHARES_OF_LENGTH)))
@@ -565,10 +577,10 @@ def _line_search(
 def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
     """Yield ranges of columns for kernels, by name: all, and those of each kind if there are several.
 
-    Descriptors and substituents beside other kinds are left out: they have their own kernels.
+    Descriptors, substituents and positions beside other kinds are left out: they have their own kernels.
     """
     counts = {name: span for name, span in columns.items() if name != DESCRIPTORS}
-    kinds = {name: span for name, span in counts.items() if name != SUBSTITUENTS} or counts or columns
+    kinds = {name: span for name, span in counts.items() if name not in _OF_BLOCKS} or counts or columns
     several, apart = len(kinds) > 1, len(kinds) < len(columns)
     whole = (0, max(stop for _, stop in kinds.values())) if apart else None
     yield _ALL if several else next(iter(kinds)) if apart else "", whole

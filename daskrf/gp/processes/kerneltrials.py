@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut
 from daskrf.kernels.kernel import Kernel, from_state
+from daskrf.quantities import POSITIONS, SUBSTITUENTS
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         which is taken if it is not worse than the kernel taken from those before it.
     first : int
         The place of the kernel that others had to be clearly better than: that of the Tanimoto kernels of all
-        kinds and of substituents, if the evidence gives the latter a weight.
+        kinds, of substituents and of positions, if the evidence gives one of the latter a weight.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -101,7 +102,9 @@ class KernelChoice(ChoiceByLabelsLeftOut):
                 "The weighted mean with descriptors is taken if it is not worse, since evidence prefers it."
             )
         if self.first:
-            notes.append(f"With substituents, {self.first + 1} is taken unless another is clearly better.")
+            name = self.trials[self.first].name
+            of_blocks = " and ".join(kind for kind in (SUBSTITUENTS, POSITIONS) if kind in name)
+            notes.append(f"With {of_blocks}, {self.first + 1} is taken unless another is clearly better.")
         if self.evidence:
             values = ", ".join(
                 f"{value:.1f} for {place + 1}" for place, value in sorted(self.evidence.items())

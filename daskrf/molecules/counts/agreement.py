@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from importlib import resources
+from typing import cast
 
 import numpy as np
 
 from daskrf.molecules.counts.reading import is_read, read
-from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.counts.spec import FingerprintSpec, with_positions
 from daskrf.molecules.counts.unpacking import unpacked
 from daskrf.molecules.isolation import Lost, each
 
+# Built-in molecules have no blocks: positions are compared with methyl, methoxy, phenyl, cyclohexyl and
+# dimethylamino groups in their place.
+_PROBES = with_positions([0x9DEB0387, 0xD6647904, 0x1F5F19E2, 0x0E5C5652, 0xE32ECC4A])
 _LEAST_SHARE = 0.5  # of the built-in molecules that the engine must read: drugs, cages, ions are hard ones
 
 
@@ -29,6 +34,9 @@ def agrees(spec: FingerprintSpec) -> bool:
     """
     if not is_read(spec):
         return False
+    if any(kind.blocks and kind.text != _PROBES for kind in spec.kinds):
+        names = [_PROBES if kind.blocks else kind.text for kind in spec.kinds]
+        return agrees(dataclasses.replace(spec, kind=names, radius=cast(int, None), features=False))
     texts = built_in()
     forms = each("daskrf.molecules.counts.agreement:rewriter", (), texts)
     texts = [*texts, *(form for several in forms if not isinstance(several, Lost) for form in several)]

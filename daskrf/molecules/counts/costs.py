@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rdkit import Chem
 
 from daskrf.molecules.counts.substituents import Substituents
-from daskrf.quantities import SUBSTITUENTS
+from daskrf.quantities import POSITIONS, SUBSTITUENTS
 
 MAX_HEAVY_ATOMS = 1000
 """Larger molecules are rejected: path and pair fingerprints of a polymer or a protein would take minutes."""
@@ -135,7 +135,7 @@ def refusal_of_counting(kind: str, molecule: Chem.Mol) -> str:
             )
             if torsions > MAX_TORSIONS:
                 return f"{torsions:,} torsions are more than {MAX_TORSIONS:,}"
-    elif kind == SUBSTITUENTS:
+    elif kind in (SUBSTITUENTS, POSITIONS):
         ring_atoms = len({atom for ring in molecule.GetRingInfo().AtomRings() for atom in ring})
         if ring_atoms > _RING_ATOMS_OF_SUBSTITUENTS:
             steps = Substituents(molecule).steps

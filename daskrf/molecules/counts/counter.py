@@ -24,7 +24,7 @@ from daskrf.molecules.counts.descriptors import described
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.counts.substituents import Substituents
 from daskrf.molecules.stereogroups import canonical, unspecified, written
-from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
+from daskrf.quantities import DESCRIPTORS, POSITIONS, SUBSTITUENTS
 
 _MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
 _TITLES = ("Violation", "Range Error")  # of a failed condition in RDKit's log
@@ -109,6 +109,11 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
         return lambda molecule: described(molecule, spec.width)
     if spec.kind == SUBSTITUENTS:
         return lambda molecule: _packed(Substituents(molecule).counts(spec.size), spec.width)
+    if spec.family == POSITIONS:
+        blocks = frozenset(spec.blocks)
+        return lambda molecule: _packed(
+            Substituents(molecule).counts_of_positions(blocks, spec.size), spec.width
+        )
     generator = generator_of(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
     if spec.kind == "torsion":

@@ -14,10 +14,10 @@ from daskrf.errors import InputError
 from daskrf.molecules.counts.fingerprints import Fingerprinter
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
-from daskrf.quantities import SUBSTITUENTS
+from daskrf.quantities import POSITIONS, SUBSTITUENTS
 from daskrf.seeds import splitmix64
 
-KINDS = ("morgan", "atompair", "torsion", SUBSTITUENTS)
+KINDS = ("morgan", "atompair", "torsion", SUBSTITUENTS, POSITIONS)
 """Kinds of fingerprints whose features have known atoms."""
 
 Occurrence = tuple[int, tuple[int, ...]]
@@ -32,7 +32,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     ----------
     smiles : str
     spec : FingerprintSpec
-        Of Morgan, atom-pair and torsion fingerprints, and of substituents.
+        Of Morgan, atom-pair and torsion fingerprints, of substituents and of positions.
     fragments : {"keep", "largest", "reject"}
         As in `Fingerprinter`; atoms of other fragments have no rows.
 
@@ -106,10 +106,10 @@ def finder(spec: FingerprintSpec, fragments: str) -> Callable[[str], tuple[int, 
         molecule = _molecule(text, fragments)
         features = []
         for kind in spec.kinds:
-            if kind.family == SUBSTITUENTS:
-                size = kind.size or 2**32
-                sides = Substituents(molecule).occurrences()
-                features.append([(identifier % size, atoms) for identifier, atoms in sides])
+            if kind.family in (SUBSTITUENTS, POSITIONS):
+                size, sides = kind.size or 2**32, Substituents(molecule)
+                seen = sides.positions(frozenset(kind.blocks)) if kind.blocks else sides.occurrences()
+                features.append([(identifier % size, atoms) for identifier, atoms in seen])
                 continue
             output = rdFingerprintGenerator.AdditionalOutput()
             output.AllocateBitInfoMap()

@@ -16,7 +16,7 @@ from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, engine
 from daskrf.molecules.counts.features import Features, joined
 from daskrf.molecules.counts.ringsystems import RingSystems
 from daskrf.molecules.counts.spec import FingerprintSpec
-from daskrf.quantities import SUBSTITUENTS
+from daskrf.quantities import POSITIONS, SUBSTITUENTS
 
 MOST_RADIUS = 3
 """Of Morgan environments that the engine counts."""
@@ -39,7 +39,7 @@ def is_read(spec: FingerprintSpec) -> bool:
     return all(
         not kind.chirality
         and (
-            kind.family in ("atompair", "torsion", SUBSTITUENTS)
+            kind.family in ("atompair", "torsion", SUBSTITUENTS, POSITIONS)
             or (kind.family == "morgan" and kind.radius <= MOST_RADIUS)
         )
         for kind in spec.kinds
@@ -101,8 +101,9 @@ def _parts(
 def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:
     """Return the features of one kind of the molecules that were read."""
     rows: Rows
-    if kind.family in ("torsion", SUBSTITUENTS):
-        rows = engine().bond_counts(molecules, kind.family, size=kind.size)
+    if kind.family in ("torsion", SUBSTITUENTS, POSITIONS):
+        blocks = np.array(kind.blocks, np.uint32) if kind.blocks else None
+        rows = engine().bond_counts(molecules, kind.family, size=kind.size, blocks=blocks)
     elif kind.family == "atompair":
         rows = engine().pair_counts(molecules, kind.distance, size=kind.size)
     else:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from daskrf.errors import InputError
 from daskrf.parameters import Option
-from daskrf.quantities import DESCRIPTORS, SUBSTITUENTS
+from daskrf.quantities import DESCRIPTORS, POSITIONS, SUBSTITUENTS
 
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 _FARTHEST = 30  # bonds between the atoms of a pair: RDKit's limit, and if none is given
 FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", SUBSTITUENTS, DESCRIPTORS)
-_LAST = (SUBSTITUENTS, DESCRIPTORS)  # their order at the end of a row, after all other kinds
+_LAST = (SUBSTITUENTS, POSITIONS, DESCRIPTORS)  # their order at the end of a row, after all other kinds
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features", "atompair:4")
 """The kinds counted by default; docs/maps.md has the comparison."""
 WIDE = "wide"
@@ -32,11 +32,17 @@ _USUAL = {
     "rdkit": 750,
     "lingo": 50,
     SUBSTITUENTS: 16,
+    POSITIONS: 35,
     DESCRIPTORS: 14,
 }
 _NOT_HASHES = ("atompair", "lingo")
 _N_DESCRIPTORS = 14
-_WITHOUT_CHIRALITY = {"rdkit": "RDKit path fingerprints", SUBSTITUENTS: "Substituents"}
+_WITHOUT_CHIRALITY = {
+    "rdkit": "RDKit path fingerprints",
+    SUBSTITUENTS: "Substituents",
+    POSITIONS: "Positions",
+}
+_DIGITS = 8  # of the identifier of a block, in hexadecimal
 _FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
 
 
@@ -52,10 +58,12 @@ class FingerprintSpec:
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
         RDKit's canonical SMILES, see `daskrf.molecules.counts.lingo`), "substituents" (each side of each
         single bond outside rings, as a whole, by which products of the same building block are known; for a
-        kernel of their own beside the other kinds, see `daskrf.molecules.counts.substituents`), or
+        kernel of their own beside the other kinds, see `daskrf.molecules.counts.substituents`), "positions"
+        (each atom by its distance from the bond between two building blocks; "positions:" is followed by the
+        identifiers of substituents that are blocks, which `fit` finds, see `with_positions`), or
         "descriptors" (weight, logP, polar surface and others, in fixed units, for a Gaussian kernel of their
-        own beside the other kinds, see `daskrf.molecules.counts.descriptors`). Substituents and descriptors
-        come last in a row. A Morgan kind may have its own radius,
+        own beside the other kinds, see `daskrf.molecules.counts.descriptors`). Substituents, positions and
+        descriptors come last in a row. A Morgan kind may have its own radius,
         as in "morgan:2", and feature classes, as in "morgan:2:features"; "wide" are "morgan:3",
         "morgan:3:features", "atompair", "rdkit" and "descriptors", which predict most measured values better
         than the default and take longer. Several kinds (repeat --kind) are
@@ -74,7 +82,7 @@ class FingerprintSpec:
         bonds, pairs and torsions see centres of every element and no double bonds, "lingo" sees both and
         isotopes. Only "lingo" sees cis and trans in 1,4-disubstituted cyclohexanes and the like; none
         sees allenes and atropisomers, and centres of enhanced stereo groups (racemates) are not specified.
-        docs/maps.md has the table. Not for "rdkit" and "substituents"; "descriptors" ignores it.
+        docs/maps.md has the table. Not for "rdkit", "substituents" and "positions"; "descriptors" ignores it.
     features : bool, default False
         Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
@@ -125,7 +133,7 @@ class FingerprintSpec:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        requested = sorted(self._requested_kinds(), key=lambda text: text in _LAST and 1 + _LAST.index(text))
+        requested = sorted(self._requested_kinds(), key=_order)
         if len(requested) == 1:
             self._take(*_parsed(requested[0], self.radius, self.features))
             self._check_kind()
@@ -143,7 +151,7 @@ class FingerprintSpec:
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
             raise InputError(f"fingerprint kinds must differ, not be {', '.join(names) or 'none'}.")
-        self._take(names, None, False)  # each name holds its own radius and features
+        self._take(tuple(kind.text for kind in kinds), None, False)  # with radius and features, or blocks
 
     def _requested_kinds(self) -> list[str]:
         """Return the requested kinds, or the default ones."""
@@ -167,10 +175,9 @@ class FingerprintSpec:
                 f"Descriptors are counts in {_N_DESCRIPTORS} columns: leave out --binary, and any --size "
                 f"below {_N_DESCRIPTORS}."
             )
-        if self.kind in _WITHOUT_CHIRALITY and self.chirality:
+        if self.family in _WITHOUT_CHIRALITY and self.chirality:
             raise InputError(
-                f"{_WITHOUT_CHIRALITY[str(self.kind)]} have no chirality; choose another kind, or leave it "
-                "out."
+                f"{_WITHOUT_CHIRALITY[self.family]} have no chirality; choose another kind, or leave it out."
             )
 
     @cached_property
@@ -182,7 +189,7 @@ class FingerprintSpec:
 
     @property
     def family(self) -> str:
-        """The kind without radius and options, one of `KINDS`; of several kinds, their names."""
+        """The kind without radius and options, one of `KINDS` or "positions"; of several, their names."""
         return self.kind.partition(":")[0] if isinstance(self.kind, str) else self.name
 
     @property
@@ -191,10 +198,24 @@ class FingerprintSpec:
         return int(self.name.partition(":")[2] or _FARTHEST) if self.family == "atompair" else 0
 
     @property
+    def blocks(self) -> tuple[int, ...]:
+        """The identifiers of the substituents from whose bonds positions are counted, ascending."""
+        if not isinstance(self.kind, str) or not self.kind.startswith(f"{POSITIONS}:"):
+            return ()
+        return tuple(int(text, 16) for text in self.kind.partition(":")[2].split("-"))
+
+    @property
+    def text(self) -> str:
+        """The kind as in `kind`, with its radius and blocks; of several kinds, their names."""
+        return str(self.kind) if self.blocks else self.name
+
+    @property
     def name(self) -> str:
-        """The name of the kind as in `kind`, with its radius."""
+        """The name of the kind as in `kind`, with its radius, but without blocks."""
+        if not isinstance(self.kind, str):
+            return " + ".join(kind.name for kind in self.kinds)
         if self.kind != "morgan":
-            return self.kind if isinstance(self.kind, str) else " + ".join(self.kind)
+            return POSITIONS if self.blocks else self.kind
         return f"morgan:{self.radius}" + (f":{_FEATURES}" if self.features else "")
 
     @property
@@ -250,8 +271,8 @@ class FingerprintSpec:
         if not entries["kinds"]:
             raise InputError("there are no kinds of fingerprints.")
         kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in entries["kinds"]]
-        names = [kind.name for kind in kinds]
-        spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)
+        texts = [kind.text for kind in kinds]
+        spec = dataclasses.replace(kinds[0], kind=texts, radius=cast(int, None), features=False)
         if spec.state() != entries:
             raise InputError(
                 "fingerprint kinds are arranged in a way that is unknown to this version of daskrf."
@@ -266,9 +287,44 @@ class FingerprintSpec:
         return cls(**state)
 
 
+def with_positions(blocks: Iterable[int]) -> str:
+    """Return the kind that counts atoms by their distances from the bond to a block.
+
+    Parameters
+    ----------
+    blocks : iterable of int
+        Identifiers of the blocks as substituents, see `daskrf.molecules.counts.substituents`.
+
+    Examples
+    --------
+    >>> with_positions([255, 16, 255])
+    'positions:00000010-000000ff'
+    """
+    return f"{POSITIONS}:" + "-".join(f"{block:0{_DIGITS}x}" for block in sorted(set(blocks)))
+
+
+def _order(text: str) -> int:
+    """Return the place of a kind in a row among those that come last; 0 for all others."""
+    family = text.partition(":")[0]
+    return 1 + _LAST.index(family) if family in _LAST else 0
+
+
+def _are_blocks(texts: Sequence[str]) -> bool:
+    """Return whether these are identifiers of blocks, as `with_positions` writes them."""
+    numbers = [text for text in texts if len(text) == _DIGITS and not set(text) - set("0123456789abcdef")]
+    return bool(texts) and list(texts) == sorted(set(numbers))
+
+
 def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bool]:
     """Return a kind, its radius, and whether it counts atom classes, from its name and the parameters."""
     kind, *words = text.split(":")
+    if kind == POSITIONS:
+        if len(words) != 1 or not _are_blocks(words[0].split("-")):
+            raise InputError(
+                "fingerprint kind 'positions' needs the building blocks that atoms are counted from: leave "
+                "it out, and give fit labels of products with the columns reaction and block_0."
+            )
+        return text, _RADIUS if radius is None else radius, features
     if kind not in KINDS:
         raise InputError(f"fingerprint kind {kind!r} is unknown; choose one of {', '.join((*KINDS, WIDE))}.")
     if words[-1:] == [_FEATURES]:

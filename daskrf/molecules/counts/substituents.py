@@ -12,12 +12,17 @@ the sum of the hashes of the sides that its other bonds outside rings lead to. I
 ring system, hashes of neighbours in it are added in as many rounds as it takes to reach its last bond
 (Weisfeiler & Leman 1968). The hash of the atom at the bond is that of the side; the upper 32 bits are its
 identifier.
+
+Positions say which atoms are how far from the bond between two building blocks. In a product, this is the
+bond to a substituent that is known to be a block: to the largest such one, or to each of several of that
+size. Each atom is hashed with its side of the bond, and with its distance from the atom at the bond there. So
+the last residue of a peptide differs from the one before it, and no hash depends on what is across the bond.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from rdkit import Chem
@@ -75,8 +80,31 @@ class Substituents:
 
     def counts(self, size: int = 0) -> Counter[int]:
         """Return how often each identifier occurs, or each column if they are folded to `size` columns."""
-        identifiers = (identifier for identifier, _, _ in self._identified())
-        return Counter(identifier % size if size else identifier for identifier in identifiers)
+        return _counter((identifier for identifier, _, _ in self._identified()), size)
+
+    def positions(self, blocks: Collection[int]) -> Iterator[tuple[int, tuple[int]]]:
+        """Yield the identifier and the number of each atom as seen from the bond to a block, if there is one.
+
+        Parameters
+        ----------
+        blocks : collection of int
+            Identifiers of substituents.
+        """
+        ends = [
+            (origin, link, len(self._beyond(origin, link)))
+            for identifier, origin, link in self._identified()
+            if identifier in blocks
+        ]
+        most = max((size for _, _, size in ends), default=0)
+        for origin, link, size in ends:
+            if size == most:
+                for within, start, across in ((0, origin, link.atom), (1, link.atom, origin)):
+                    for atom, distance in self._distances(start, across).items():
+                        yield _mix(_mix(self._types[atom], distance), within) >> 32, (atom,)
+
+    def counts_of_positions(self, blocks: Collection[int], size: int = 0) -> Counter[int]:
+        """Return how often each identifier of :meth:`positions` occurs, or each of `size` columns."""
+        return _counter((identifier for identifier, _ in self.positions(blocks)), size)
 
     def _identified(self) -> Iterator[tuple[int, int, _Link]]:
         """Yield each identifier, the atom on the near side of the bond, and the link to the far side."""
@@ -140,14 +168,22 @@ class Substituents:
 
     def _beyond(self, origin: int, link: _Link) -> set[int]:
         """Return the atoms on the far side of a bond."""
-        atoms = {link.atom}
-        queue = [link.atom]
-        for i in queue:
-            for each in self._links[i]:
-                if each.bond != link.bond and each.atom not in atoms:
-                    atoms.add(each.atom)
-                    queue.append(each.atom)
-        return atoms
+        return set(self._distances(link.atom, origin))
+
+    def _distances(self, start: int, across: int) -> dict[int, int]:
+        """Return the distances from an atom to all on its side of the bond to the atom across."""
+        distances = {start: 0}
+        for i in (queue := [start]):
+            for link in self._links[i]:
+                if link.atom not in distances and not (i == start and link.atom == across):
+                    distances[link.atom] = distances[i] + 1
+                    queue.append(link.atom)
+        return distances
+
+
+def _counter(identifiers: Iterable[int], size: int) -> Counter[int]:
+    """Count identifiers, or the columns that they are folded to."""
+    return Counter(identifier % size if size else identifier for identifier in identifiers)
 
 
 def _mix(hashed: int, value: int) -> int:
