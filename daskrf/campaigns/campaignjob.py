@@ -32,7 +32,10 @@ from daskrf.storage.outputs import guarded
 from daskrf.tables import TableFormat
 from daskrf.workers.progress import Once, Progress
 
-_FILTERS = ("where", "smarts", "without_smarts", "alerts")
+_FILTERS = (
+    *("where", "smarts", "without_smarts", "alerts"),
+    *("similar_to", "least_similarity", "nearest"),
+)
 _BEST = 100  # how many molecules count as the best of the library, where the file does not say
 
 

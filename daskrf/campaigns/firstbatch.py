@@ -120,7 +120,7 @@ class FirstBatch:
         """Return the molecules that RDKit can read and that pass all filters, in random order."""
         order = seeds.generator(self.seed, "campaign/order").permutation(table.num_rows)
         table = table.take(pa.array(order))
-        filters = self.filters.of(table.column_names)
+        filters = self.filters.of_list(table.column_names)
         smiles = table["smiles"].to_pylist()
         passes = np.array([not why for why in refusals(smiles)], bool) & _in_limits(filters, table)
         at = np.flatnonzero(passes)

@@ -42,7 +42,7 @@ CLI = Command(
         "n_draws": Option(least=2),
         "maximize": Option("--maximize/--minimize"),
         "target": Option(metavar="NAME|SUM", repeated=True, convert=one_target),
-        **FILTERING,
+        **{name: option for name, option in FILTERING.items() if name != "nearest"},
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts),
         "fragments": READING,
         "accept_rejects": READING,
@@ -110,6 +110,8 @@ def found(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
+    similar_to: str | Sequence[str] = (),
+    least_similarity: float | None = None,
     within: Mapping[str, Sequence[float | None]] | None = None,
     exclude_by: Level = "tautomer",
     format: TableFormat | None = None,
@@ -140,7 +142,7 @@ def found(
         As in `screen`.
     target : str, int, or dict of str to float, optional
         As in `screen`.
-    where, smarts, without_smarts, alerts
+    where, smarts, without_smarts, alerts, similar_to, least_similarity
         As in `suggest`: only molecules that pass these filters count, with labels and without. Conditions
         compare computed properties, as labelled molecules have no columns of a library.
     within : dict of str to (float or None, float or None), optional
@@ -194,7 +196,7 @@ def found(
         maximize=maximize,
         target=target,
         std="none",
-        filters=FilterTexts(where, smarts, without_smarts, alerts),
+        filters=FilterTexts(where, smarts, without_smarts, alerts, similar_to, least_similarity),
         products=SpaceOptions(within),
     )
     space = space_among(request.input.paths)

@@ -69,8 +69,11 @@ FILTERING: dict[str, Option] = {
         ("smarts", "SMARTS"),
         ("without_smarts", "SMARTS"),
         ("alerts", "NAME"),
+        ("similar_to", "SMILES"),
     )
 }
+FILTERING["least_similarity"] = Option(section=FILTERING["where"].section)
+FILTERING["nearest"] = Option(least=1, section="Spaces")
 
 CLI = Command(
     "daskrf screen docking.model real.fingerprints -o hits.parquet -k 1000 --acquisition ucb --minimize",
@@ -163,6 +166,9 @@ def screen(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
+    similar_to: str | Sequence[str] = (),
+    least_similarity: float | None = None,
+    nearest: int | None = None,
     exclude_labelled: bool = False,
     exclude_by: Level | None = None,
     overwrite: bool = False,
@@ -235,10 +241,10 @@ def screen(
         Target to rank by; needed only if the model has several. Or a weighted sum of targets, written as
         "pIC50 - 0.5 logD", in the units of the labels, with --maximize or --minimize if the directions of the
         targets do not determine it. In Python also a dict of weights by name.
-    where, smarts, without_smarts, alerts
+    where, smarts, without_smarts, alerts, similar_to, least_similarity, nearest
         As in `suggest`. The report says how many of the best molecules each filter left out. In a space,
-        patterns and alerts hold during the search, where synthons decide them: the report says how many
-        products pass. The best of these are tested for the others, until k pass.
+        similarity holds during the search, and so do patterns and alerts where synthons decide them: the
+        report says how many products pass. The best of these are tested for the others, until k pass.
     exclude_labelled : bool
         Leave out the molecules that have labels, in any library or space.
     exclude_by : {"structure", "parent", "tautomer", "skeleton"}, optional
@@ -284,7 +290,7 @@ def screen(
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
-    filters = FilterTexts(where, smarts, without_smarts, alerts)
+    filters = FilterTexts(where, smarts, without_smarts, alerts, similar_to, least_similarity, nearest)
     level = _level_of(exclude_by, exclude_labelled=exclude_labelled)
     with output_or_temporary(output, "hits.parquet", shared=prepare or shard is not None) as place:
         request = ScreenRequest(

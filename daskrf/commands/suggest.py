@@ -194,6 +194,9 @@ def suggest(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
+    similar_to: str | Sequence[str] = (),
+    least_similarity: float | None = None,
+    nearest: int | None = None,
     require: str | Sequence[str] = (),
     exclude: Data | Sequence[Data] = (),
     exclude_by: Level = "tautomer",
@@ -273,6 +276,14 @@ def suggest(
         A pattern that no molecule may contain.
     alerts : str or sequence of str
         Leave out molecules with structural alerts of these catalogs of RDKit: pains, brenk, nih, zinc.
+    similar_to : str or sequence of str
+        SMILES of a molecule that each molecule must be similar to; of several, to one of them. Similarity is
+        the Tanimoto similarity of Morgan counts of radius 2, as in `search`.
+    least_similarity : float, optional
+        The least similarity to one of these molecules. Default: 0.5, unless the nearest are asked for.
+    nearest : int, optional
+        In a space, only this number of products can be chosen, the most similar to the molecule, or to each
+        of several. Other filters then leave out some of these.
     require : str or sequence of str
         Conditions on other targets of the model, such as "logD < 3 and hERG < 5". The score of a molecule is
         multiplied by the probability that it meets them. For ucb and greedy, the score is then measured from
@@ -390,7 +401,7 @@ def suggest(
         check_output_of(as_path(output), n)
     plates = Plates.of(plate, controls)
     demands = Demands(
-        filters=FilterTexts(where, smarts, without_smarts, alerts),
+        filters=FilterTexts(where, smarts, without_smarts, alerts, similar_to, least_similarity, nearest),
         exclude=tuple(as_list(exclude)),
         max_similarity=max_similarity,
         per_scaffold=per_scaffold,

@@ -10,6 +10,7 @@ from daskrf.molecules.alerts import catalogs_of_texts
 from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.conditions import limits_of
 from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.similarto import SimilarTo
 
 _PATTERNS = "daskrf.molecules.properties:pattern_reader"
 
@@ -25,12 +26,15 @@ class Filters:
         Patterns that it must contain, and that it must not contain.
     alerts : tuple of str
         Names of RDKit's catalogs of structural alerts, see `daskrf.molecules.alerts`.
+    similar_to : SimilarTo, optional
+        Molecules that it must be similar to; only its threshold is tested.
     """
 
     limits: tuple[Comparison, ...] = ()
     smarts: tuple[str, ...] = ()
     without_smarts: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
+    similar_to: SimilarTo | None = None
 
     @classmethod
     def of(
@@ -40,6 +44,8 @@ class Filters:
         without_smarts: str | Sequence[str],
         alerts: str | Sequence[str],
         columns: Collection[str] = (),
+        *,
+        similar_to: SimilarTo | None = None,
     ) -> Filters:
         """Return the filters given as text; `columns` are those of the library.
 
@@ -55,7 +61,7 @@ class Filters:
             if readable is not True:
                 raise OptionError(f"RDKit cannot read the SMARTS {pattern!r}; correct it.")
         limits = tuple(limit for text in _several(where) for limit in limits_of(text, columns))
-        return cls(limits, patterns, unwanted, catalogs)
+        return cls(limits, patterns, unwanted, catalogs, similar_to)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,12 +70,14 @@ class Filters:
 
     @property
     def computed(self) -> tuple[object, ...]:
-        """The tests left to RDKit, in order: limits on properties, patterns, and catalogs."""
+        """The tests left to RDKit, in order: limits on properties, patterns, catalogs, and similarity."""
+        threshold = self.similar_to is not None and self.similar_to.least is not None
         return (
             *(limit for limit in self.limits if not limit.column),
             *(("smarts", pattern) for pattern in self.smarts),
             *(("without", pattern) for pattern in self.without_smarts),
             *(("alerts", name) for name in self.alerts),
+            *([self.similar_to] if threshold else []),
         )
 
     @property
@@ -78,7 +86,12 @@ class Filters:
         named = {"smarts": "has {}", "without": "has no {}", "alerts": "has no {} alert"}
         columns = (f"{limit} (column)" for limit in self.limits if limit.column)
         rest = (
-            named[test[0]].format(test[1]) if isinstance(test, tuple) else str(test) for test in self.computed
+            named[test[0]].format(test[1])
+            if isinstance(test, tuple)
+            else test.words
+            if isinstance(test, SimilarTo)
+            else str(test)
+            for test in self.computed
         )
         return (*columns, *rest)
 

@@ -11,6 +11,7 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 from daskrf.molecules.alerts import catalog_of
 from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.counts.descriptors import n_acceptors, n_rings
+from daskrf.molecules.similarto import SimilarTo
 
 _PROPERTIES: dict[str, Callable[[Chem.Mol], float]] = {
     "weight": Descriptors.MolWt,  # type: ignore[attr-defined]
@@ -38,7 +39,7 @@ def property_of(name: str, smiles: str) -> float:
     return float(_PROPERTIES[name](_molecule(smiles)))
 
 
-def tester(tests: Sequence[Comparison | tuple[str, str]]) -> Callable[[str], int]:
+def tester(tests: Sequence[Comparison | SimilarTo | tuple[str, str]]) -> Callable[[str], int]:
     """Return a function from a SMILES to the index of the first test that it fails, or -1.
 
     Tests are those of `daskrf.molecules.filters.Filters.computed`.
@@ -54,8 +55,10 @@ def tester(tests: Sequence[Comparison | tuple[str, str]]) -> Callable[[str], int
     return first_failed
 
 
-def _test(test: Comparison | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
+def _test(test: Comparison | SimilarTo | tuple[str, str]) -> Callable[[Chem.Mol], bool]:
     """Return a function that tells whether a molecule passes one test."""
+    if isinstance(test, SimilarTo):
+        return test.test()
     if not isinstance(test, tuple):
         computed = _PROPERTIES[test.name]
         return lambda molecule: bool(test.holds(float(computed(molecule))))

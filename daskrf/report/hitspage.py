@@ -33,7 +33,15 @@ from daskrf.report.webpage import Words, write_page
 from daskrf.storage.descriptions import words_of_model
 
 _FEWEST_SHOWN = 10  # labels: a plot of fewer shows nothing
-_PASSES = {"where": "", "smarts": "with ", "without_smarts": "without ", "alerts": "without alerts of "}
+_PASSES = {
+    "where": "",
+    "smarts": "with ",
+    "without_smarts": "without ",
+    "alerts": "without alerts of ",
+    "similar_to": "similar to ",
+    "least_similarity": "a similarity of at least ",
+    "nearest": "the nearest ",
+}
 _MOST_COMPARED = 100_000  # labelled molecules that are searched for the nearest
 
 
@@ -237,7 +245,7 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
         words += ["--within", limit]
     for name in ("per_block", "rough", "rough_components"):
         words += [f"--{name.replace('_', '-')}", str(about[name])] if about.get(name) else []
-    for name in ("where", "smarts", "without_smarts", "alerts"):
+    for name in _PASSES:
         for text in about.get(name) or ():
             words += [f"--{name.replace('_', '-')}", text]
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []

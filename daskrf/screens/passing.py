@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import absolute
 from daskrf.models.labelled import smiles_array
 from daskrf.molecules.comparisons import Comparison
 from daskrf.molecules.filters import Filters
+from daskrf.molecules.similarto import LEAST_SIMILARITY, SimilarTo
 from daskrf.molecules.structures import RULES, KnownStructures, Level
 from daskrf.sources.smiles import SmilesSource
 from daskrf.sources.sources import Source, StoreSource
@@ -45,18 +46,39 @@ class PatternTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class FilterTexts:
-    """Filters as the user writes them; see `daskrf.molecules.filters.Filters.of`."""
+    """Filters as the user writes them; see `daskrf.molecules.filters.Filters.of`, and `SimilarTo`."""
 
     where: Texts = ()
     smarts: Texts = ()
     without_smarts: Texts = ()
     alerts: Texts = ()
+    similar_to: Texts = ()
+    least_similarity: float | None = None
+    nearest: int | None = None
 
     @property
     def texts(self) -> dict[str, list[str]]:
         """The filters in use, by name."""
-        texts = {name: [text] if isinstance(text, str) else list(text) for name, text in vars(self).items()}
+        options: dict[str, Texts] = {
+            "where": self.where,
+            "smarts": self.smarts,
+            "without_smarts": self.without_smarts,
+            "alerts": self.alerts,
+        }
+        if (similar := self.similar) is not None:
+            least, nearest = similar.least, similar.nearest
+            options |= {
+                "similar_to": similar.smiles,
+                "least_similarity": () if least is None else repr(float(least)),
+                "nearest": () if nearest is None else str(nearest),
+            }
+        texts = {name: [text] if isinstance(text, str) else list(text) for name, text in options.items()}
         return {name: some for name, some in texts.items() if some}
+
+    @property
+    def similar(self) -> SimilarTo | None:
+        """The molecules that a molecule must be similar to."""
+        return SimilarTo.of(self.similar_to, self.least_similarity, self.nearest)
 
     @property
     def patterns(self) -> PatternTexts:
@@ -68,11 +90,28 @@ class FilterTexts:
 
     def of(self, columns: Collection[str]) -> Filters:
         """Return the filters of molecules with these columns."""
-        return Filters.of(self.where, self.smarts, self.without_smarts, self.alerts, columns)
+        return Filters.of(
+            self.where, self.smarts, self.without_smarts, self.alerts, columns, similar_to=self.similar
+        )
+
+    def of_list(self, columns: Collection[str]) -> Filters:
+        """Return the filters of molecules of a list, with these columns.
+
+        Raises
+        ------
+        OptionError
+            If they are the nearest to a molecule, as only products of a space can be.
+        """
+        if self.nearest is not None:
+            raise OptionError(
+                "--nearest is for the products of a space; for a library set a threshold, such as "
+                f"--least-similarity {LEAST_SIMILARITY}."
+            )
+        return self.of(columns)
 
     def of_library(self, source: Source) -> Filters:
         """Return the filters of a library, after checking that they fit its columns."""
-        filters = self.of(columns_of(source))
+        filters = self.of_list(columns_of(source))
         check_columns(filters, source)
         return filters
 

@@ -25,7 +25,8 @@ PIECE = 2**31
 """Products of a piece, about: few seconds, if most of them are ruled out."""
 
 _SHOWN = 2**18  # pairs that are shown to the collector at a time, besides those of one synthon
-_TOLERANCE = 1e-6  # of similarities, which are kept in single precision
+ROUNDED = 1e-6
+"""Of similarities, which are kept in single precision: more than the error of rounding."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -241,7 +242,7 @@ def _show(
     out = np.empty((len(tail.rows) + _SHOWN, 3), np.int64)
     first = 0
     while first < len(head.rows):
-        least = max(0.0, best.least - _TOLERANCE)
+        least = max(0.0, best.least - ROUNDED)
         bound = Bound(query.counts, query.total, least, low, high)
         n_pairs, first = engine().similar_pairs(ones, others, bound, first, out)
         i, j, minima = out[:n_pairs].T

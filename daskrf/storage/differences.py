@@ -37,7 +37,7 @@ _NAMES = (
         None,
     ),
     (r"(exclude_by|within|per_block|shortlist|rough|rough_components)", None),
-    (r"(where|smarts|without_smarts|alerts)(?:\[\d+\])?", None),
+    (r"(where|smarts|without_smarts|alerts|similar_to|least_similarity|nearest)(?:\[\d+\])?", None),
     (r"extra.*", "--keep-columns"),
     (r"rdkit", "the version of RDKit"),
     (r"source", "the library"),

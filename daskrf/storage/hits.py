@@ -57,7 +57,10 @@ _RECORDED_KINDS = ("hits", "batch", "rejects")  # kinds whose records hold the t
 
 
 # Options that a specification holds only if they are used.
-_WHERE_IN_USE = ("where", "smarts", "without_smarts", "alerts", "intervals", "std_samples", "every_row")
+_WHERE_IN_USE = (
+    *("where", "smarts", "without_smarts", "alerts", "similar_to", "least_similarity", "nearest"),
+    *("intervals", "std_samples", "every_row"),
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from rdkit import Chem
+from rdkit import Chem, DataStructs
+from rdkit.Chem import rdFingerprintGenerator
 from rdkit.Chem.Descriptors import MolWt
 
 import daskrf
@@ -32,6 +33,11 @@ LABELS = pd.DataFrame({"smiles": SMILES[N:], "y": RNG.standard_normal(60)})
 WEIGHT = np.array([MolWt(Chem.MolFromSmiles(text)) for text in SMILES[:N]])
 PRICE, SUPPLIER = np.arange(N) % 50 + 0.5, LIBRARY["Supplier"].to_numpy()
 RING = np.array([Chem.MolFromSmiles(t).HasSubstructMatch(Chem.MolFromSmarts("c1ccccc1")) for t in SMILES[:N]])
+COUNTS = [
+    rdFingerprintGenerator.GetMorganGenerator(radius=2).GetSparseCountFingerprint(Chem.MolFromSmiles(text))
+    for text in SMILES[:N]
+]
+SIMILAR = np.max([DataStructs.BulkTanimotoSimilarity(each, COUNTS) for each in COUNTS[:2]], axis=0)
 GIVEN: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1, "direction": "minimize"}
 MEDIAN = float(np.median(WEIGHT).round(1))
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
@@ -45,6 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
         (SUPPLIER == "WuXi") & (WEIGHT < MEDIAN),
     ),
     "smarts": ({"smarts": "c1ccccc1"}, RING),
+    "similar": ({"similar_to": SMILES[:2], "least_similarity": 0.3}, SIMILAR >= 0.3),
     "without": ({"without_smarts": "c1ccccc1", "where": "price < 40"}, ~RING & (PRICE < 40)),
 }
 

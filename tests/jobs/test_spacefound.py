@@ -138,6 +138,7 @@ def test_limits(space: tuple[Path, list[str], Any], tmp_path: Path, capsys: Any)
     )
     assert code == 0
     assert "an estimated" in capsys.readouterr().out
+    assert any(re.match(r"an estimated [\d,]+ of [\d,]+ products lie within", n) for n in report.notes)
 
 
 def test_filters(space: tuple[Path, list[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +146,11 @@ def test_filters(space: tuple[Path, list[str], Any], tmp_path: Path, monkeypatch
     folder, smiles, X = space
     labels, _ = labelled(folder, smiles, X, 2)
     fit(labels, output=tmp_path / "model", target="y", direction="maximize", quick=True, **PRIOR)
+    alike: dict[str, Any] = {"similar_to": smiles[len(smiles) // 2], "least_similarity": 0.2}
+    every, some = (found(tmp_path / "model", folder / name, k=20, **alike) for name in ("fp", "space"))
+    assert some.n_labelled == every.n_labelled < len(labels)
+    assert some.rows < every.rows == len(smiles)  # of a space, only those that pass count
+    assert some.low <= every.share <= some.high
     filters: dict[str, Any] = {"where": "logp < 1", "without_smarts": "C1CC1", "alerts": "nih", "k": 20}
     listed = found(tmp_path / "model", folder / "fp", **filters)
     some = found(tmp_path / "model", folder / "space", **filters)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
-from rdkit import Chem
-from rdkit.Chem import Descriptors
+from rdkit import Chem, DataStructs
+from rdkit.Chem import Descriptors, rdFingerprintGenerator
 
 from daskrf import (
     FastfoodFeatures,
@@ -450,6 +450,41 @@ def test_patterns_hold_during_the_search(name: str, made: Path, every: list[Made
         screen(made / "model", made / "space", tmp_path / "h.parquet", k=25)
 
 
+QUERIES = ["CC(C)NC(=O)c1ccccc1C(=O)O", "CNC(=O)NCC"]
+
+
+def similarities(smiles: Sequence[str], queries: Sequence[str] = QUERIES) -> npt.NDArray[np.float64]:
+    """Return the similarity of each molecule to the nearest of some queries, by RDKit."""
+    counts = rdFingerprintGenerator.GetMorganGenerator(radius=2).GetSparseCountFingerprint
+    rows = [counts(Chem.MolFromSmiles(text)) for text in smiles]
+    to = [DataStructs.BulkTanimotoSimilarity(counts(Chem.MolFromSmiles(query)), rows) for query in queries]
+    return np.max(to, axis=0)
+
+
+def test_similarity_holds_during_the_search(made: Path, every: list[Made], tmp_path: Path) -> None:
+    """The hits are the best of all products that are similar enough, with other filters and without."""
+    similarity = similarities([one.smiles for one in every])
+    limit = float(np.sort(similarity)[-400])  # reached exactly
+    options: dict[str, Any] = {"similar_to": QUERIES, "least_similarity": limit}
+    for others in ({}, {"without_smarts": "C1CC1", "within": {"heavy_atoms": (None, 12)}}):
+        passing = [
+            one
+            for one, value in zip(every, similarity, strict=True)
+            if value >= limit and (not others or matches(one.smiles, **others))
+        ]
+        report = screen(made / "model", made / "space", tmp_path / f"{len(others)}.csv", **options, **others)
+        assert report.table["row"].to_pylist() == [one.number for one in best_products(passing, 1000)]
+        assert f"similarity to {' or '.join(QUERIES)} >= {limit:g} (Tanimoto" in str(report)
+    with pytest.raises(StoreError, match=r"--least-similarity \(was"):
+        screen(made / "model", made / "space", tmp_path / "0.csv", similar_to=QUERIES)
+    nearest = {"similar_to": QUERIES[0], "nearest": 40}
+    names = screen(made / "model", made / "space", tmp_path / "n.csv", **nearest).table["smiles"].to_pylist()
+    assert 20 < len(names) <= 40  # molecules that are made in several ways count for each
+    distinct = sorted({one.smiles for one in every})
+    to_first = dict(zip(distinct, similarities(distinct, QUERIES[:1]).tolist(), strict=True))
+    assert min(map(to_first.get, names)) >= max(to_first[text] for text in set(distinct) - set(names))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -457,6 +492,12 @@ def test_patterns_hold_during_the_search(name: str, made: Path, every: list[Made
         ({"without_smarts": "C("}, r"RDKit cannot read the SMARTS 'C\('"),
         ({"alerts": "pain"}, "no alert catalog 'pain'"),
         ({"where": "reaction == amide"}, "'reaction'"),
+        ({"similar_to": "C1CC"}, "The molecule to compare with, 'C1CC', cannot be used"),
+        ({"similar_to": "CCCCCCCCCCCCCCCC(=O)NCCCC"}, "No product of .* passes: similarity to"),
+        ({"nearest": 10}, "add --similar-to"),
+        ({"similar_to": "C", "least_similarity": 0.0}, "above 0 and up to 1"),
+        ({"similar_to": "C", "nearest": 0}, "at least 1"),
+        ({"similar_to": "C", "nearest": 10**7}, "at most 1,000,000"),
     ],
 )
 def test_filters_that_cannot_hold_are_one_sentence(

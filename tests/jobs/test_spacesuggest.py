@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from rdkit import Chem
-from rdkit.Chem import Crippen, Descriptors
+from rdkit import Chem, DataStructs
+from rdkit.Chem import Crippen, Descriptors, rdFingerprintGenerator
 
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, add, fingerprint, fit, load, suggest
 from daskrf.cli.app import run
@@ -85,6 +85,15 @@ def labelled(folder: Path) -> list[str]:
     return pd.read_csv(folder / "y.csv")["smiles"].tolist()
 
 
+SIMILAR: dict[str, Any] = {"similar_to": "CCNC(=O)C1CC1", "least_similarity": 0.3}
+
+
+def similar(text: str) -> bool:
+    counts = rdFingerprintGenerator.GetMorganGenerator(radius=2).GetSparseCountFingerprint
+    to, of = (counts(Chem.MolFromSmiles(each)) for each in ("CCNC(=O)C1CC1", text))
+    return float(DataStructs.TanimotoSimilarity(to, of)) >= 0.3
+
+
 def light(text: str) -> bool:
     molecule = Chem.MolFromSmiles(text)
     return bool(Descriptors.MolWt(molecule) < 190 and Crippen.MolLogP(molecule) > -1)
@@ -98,6 +107,7 @@ CASES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
         {"max_similarity": 0.5, "per_scaffold": 2},
     ),
     "filters": ({"where": "weight < 190 and logp > -1", "smarts": "C=O"}, light, {}),
+    "similar": (SIMILAR, similar, {}),
 }
 
 
@@ -288,20 +298,22 @@ def test_each_pick_is_the_best_of_a_draw(made: Path, tmp_path: Path, monkeypatch
     assert words in report.notes
 
 
-@pytest.mark.parametrize("kept", [2, 8])
-@pytest.mark.parametrize("n", [1, 9])
+@pytest.mark.parametrize(
+    ("n", "kept", "filters"), [(1, 2, {}), (9, 2, {}), (1, 8, {}), (9, 8, {}), (9, 2, SIMILAR)]
+)
 def test_each_draw_of_a_model_that_ranks_itself_is_maximized_over_the_whole_space(
-    n: int, kept: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    n: int, kept: int, filters: dict[str, Any], made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aim, "_PER_SAMPLE", kept)
     monkeypatch.setattr(productranking, "MORE", 1)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     rule: dict[str, Any] = {"acquisition": "thompson", "seed": 4}
-    report = suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=n, **rule)
-    assert "each posterior sample was maximized over all products" in report.notes
+    report = suggest(made / "fourier", made / "space", tmp_path / "b.csv", n=n, **rule, **filters)
+    assert any(note.startswith("each posterior sample was maximized over all") for note in report.notes)
     model, names = read_model(made / "fourier", statistics=True), set(labelled(made))
     free = [one.smiles for one in distinct(made, "fourier")[0] if one.smiles not in names]
+    free = [text for text in free if not filters or similar(text)]
     spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
     rows = feature_map_of(model).transform(Fingerprinter(spec)(free).fingerprints)
     gp = model.gp

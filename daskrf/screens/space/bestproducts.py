@@ -256,4 +256,4 @@ def screen_below(
 def _of_synthons(filters: FilterTexts) -> FilterTexts:
     """Return the filters that synthons decide, at least in part, so that they hold during the screen."""
     wanted, unwanted = (tuple(filter(is_decided, texts)) for texts in filters.patterns)
-    return FilterTexts(smarts=wanted, without_smarts=unwanted, alerts=filters.alerts)
+    return replace(filters, where=(), smarts=wanted, without_smarts=unwanted)

@@ -44,7 +44,7 @@ from daskrf.screens.space.productranking import (
 from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.surrogate import ranks_itself
 from daskrf.spaces.limits import lies_within
-from daskrf.spaces.sampling import random_numbers
+from daskrf.spaces.sampling import inside, random_numbers
 
 _ANYWHERE = 20_000  # random products of the space, to represent those ranked too low to be kept
 _BY_TAILS = 0.5  # an estimate is rough if tails of distributions stand for more than this share of the best k
@@ -102,7 +102,8 @@ class SpacePopulation(Population):
         structures = (each.structures for each in labelled.molecules)
         products.prepare(run, KnownStructures.union(structures, job.exclude_by))
         self.products = products
-        self.notes = (*labelled.notes, *limits, *limited, *passing_labels)
+        sizes = _note_on_limited(products)
+        self.notes = (*labelled.notes, *limits, *limited, *sizes, *passing_labels)
 
     def need(self) -> Need:
         """Return the memory of the screen; `sample` checks the memory for sampling."""
@@ -113,8 +114,8 @@ class SpacePopulation(Population):
         return self.products.pieces(run)
 
     def n_molecules(self, values: PassingHits) -> int:
-        """Return the number of all products."""
-        return self.products.n_distinct
+        """Return the number of products that pass the filters, as far as synthons decide it."""
+        return self.products.n_passing
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -150,9 +151,12 @@ class SpacePopulation(Population):
             weights.append(np.full(len(chosen), (stop - start) / len(chosen)))
             start = stop
         if not whole:
-            some = random_numbers(products.n_products, _ANYWHERE, 0, "found/anywhere")
+            listed = products.listed
+            n = products.n_products if listed is None else len(listed)
+            some = random_numbers(n, _ANYWHERE, 0, "found/anywhere")
+            some = some if listed is None else listed[some]
             numbers.append(some[~np.isin(some, row) & products.wanted(some)])
-            weights.append(np.full(len(numbers[-1]), products.n_products / len(some)))
+            weights.append(np.full(len(numbers[-1]), n / len(some)))
         number, weight = np.concatenate(numbers), np.concatenate(weights)
         scores = products.predicted(run, number, std=True)
         places = np.arange(len(scores.smiles))
@@ -197,6 +201,22 @@ def _within(measured: Measured, products: ProductRanking) -> tuple[Measured, tup
     n_labels = int(np.isfinite(measured.values).sum())
     note = f"{n:,} of {amount(n_labels, 'labels')} lie within the limits, and count"
     return replace(measured, values=values), (note,)
+
+
+def _note_on_limited(products: ProductRanking) -> tuple[str, ...]:
+    """Return a note on how many products lie within the limits, by random ones, if they are not listed."""
+    if not products.limits or products.similar is not None:
+        return ()
+    if products.patterns is None:
+        numbers = random_numbers(products.n_products, _ANYWHERE, 0, "found/limits")
+    else:
+        numbers = products.patterns.drawn(_ANYWHERE, 0, "found/limits", ())
+    n = products.n_passing * float(inside(products.cut, numbers, products.limits).mean())
+    rounded = round(n, 2 - math.floor(math.log10(n))) if n else 0
+    return (
+        f"an estimated {rounded:,.0f} of {amount(products.n_passing, 'products')} lie within the limits, by "
+        f"{len(numbers):,} random ones",
+    )
 
 
 @dataclass(frozen=True)

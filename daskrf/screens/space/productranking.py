@@ -25,6 +25,7 @@ from daskrf.models.models import Model, feature_map_of, need_of_model, score_sec
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.counts.reading import is_read
+from daskrf.molecules.similarto import SIMILARITY_SPEC
 from daskrf.molecules.structures import KnownStructures
 from daskrf.quantities import amount
 from daskrf.screening import TopK
@@ -40,6 +41,7 @@ from daskrf.screens.space.productpool import Pool
 from daskrf.screens.space.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
 from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.search import SpacePieces, SpaceSearch
+from daskrf.screens.space.similarfilter import SimilarFilter
 from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.screens.space.stdbounds import BOUND_SECONDS, bounded_process
 from daskrf.screens.space.surrogate import (
@@ -142,6 +144,12 @@ class ProductRanking:
         Patterns that products must contain or must not, after `prepare`.
     tests : ProductTests or None
         What hits must pass besides, after `prepare`.
+    similar : SimilarFilter or None
+        Molecules that products must be similar to, after `prepare`.
+    listed : int64 array or None
+        Products that are similar to them and pass what synthons decide, once all pieces are made.
+    listed_values : float64 array or None
+        Their values by what ranks them, of all samples.
     ranks_itself : bool
         Whether the model ranks all products.
     """
@@ -163,6 +171,9 @@ class ProductRanking:
     tables: TablesPlace = field(init=False)
     patterns: PatternFilter | None = None
     tests: ProductTests | None = None
+    similar: SimilarFilter | None = None
+    listed: npt.NDArray[np.int64] | None = None
+    listed_values: npt.NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     ranks_itself: bool = field(init=False)
     ranking: Ranking | Linear = field(init=False)
@@ -230,11 +241,19 @@ class ProductRanking:
         if excluded is not None:
             self.excluded = excluded
         of_model = ranks_itself(self.model, self.aim.target)
-        spec = of_model or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
+        similar = self.request.filters.similar
+        spec = of_model or self._surrogate_spec
         self.cut, self.families, self.tables = composing_once(self.space, spec, run, keep=self.keeps_tables)
         self.notes = (*self.notes, *left_out(self.cut))
         if not self.request.filters.texts:
             return
+        if similar is not None:
+            place = self.cut, self.families, self.tables
+            if spec != SIMILARITY_SPEC:
+                place = composing_once(self.space, SIMILARITY_SPEC, run, keep=self.keeps_tables)
+            cut, families, tables = place
+            self.similar = SimilarFilter.of(similar, cut, families, tables)
+            self.notes = (*self.notes, *self.similar.notes)
         rings = any(closes_rings(self.cut, family) for family in self.families)
         filters = SpaceFilters.of(self.request.filters, rings=rings)
         if filters.decides:
@@ -244,14 +263,18 @@ class ProductRanking:
             self.tests = ProductTests(filters.others.of(()))
 
     def wanted(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which products lie within the limits, and are as the patterns ask."""
+        """Return which products lie within the limits, are as the patterns ask, and similar if need be."""
         mask = inside(self.cut, numbers, self.limits)
+        if self.listed is not None:
+            mask &= np.isin(numbers, self.listed)
         if self.patterns is not None:
             mask[mask] = self.patterns.holds(numbers[mask])
         return mask
 
     def check(self, smiles: Sequence[str]) -> None:
-        """Compare the products to be shown with the patterns by RDKit; refuse any that differ."""
+        """Compare the products to be shown with the filters by their SMILES; refuse any that differ."""
+        if self.similar is not None:
+            self.similar.check(smiles)
         if self.patterns is not None:
             self.patterns.check(smiles, self.limits)
 
@@ -284,19 +307,22 @@ class ProductRanking:
 
     def need(self) -> Need:
         """Return the memory of the search, or that of scoring products if it is more."""
+        search = self._need_of_search() if self.similar is None else self.similar.need()
+        scoring = self._need_of_scores()
+        n_listed = self._n_listed if self.similar is None else min(self._n_listed, LISTED)
+        listed = peak("listing", {"products and their scores": _LISTED_BYTES * n_listed}, compiled=False)
+        lists = self.lists or self.similar is not None
+        return Need(search if search.total > scoring.total else scoring, here=listed if lists else None)
+
+    def _need_of_search(self) -> MemoryNeed:
+        """Return the need of a task that ranks pieces of the space."""
         size = self.n_components * self.n_draws
         pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, size)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
         tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
-        search = need_of_products(
-            rows, 0 if self.linear else self.n_components, tables, self.n_kept * self.n_draws
-        )
-        scoring = self._need_of_scores()
-        listed = peak(
-            "listing", {"products and their scores": _LISTED_BYTES * self._n_listed}, compiled=False
-        )
-        return Need(search if search.total > scoring.total else scoring, here=listed if self.lists else None)
+        n_components = 0 if self.linear else self.n_components
+        return need_of_products(rows, n_components, tables, self.n_kept * self.n_draws)
 
     def _need_of_scores(self) -> MemoryNeed:
         """Return the need of a task that scores products; see `daskrf.screens.space.productscores`."""
@@ -315,8 +341,17 @@ class ProductRanking:
         """Whether a linear function of counts ranks all products, because there are so many."""
         if self.ranks_itself or self.rough is not None or self.components is not None:
             return not self.ranks_itself and self.rough == "linear"
+        if self.request.filters.similar is not None:  # these are few
+            return False
         slots = (self.space.slots_of(r) for r in range(len(self.space.reactions)))
         return sum(math.prod(map(len, each)) for each in slots) > _MOST_FOURIER
+
+    @property
+    def _surrogate_spec(self) -> FingerprintSpec:
+        """Fingerprint of the surrogate: that of similarities if these are counted anyway."""
+        if self.request.filters.similar is not None:
+            return SIMILARITY_SPEC
+        return LINEAR_SPEC if self.linear else ROUGH_SPEC
 
     @property
     def n_components(self) -> int:
@@ -352,8 +387,11 @@ class ProductRanking:
 
     @property
     def _n_listed(self) -> int:
-        """Number of products to list, if the model is to rank all of them."""
-        return self.n_products if self.patterns is None else self.patterns.n
+        """Number of products to list, if the model is to rank all of them; at most, before the search."""
+        if self.listed is not None:
+            return len(self.listed)
+        n = self.n_products if self.patterns is None else self.patterns.n
+        return n if self.similar is None else min(n, self.similar.n_most)
 
     @property
     def _n_scored(self) -> int:
@@ -391,24 +429,76 @@ class ProductRanking:
         """Number of products, counting those of equal synthons once."""
         return sum(family.size for family in self.families)
 
+    @property
+    def n_passing(self) -> int:
+        """Number of products, those of equal synthons once, that pass patterns, alerts and similarity.
+
+        Those outside of limits count, unless products are listed.
+        """
+        if self.listed is not None:
+            return len(self.listed)
+        return self.n_distinct if self.patterns is None else self.patterns.n
+
     def pieces(self, run: Run) -> list[Pieces]:
         """Return the pieces of the search."""
         run.agree(self.spec)
+        if self.similar is not None:  # what ranks them depends on how many there are
+            self.tree = self.similar.tree(run.work, self.limits)
+            return [self.tree]
+        if not self._choose_ranking(run):
+            return [Done(1, PIECES)]
+        self.tree = self._tree(run, self.n_kept)
+        return [self.tree]
+
+    def _choose_ranking(self, run: Run) -> bool:
+        """Take the model as what ranks products, or a surrogate; return False if all are to be scored."""
         if self.ranks_itself:
             seed = self.request.seed if self.aim.rule.needs_sample else None
             self.ranking = Ranking.of_model(
                 self.model, self.aim.target, self.aim.rule.sign, seed, self.n_draws
             )
         elif self.lists:
-            return [Done(1, PIECES)]
+            return False
         else:
             self._learn(run)
-        self.tree = self._tree(run, self.n_kept)
-        return [self.tree]
+        return True
+
+    def _list_similar(self, run: Run) -> None:
+        """List the products that are similar enough, once these are found, and choose what ranks them.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if self.similar is None:
+            return
+        if self.listed is None:
+            numbers = self.similar.numbers(self.tree.result(), self.cut)
+            if not len(numbers):
+                raise InputError(f"No product of {self.source} passes: {self.similar.words}.")
+            self.listed = numbers[self.wanted(numbers)]
+            others = (
+                ""
+                if self.patterns is None and not self.limits
+                else (f"; {len(self.listed):,} of these pass the limits and patterns, too")
+            )
+            self.notes = (
+                *self.notes,
+                f"{amount(len(numbers), 'products')}: {self.similar.words}{others}",
+            )
+            if not len(self.listed):
+                raise InputError(
+                    f"Of {amount(len(numbers), 'products')} of {self.source} with {self.similar.words} none "
+                    "passes the limits and patterns; widen some of them."
+                )
+        self._choose_ranking(run)
 
     def _learn(self, run: Run) -> None:
         """Train the surrogate on the model's scores of random products."""
-        if self.patterns is None:
+        if self.listed is not None:
+            numbers = self.listed[random_numbers(len(self.listed), SAMPLE, 0, "space/learn")]
+        elif self.patterns is None:
             numbers = random_numbers(self.n_products, SAMPLE, 0, "space/learn", self.wanted)
         else:  # few products may be as asked for
             numbers = self.patterns.drawn(SAMPLE, 0, "space/learn", self.limits)
@@ -427,13 +517,16 @@ class ProductRanking:
         n_components = None if self.linear else self.n_components
         score = scores.columns["score"]
         metric = in_metric(self.model, self.aim.target)
-        rough = learned(run, counts, score, n_components, key, metric=metric)
+        of = "all products" if self.listed is None else "the similar products"
+        spec_of_counts = ROUGH_SPEC if self.linear else self._surrogate_spec
+        rough = learned(run, counts, score, n_components, key, spec_of_counts, metric=metric, of=of)
         self.ranking = rough.ranking
         self.notes = (*self.notes, rough.words)
         run.progress.note(rough.words)
         if self.linear:
             finer_key = hash_of([key, COMPONENTS])
-            finer = learned(run, counts, score, COMPONENTS, finer_key, LINEAR_SPEC, metric=metric)
+            of = "the best of these"
+            finer = learned(run, counts, score, COMPONENTS, finer_key, LINEAR_SPEC, metric=metric, of=of)
             assert isinstance(finer.ranking, Ranking)
             self.finer = finer.ranking
             self.notes = (*self.notes, finer.words)
@@ -523,6 +616,7 @@ class ProductRanking:
 
     def best(self, run: Run) -> Ranked:
         """Return the best products, once all pieces are made."""
+        self._list_similar(run)
         if self.n_draws > 1:
             return self._best_of_draws(run)
         if self.ranks_itself:
@@ -535,9 +629,27 @@ class ProductRanking:
         for attempt in range(_TRIES):
             if attempt:
                 n_kept *= _GROWTH
-                self.tree = self._tree(run, n_kept)
-                self.tree.make(client=run.client, progress=run.progress)
-            yield n_kept, self.tree.result().tops
+                if self.listed is None:
+                    self.tree = self._tree(run, n_kept)
+                    self.tree.make(client=run.client, progress=run.progress)
+            yield n_kept, self._tops(n_kept)
+
+    def _tops(self, n_kept: int) -> list[TopK]:
+        """Return the best `n_kept` products of each sample by the ranking, once all pieces are made."""
+        if self.listed is None:
+            return self.tree.result().tops
+        if self.listed_values is None:
+            self.listed_values = self._values(self.ranking, self.listed)
+        offset = self.ranking.offset if isinstance(self.ranking, Ranking) else 0.0
+        values = self.listed_values.reshape(len(self.listed), -1) - offset  # as pieces score products
+        return [TopK(n_kept).from_chunk(of_draw, self.listed) for of_draw in values.T]
+
+    def _values(self, ranking: Ranking | Linear, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the value of each product by a ranking, shape (n,), or (n, n_draws) of several samples."""
+        values = np.empty((len(numbers), *ranking.weights.shape[1:]))
+        for at, counts in counts_of_numbers(self.cut, self.families, numbers):
+            values[at] = ranking.values(counts) if isinstance(ranking, Ranking) else ranking(counts)
+        return values
 
     def _best_of_all(self, run: Run) -> Ranked:
         """Return the best products by a model that ranks all itself."""
@@ -601,13 +713,16 @@ class ProductRanking:
 
     def ranked(self, run: Run) -> tuple[npt.NDArray[np.int64], bool]:
         """Return the products kept, best first, and whether these are all."""
+        self._list_similar(run)
         if self.lists:
-            if self.patterns is None:
+            if self.listed is not None:
+                numbers = self.listed
+            elif self.patterns is None:
                 numbers = np.arange(self.n_products, dtype=np.int64)
             else:
                 numbers = self.patterns.every()
             return numbers[inside(self.cut, numbers, self.limits)], True
-        row = self.tree.result().tops[0].row
+        row = self._tops(self.n_kept)[0].row
         return self._sieved(run, row), len(row) < self.n_kept
 
     def _all_ranked(self, run: Run) -> Ranked:
@@ -621,7 +736,7 @@ class ProductRanking:
 
     def _best_of_shortlist(self, run: Run) -> Ranked:
         """Return the best products of a shortlist by the model, and notes on how many hits it lacks."""
-        (top,) = self.tree.result().tops
+        (top,) = self._tops(self.n_kept)
         there = len(top) < self.n_kept
         row = self._sieved(run, top.row)
         pool, size, n_neighbours = self._pool(run), 0, 0
@@ -653,11 +768,7 @@ class ProductRanking:
     def _surrogate_values(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return the value of each product by the surrogate, or by the finer one if there are two."""
         ranking = self.finer if self.linear else self.ranking
-        assert isinstance(ranking, Ranking)
-        values = np.empty(len(numbers))
-        for at, counts in counts_of_numbers(self.cut, self.families, numbers):
-            values[at] = ranking.values(counts)
-        return values
+        return self._values(ranking, numbers)
 
     def _sieved(self, run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the products; if a linear surrogate found them, the best of them by the finer ranking."""

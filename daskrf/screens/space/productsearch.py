@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -16,95 +16,31 @@ from scipy import sparse
 from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Run
-from daskrf.jobs.memory import need_of_products
 from daskrf.jobs.pieces import Done, Pieces
-from daskrf.jobs.tree import Reduction, Root, Tree
+from daskrf.jobs.tree import Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.screens.passing import FilterTexts
-from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out, search_tables
+from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out
 from daskrf.screens.space.hits import Candidates, product_columns
-from daskrf.screens.space.patternfilter import PatternFilter, tables_at
+from daskrf.screens.space.patternfilter import PatternFilter
 from daskrf.screens.space.productscores import Scored, product_texts
-from daskrf.screens.space.search import Chosen, Ranked
+from daskrf.screens.space.similarsearch import SimilaritySearch, need_of_similarity, queries_of
 from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words
-from daskrf.spaces.ranking import Limit, Piece
 from daskrf.spaces.sampling import counts_of
-from daskrf.spaces.similarity import Query, most_similar, pieces_of_similarity
+from daskrf.spaces.similarity import Query
 from daskrf.storage.hits import write_hits
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.stores.store import hash_of
-from daskrf.workers.calls import check_stop
 
 _VERSION = 1  # of the pieces of the search of a space
 _MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # times as many are kept in the next try, if these were too few
 _TRIES = 4
-
-
-@dataclass(frozen=True)
-class SimilarPieces:
-    """Pieces of a space by number: a chunk for `SimilaritySearch`."""
-
-    tables: TablesPlace
-    pieces: tuple[int, ...] = ()
-
-    def of(self, pieces: tuple[int, ...]) -> SimilarPieces:
-        """Return the chunk of some pieces."""
-        return replace(self, pieces=pieces)
-
-    def __iter__(self) -> Iterator[Piece]:
-        every = pieces_of_similarity(search_tables(self.tables).families)
-        for number in self.pieces:
-            check_stop()
-            yield every[number]
-
-
-@dataclass(frozen=True)
-class SimilaritySearch(Reduction):
-    """Keeps the k products most similar to each of some queries.
-
-    Attributes
-    ----------
-    tables : TablesPlace
-    columns, counts : tuple of tuples of int
-        Of each query: see `daskrf.spaces.similarity.Query`.
-    k : int
-        How many products are kept for each query.
-    limits : tuple of Range
-    patterns : str
-        File of the pattern tables; empty without patterns.
-    """
-
-    tables: TablesPlace
-    columns: tuple[tuple[int, ...], ...]
-    counts: tuple[tuple[int, ...], ...]
-    k: int
-    limits: tuple[Range, ...] = ()
-    patterns: str = ""
-    name: str = "search"
-
-    def zero(self) -> Ranked:
-        return Ranked([TopK(self.k) for _ in self.columns])
-
-    def add(self, total: Ranked, block: Piece) -> None:
-        tables = search_tables(self.tables)
-        family = tables.families[block.family]
-        limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
-        patterns = tables_at(self.patterns)[block.family] if self.patterns else None
-        for number, (columns, counts) in enumerate(zip(self.columns, self.counts, strict=True)):
-            query = Query(np.array(columns, np.int64), np.array(counts, np.int32))
-            best = Chosen(family, total.tops[number], patterns)
-            most_similar(block, family, tables.inner, query, limits, best, patterns)
-            total.tops[number] = best.top()
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
-        every = range(len(self.columns))
-        return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in every])
 
 
 @dataclass(frozen=True)
@@ -180,7 +116,7 @@ class ProductSearchJob(Job[Any]):
         """Count the queries, and cut the space."""
         request = self.request
         refuse_others(self.output, run.work, overwrite=request.overwrite)
-        self.queries = _queries(request.smiles, request.spec)
+        self.queries = queries_of(request.smiles, request.spec)
         self.space = read_space(request.source)
         self.cut, self.families, self.tables = composing_once(self.space, request.spec, run)
         self.notes = tuple(left_out(self.cut))
@@ -208,14 +144,9 @@ class ProductSearchJob(Job[Any]):
         }
 
     def need(self) -> Need:
-        pieces = pieces_of_similarity(self.families)
-        rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
-        tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
-        tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
         if not self.queries:
             return Need()
-        columns = max(len(query.columns) for query in self.queries)
-        return Need(need_of_products(rows, columns, tables, _MORE * self.request.k * len(self.queries)))
+        return Need(need_of_similarity(self.cut, self.families, self.queries, _MORE * self.request.k))
 
     def pieces(self, run: Run) -> list[Pieces]:
         run.agree(self.spec)
@@ -226,20 +157,12 @@ class ProductSearchJob(Job[Any]):
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for `n_kept` products of each query."""
-        search = SimilaritySearch(
-            self.tables,
-            tuple(tuple(query.columns.tolist()) for query in self.queries),
-            tuple(tuple(query.counts.tolist()) for query in self.queries),
-            n_kept,
-            self.request.limits,
-            self.patterns.path if self.patterns else "",
+        patterns = self.patterns.path if self.patterns else ""
+        search = SimilaritySearch.of(
+            self.tables, self.queries, n_kept, self.request.limits, patterns=patterns
         )
-        pieces = pieces_of_similarity(self.families)
         key = hash_of([self.spec, n_kept, _VERSION])
-        root = Root(search, SimilarPieces(self.tables).of, run.work / f"partials-{n_kept}", key)
-        return Tree(
-            [root], [(i,) for i in range(len(pieces))], [piece.size for piece in pieces], "blocks of products"
-        )
+        return search.tree(self.families, run.work / f"partials-{n_kept}", key)
 
     def finish(self, run: Run, made: int) -> object:
         """Write the products."""
@@ -356,27 +279,6 @@ class ProductSearchJob(Job[Any]):
                 f"compose; find the reaction by `daskrf check-space {self.request.source} --sample 5000`, "
                 "and leave it out."
             )
-
-
-def _queries(smiles: Sequence[str], spec: FingerprintSpec) -> list[Query]:
-    """Return the queries of some SMILES.
-
-    Raises
-    ------
-    InputError
-        If one of them is not a molecule.
-    """
-    if not smiles:
-        return []
-    block = Fingerprinter(spec)(list(smiles))
-    if block.rejects:
-        at, reason = block.rejects[0]
-        raise InputError(f"The molecule to compare with, {smiles[at]!r}, cannot be used: {reason}.")
-    queries = [Query.of(block.fingerprints[i]) for i in range(len(smiles))]
-    for text, query in zip(smiles, queries, strict=True):
-        if not len(query.columns):
-            raise InputError(f"The molecule to compare with, {text!r}, has no atoms.")
-    return queries
 
 
 def _keys(counts: sparse.csr_matrix) -> npt.NDArray[np.int64]:

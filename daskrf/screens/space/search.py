@@ -63,10 +63,14 @@ class Chosen:
         The best products so far.
     patterns : PatternTable, optional
         Products that are not as it asks for are left out.
+    least : float
+        So are products with a lower score.
     """
 
-    def __init__(self, family: Family, top: TopK, patterns: PatternTable | None = None) -> None:
-        self._family, self._top, self._patterns = family, top, patterns
+    def __init__(
+        self, family: Family, top: TopK, patterns: PatternTable | None = None, least: float = -math.inf
+    ) -> None:
+        self._family, self._top, self._patterns, self._floor = family, top, patterns, least
         self._held: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]] = []
         self._n_held = 0
         self._least = self._threshold()
@@ -110,7 +114,7 @@ class Chosen:
 
     def _threshold(self) -> float:
         """Return the score that a product must reach to be among the best."""
-        return float(self._top.score[-1]) if len(self._top) == self._top.k else -math.inf
+        return float(self._top.score[-1]) if len(self._top) == self._top.k else self._floor
 
 
 @dataclass(frozen=True)

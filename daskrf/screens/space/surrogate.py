@@ -94,8 +94,8 @@ class Ranking:
         return cls(feature_map, sign * weights, sign * float(gp.mean_[place]), deviation)
 
     def values(self, counts: sparse.csr_matrix) -> npt.NDArray[np.float64]:
-        """Return the value of each row of counts."""
-        parts = [np.empty(0)]
+        """Return the value of each row of counts, shape (n,), or (n, n_draws) of several draws."""
+        parts = [np.empty((0, *self.weights.shape[1:]))]
         for start in range(0, counts.shape[0], _ROWS):
             features = self.feature_map.transform(counts[start : start + _ROWS])
             parts.append(self.offset + features.astype(np.float64) @ self.weights)
@@ -147,6 +147,7 @@ def learned(
     spec: FingerprintSpec = ROUGH_SPEC,
     *,
     metric: bool = False,
+    of: str = "all products",
 ) -> Rough:
     """Return a ranking trained on the scores of random products; one that an earlier run left is reused.
 
@@ -164,10 +165,12 @@ def learned(
         Fingerprint of the counts, for the note.
     metric : bool
         Whether to learn a metric from the scores, as they are likely to depend on few directions.
+    of : str
+        What it ranks, for the note.
     """
 
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
-        made = _learn(counts, score, n_components, spec, metric=metric)
+        made = _learn(counts, score, n_components, spec, metric=metric, of=of)
         ranking, state = made.ranking, dict[str, Any](words=made.words)
         if isinstance(ranking, Linear):
             return {"weights": ranking.weights, "columns": ranking.columns}, state
@@ -194,9 +197,10 @@ def _learn(
     spec: FingerprintSpec = ROUGH_SPEC,
     *,
     metric: bool = False,
+    of: str = "all products",
 ) -> Rough:
     if n_components is None:
-        return _learn_linear(counts, score)
+        return _learn_linear(counts, score, of)
     n = max(1, int(_LEARNED * len(score))) if len(score) > 1 else len(score)
     y = _clipped(score)
     feature_map = map_of(Gaussian(1.0), n_components, 0)
@@ -220,14 +224,14 @@ def _learn(
         ranking = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
         rough = ranking.values(counts[n:])
     what = (
-        f"{'all products' if spec == ROUGH_SPEC else 'the best of these'} are pre-ranked by a surrogate "
+        f"{of} are pre-ranked by a surrogate "
         f"({n_components:,} Fourier features of {spec.name} counts; {kernel}) trained on the model's scores "
         f"of {amount(n, 'random products')}"
     )
     return Rough(ranking, what + _agreement(rough, y[n:]))
 
 
-def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> Rough:
+def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], of: str) -> Rough:
     """Fit the linear function by ridge regression, with the ridge that predicts best."""
     n = max(1, int(_LEARNED * len(score)))
     y = _clipped(score)
@@ -248,7 +252,7 @@ def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> 
     with ONE_BLAS_THREAD:
         ranking = Linear(columns, fitted(n, min(_RIDGES, key=error)))
     what = (
-        f"all products are pre-ranked by a surrogate (a linear function of {LINEAR_SPEC.name} counts) "
+        f"{of} are pre-ranked by a surrogate (a linear function of {LINEAR_SPEC.name} counts) "
         f"trained on the model's scores of {amount(n, 'random products')}"
     )
     return Rough(ranking, what + _agreement(ranking(counts[n:]), y[n:]))
