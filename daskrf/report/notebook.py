@@ -52,7 +52,9 @@ class Shown:
         try:
             return table.to_pandas()
         except ImportError:
-            raise InputError("A DataFrame needs pandas; install it, or use the Arrow table.") from None
+            raise InputError(
+                "A DataFrame needs pandas: pip install pandas, or take the Arrow table, report.table."
+            ) from None
 
     def _repr_html_(self) -> str:
         """Return the report's text and the first molecules of its table, for Jupyter."""
