@@ -16,7 +16,7 @@ import psutil
 from dask.utils import parse_bytes, parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import parse_address, parse_host_port
-from distributed.comm.core import FatalCommClosedError
+from distributed.comm.core import CommClosedError, FatalCommClosedError
 from distributed.system import MEMORY_LIMIT
 
 from daskrf.blas import processors
@@ -226,10 +226,14 @@ def _started(n_workers: int, memory_limit: int, dashboard: bool) -> LocalCluster
                 security=certificates(),
                 silence_logs=50,
             )
-        except RuntimeError as error:
+        except (RuntimeError, CommClosedError) as error:
+            # On Python 3.14 closing what has started fails, too, and hides why it is closed.
+            first = error.__context__ if isinstance(error, CommClosedError) else error
+            if first is None:
+                raise
             if attempt + 1 == _STARTS:
                 raise WorkerError(
-                    f"Worker processes have died {_STARTS} times while they started ({_root_of(error)}); "
+                    f"Worker processes have died {_STARTS} times while they started ({_root_of(first)}); "
                     "find out what kills them, most often a lack of memory, or run without (0 workers)."
                 ) from error
     raise AssertionError

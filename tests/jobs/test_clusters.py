@@ -9,6 +9,7 @@ import dask.array as da
 import distributed
 import psutil
 import pytest
+from distributed.comm import CommClosedError
 
 from daskrf.errors import InputError, WorkerError
 from daskrf.workers.clients import client_of
@@ -108,3 +109,20 @@ def test_a_client_of_what_was_said() -> None:
 def test_a_client_of_what_cannot_be_meant(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words), client_of(**options):
         pass
+
+
+def test_what_fails_while_a_failed_start_is_closed_does_not_hide_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = []
+
+    def fail(**options: Any) -> None:
+        starts.append(options)
+        try:
+            raise RuntimeError("Nanny failed to start worker process")
+        except RuntimeError:
+            raise CommClosedError("Broken pipe") from BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("daskrf.workers.clusters.LocalCluster", fail)
+    message = r"have died 3 times while they started \(Nanny failed to start worker process\)"
+    with pytest.raises(WorkerError, match=message), local_cluster(1, dashboard=False):
+        pass
+    assert len(starts) == 3
