@@ -19,7 +19,6 @@ from daskrf import kernels, seeds
 from daskrf.arrays import (
     MatrixLike,
     advice_on_rows,
-    as_csr,
     as_matrix,
     as_rows,
     check_columns_of,
@@ -383,10 +382,6 @@ class FeatureMap(Transformer):
             If a parameter is out of range.
         """
         return 0
-
-    def empty_rows(self, X: MatrixLike) -> int:
-        """Return how many rows of `X` have no features at all."""
-        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, for scikit-learn's `set_output`."""

@@ -136,7 +136,6 @@ def test_rows_of_zeros_are_alike_and_far_from_others(correction: str | None) -> 
     assert Phi[0] @ Phi[0] == pytest.approx(1.0)
     # The mean of random signs: beyond 5 standard deviations for one seed in 1.7 million.
     assert abs(Phi[0] @ Phi[1]) < 5 / np.sqrt(501) * np.linalg.norm(Phi[1])
-    assert TanimotoDotProductFeatures().empty_rows(X) == 1
 
 
 def test_a_single_row_is_enough() -> None:

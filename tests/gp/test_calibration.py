@@ -31,7 +31,7 @@ def test_figures_by_definition():
     assert other.standardized_log_loss == pytest.approx(stats.norm.logpdf(y, 1.0, 3.0).mean() - density)
     inside = np.abs(y - mean) < stats.norm.ppf(0.9) * std
     assert report.coverage_80 == pytest.approx(inside.mean())
-    assert report.as_dict()["n"] == 500
+    assert report.n == 500
     assert "80" in str(report)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -48,10 +48,6 @@ class Calibration:
     coverage_95: float
     z_std: float
     calibration_error: float
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return asdict(self)
 
     def __str__(self) -> str:
         return (
