@@ -219,6 +219,9 @@ class Regressor(Estimator):
     several_targets: ClassVar[bool] = True
     """Whether y may have several columns."""
 
+    single_target: ClassVar[bool] = True
+    """Whether y may be one-dimensional."""
+
     def score(self, X: MatrixLike, y: object, sample_weight: object = None) -> float:
         """Return the coefficient of determination R^2 of the predicted means, averaged over targets."""
         from sklearn.metrics import r2_score
@@ -226,11 +229,13 @@ class Regressor(Estimator):
         return float(r2_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Tags:
-        from sklearn.utils import RegressorTags
+        from sklearn.utils import RegressorTags, TargetTags
 
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-        tags.target_tags.required, tags.target_tags.multi_output = True, self.several_targets
+        tags.target_tags = TargetTags(
+            required=True, multi_output=self.several_targets, single_output=self.single_target
+        )
         return tags
 
 

@@ -36,7 +36,6 @@ from daskrf.quantities import DTYPES
 from daskrf.seeds import RandomState
 from daskrf.tokens import token_of
 
-_CACHES = ("_cached", "_prepared", "_made")
 _T = TypeVar("_T")
 _LONG = 256  # characters of a text before its digest stands for it
 
@@ -110,6 +109,13 @@ class FeatureMap(Transformer):
     The constructor only stores parameters; `fit` fixes what depends on the input; `transform` gives the same
     bytes for the same row whatever the chunking, worker or machine.
     """
+
+    # Made once, when first needed. In slots, not in `__dict__`, so that copies and pickles leave it out, and
+    # `transform` leaves the estimator as it is.
+    __slots__ = ("_cached", "_made", "_prepared")
+    _cached: tuple[str, Any] | None
+    _made: tuple[Any, Any] | None
+    _prepared: tuple[kernels.Kernel, Any] | None
 
     def __init_subclass__(cls, **options: object) -> None:
         """Wrap methods that take rows: input that no map can take is refused before their own code."""
@@ -408,18 +414,20 @@ class FeatureMap(Transformer):
 
     def state(self) -> dict[str, object]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
-        parameters = {name: _plain(value) for name, value in self._settings().items()}
-        for name, value in self.added_parameters.items():
-            if parameters[name] == value:
-                del parameters[name]
         named = hasattr(self, "feature_names_in_")
         names = {"feature_names_in": list(self.feature_names_in_)} if named else {}
         return {
             "class": type(self).__name__,
             "version": self.state_version,
-            "parameters": parameters,
+            "parameters": self._plain_parameters(),
             "fitted": self._fitted_state() | names,
         }
+
+    def _plain_parameters(self) -> dict[str, object]:
+        """Return the parameters as a state has them."""
+        parameters = {name: _plain(value) for name, value in self._settings().items()}
+        unchanged = {name for name, value in self.added_parameters.items() if parameters[name] == value}
+        return {name: value for name, value in parameters.items() if name not in unchanged}
 
     def __dask_tokenize__(self) -> object:
         """Return what Dask names tasks by: the state, kernels, and what `set_output` chose.
@@ -469,7 +477,7 @@ class FeatureMap(Transformer):
 
     def _once(self, make: Callable[[], _T], *arguments: object) -> _T:
         """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
-        key = json.dumps([self.state()["parameters"], *arguments], sort_keys=True)
+        key = json.dumps([self._plain_parameters(), *arguments], sort_keys=True)
         cached = getattr(self, "_cached", None)
         if cached is None or cached[0] != key:
             cached = key, make()
@@ -477,10 +485,9 @@ class FeatureMap(Transformer):
         return cached[1]
 
     def __getstate__(self) -> dict[str, object]:
-        # A copy makes anew what the object caches, but has the same seed: tasks get copies.
         if self._draws:
-            _ = self.seed_
-        return {name: value for name, value in super().__getstate__().items() if name not in _CACHES}
+            _ = self.seed_  # copies have the same: tasks get copies
+        return super().__getstate__()
 
     def _fitted_state(self) -> dict[str, object]:
         """Return what `fit` learned, JSON-able; empty if it saw nothing."""

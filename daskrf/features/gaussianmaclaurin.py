@@ -193,7 +193,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         out[:, 0] = rows.starts
         first = self._write_explicit(rows, out) if self.allocation_.n_explicit else 1
         with np.errstate(over="ignore", invalid="ignore"):
-            for sketch in self._once(self._sketches, self._fitted_state()):
+            for sketch in self._once(self._sketches):
                 if isinstance(sketch, Products):
                     sketch.write(rows, out, first)
                 else:

@@ -117,7 +117,7 @@ class LandmarkMap(SampleMap):
     def _keep(self, rows: sp.csr_matrix, text: dict[str, Any] | None = None) -> None:
         super()._keep(rows, text)
         self._wanted = self.landmarks_wanted()
-        self.__dict__.pop("_prepared", None)
+        self._prepared = None
 
     def _against_landmarks(self) -> Prepared:
         """Return the function X -> k(X, Z), prepared once for each object and kernel."""
@@ -127,11 +127,10 @@ class LandmarkMap(SampleMap):
             raise InputError(
                 f"{self._number} is {wanted}, but was {self._wanted} at the last fit: call fit again."
             )
-        kernel, prepared = self.__dict__.get("_prepared", (None, None))
-        if prepared is None or kernel != self.kernel:
-            prepared = self._prepare()
-            self._prepared = (self.kernel, prepared)
-        return prepared
+        made = getattr(self, "_prepared", None)
+        if made is None or made[0] != self.kernel:
+            made = self._prepared = self.kernel, self._prepare()
+        return made[1]
 
     def _prepare(self) -> Prepared:
         return self.kernel.against(self.landmarks_)

@@ -228,8 +228,8 @@ class NystromFeatures(LandmarkMap):
         self.rank_ = int(projection.shape[0])
         self.negative_ = negative
         self._fitted_to = (self.kernel, self.n_components)
-        for name in ("_made", "_packed"):
-            self.__dict__.pop(name, None)
+        self._made = None
+        self.__dict__.pop("_packed", None)
 
     def _prepare(self) -> Prepared:
         return self.kernel.against_single(self.landmarks_)
@@ -237,9 +237,10 @@ class NystromFeatures(LandmarkMap):
     def _projector(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
         """Return the function L -> L R^T, with R the projection; BLAS skips the zeros of R."""
         r = self.rank_
-        if not hasattr(self, "_made"):
-            self._made = np.ascontiguousarray(self.projection_[:, :r]), self.projection_[:, r:]
-        triangle, rest = self._made
+        made = getattr(self, "_made", None)
+        if made is None:
+            made = self._made = np.ascontiguousarray(self.projection_[:, :r]), self.projection_[:, r:]
+        triangle, rest = made
 
         def project(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
             # What is lower in Fortran order is upper in C order.

@@ -48,6 +48,7 @@ class SampleMap(FeatureMap):
         setattr(self, f"{self.kept_rows}_", rows)
         self.n_features_in_ = int(rows.shape[1])
         self._text = text
+        self._cached = None
 
     def _fitted_state(self) -> dict[str, object]:
         fitted = super()._fitted_state()

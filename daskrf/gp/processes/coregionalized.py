@@ -110,6 +110,7 @@ class CoregionalizedGP(Regressor):
 
     _weights_name = "joint_"
     several_targets = True
+    single_target = False
     one_bit_ = False
     kernel_choices_: tuple[KernelChoice | None, ...] = ()
     joint_: ExactGP
@@ -719,6 +720,8 @@ def _root(correlation: Array) -> Array:
 
 
 def _checked_labels(y: npt.ArrayLike) -> Array:
+    if y is None:
+        raise InputError("CoregionalizedGP requires y to be passed, but the target y is None.")
     labels = np.asarray(y, dtype=np.float64)
     if labels.ndim != 2 or labels.shape[1] < 2:
         raise InputError(f"y must have a column for each of several targets, not shape {labels.shape}.")
