@@ -44,6 +44,7 @@ def test_weights_are_those_of_rdkit_for_whole_records():
         *(("mg/dL", "mg/dL", 1e-2), ("ug dL-1", "ug/dL", 1e-5), ("g/dl", "g/dL", 10.0)),
         *(("mcg/mL", "ug/mL", 1e-3), ("ng/mL", "ng/mL", 1e-6), ("mg/L", "mg/L", 1e-3)),
         *(("mg/mL", "mg/mL", 1.0), ("pg ml^-1", "pg/mL", 1e-9), ("g/L", "g/L", 1.0)),
+        *(("pg/dL", "pg/dL", 1e-11), ("pg/L", "pg/L", 1e-12)),
         *(("mg/kg", None, None), ("nM", None, None), ("mL", None, None), ("mg", None, None)),
     ],
 )

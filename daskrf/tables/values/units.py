@@ -17,8 +17,8 @@ _SPELLINGS = {
 }
 _GRAMS = {
     **{"g/mL": 1e3, "mg/mL": 1.0, "ug/mL": 1e-3, "ng/mL": 1e-6, "pg/mL": 1e-9},
-    **{"g/dL": 1e1, "mg/dL": 1e-2, "ug/dL": 1e-5, "ng/dL": 1e-8},
-    **{"g/L": 1.0, "mg/L": 1e-3, "ug/L": 1e-6, "ng/L": 1e-9},
+    **{"g/dL": 1e1, "mg/dL": 1e-2, "ug/dL": 1e-5, "ng/dL": 1e-8, "pg/dL": 1e-11},
+    **{"g/L": 1.0, "mg/L": 1e-3, "ug/L": 1e-6, "ng/L": 1e-9, "pg/L": 1e-12},
 }
 """Grams per litre of each unit of mass per volume."""
 _MASS_SPELLINGS = {unit.lower(): unit for unit in _GRAMS}
