@@ -263,3 +263,15 @@ def test_of_little_noise_y_has_the_variance_that_predict_says() -> None:
     joint = gp.predict(own, return_cov=True)[1]
     np.testing.assert_allclose(joint.diagonal(), std_y**2, rtol=1e-9)
     assert np.linalg.eigvalsh(joint).min() > 0
+
+
+@pytest.mark.parametrize("gp", [ExactGP(TanimotoMinMax()), RandomFeatureGP(TanimotoMinMaxFeatures(64))])
+def test_numbers_of_samples_that_cannot_be_are_refused(gp: Any) -> None:
+    X = np.random.default_rng(0).poisson(1.0, (12, 6)).astype(float)
+    gp.set_params(noise_variance=0.1)
+    for process in (gp, gp.fit(X, X.sum(axis=1))):
+        with pytest.raises(InputError, match="n_samples must not be negative, but is -1"):
+            process.sample_y(X, -1, of="f")
+        with pytest.raises(InputError, match=r"n_samples must be an integer, not 1\.5"):
+            process.sample_y(X, 1.5, of="f")
+        assert process.sample_y(X, 0, of="f").shape == (12, 0)

@@ -46,7 +46,7 @@ from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.gp.solve.variancemodel import VarianceModel
-from daskrf.gp.sums.chunks import check_of, check_rows
+from daskrf.gp.sums.chunks import check_n_samples, check_of, check_rows
 from daskrf.gp.sums.fixedpoint import check_targets
 from daskrf.kernels.coregionalized import Coregionalized
 from daskrf.kernels.kernel import Kernel
@@ -803,8 +803,7 @@ class ExactGP(Regressor):
             exceeds the `n_draws` of a fit by conjugate gradients.
         """
         check_of(of)
-        if n_samples < 0:
-            raise InputError(f"n_samples must not be negative, but is {n_samples}.")
+        check_n_samples(n_samples)
         seeds.check_seed(random_state)
         check_columns_of(self, X)
         check_width_of(self, X)

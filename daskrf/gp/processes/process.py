@@ -57,6 +57,7 @@ from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver, few_rows, with_deficit
 from daskrf.gp.sums.chunks import (
     FeatureBlock,
+    check_n_samples,
     check_of,
     check_rows,
     feature_blocks,
@@ -617,10 +618,12 @@ class FeatureSpaceGP(Regressor):
         Raises
         ------
         InputError
-            As `predict`; before `fit`, if the feature map is not fitted, `noise_variance` is needed but not
-            known, or features leave out a part of the kernel: `ExactGP` samples the prior of a kernel.
+            As `predict`; if `n_samples` is negative; before `fit`, if the feature map is not fitted,
+            `noise_variance` is needed but not known, or features leave out a part of the kernel: `ExactGP`
+            samples the prior of a kernel.
         """
         check_of(of)
+        check_n_samples(n_samples)
         if not hasattr(self, self._weights_name):
             return self._prior_samples(X, n_samples, random_state, of, target)
         check_columns_of(self, X)

@@ -37,6 +37,14 @@ def check_of(of: str, *more: str) -> None:
         raise InputError(f"of must be 'y' (with noise) or 'f' (without){others}, not {of!r}.")
 
 
+def check_n_samples(n_samples: int) -> None:
+    """Raise InputError if a number of samples is not an integer of at least 0."""
+    if isinstance(n_samples, bool) or not isinstance(n_samples, (int, np.integer)):
+        raise InputError(f"n_samples must be an integer, not {n_samples!r}.")
+    if n_samples < 0:
+        raise InputError(f"n_samples must not be negative, but is {n_samples}.")
+
+
 def check_rows(X: MatrixLike, feature_map: Any) -> Matrix:
     """Return X as a two-dimensional array or CSR matrix whose rows can be sliced.
 
