@@ -264,10 +264,10 @@ class MapOptions:
     def parse(self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]) -> list[str]:
         """Parse arguments with the options of the map they name, and store the map in the parameters."""
         named = _value_of(args, "--map")
-        if named is None and {"-h", "--help"} & set(args):
-            return parse_args(ctx, args)
         if self.fits and named is None and _may_be_exact(args):
             return self._parse_exact(ctx, args, parse_args)
+        if named is None and {"-h", "--help"} & set(args):
+            return parse_args(ctx, args)
         cls = maps_by_name().get(named or "") or type(default_map())
         if named == AUTO and self.fits:
             return self._parse_auto(ctx, args, parse_args)

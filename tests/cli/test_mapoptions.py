@@ -531,6 +531,16 @@ def test_the_table_marks_the_default_and_fits_a_terminal(capsys: pytest.CaptureF
     assert lines[place - 1].startswith("minmax ")
 
 
+def test_help_has_the_options_of_exact_models(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, has_them in (
+        ([], True),
+        (["--process", "exact"], True),
+        (["--process", "features"], False),
+    ):
+        assert run(["fit", *arguments, "--help"]) == 0
+        assert ("--solver [auto|cholesky|cg]" in capsys.readouterr().out) == has_them
+
+
 @pytest.mark.parametrize("command", commands())
 def test_help_is_for_the_command_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
