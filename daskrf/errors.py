@@ -83,7 +83,19 @@ class InputError(_FileError, ValueError):
 
 
 class NoLabelsError(InputError):
-    """A file of labels can be read, but holds none."""
+    """A file of labels can be read, but holds none.
+
+    Parameters
+    ----------
+    *args
+        The message.
+    cells : str
+        Which cells it has in place of labels, in words.
+    """
+
+    def __init__(self, *args: object, cells: str = "") -> None:
+        super().__init__(*args)
+        self.cells = cells
 
 
 class OptionError(InputError):

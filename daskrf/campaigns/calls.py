@@ -186,27 +186,35 @@ def score_call(call: ScoringCall) -> Failure | None:
         shutil.rmtree(folder, ignore_errors=True)
         folder, ending = _run(call, final)
     reason = ending.reason
-    read, ended = CallScores(), not reason
+    read, ended, no_numbers = CallScores(), not reason, ""
     if ended:
         try:
             molecules = {each.name: each.smiles for each in call.molecules}
             read = read_scores(folder / WRITTEN, molecules, target=call.target, maximize=call.maximize)
+            no_numbers = read.no_numbers
         except InputError as error:
             reason, ended = str(error).removesuffix("."), isinstance(error, NoLabelsError)
+            no_numbers = error.cells if isinstance(error, NoLabelsError) else ""
     result = {
         "molecules": [each.name for each in call.molecules],
         "scores": dict(read.scores),
-        "reason": "" if ended else reason,
+        "reason": "" if ended else _in(final, folder, reason),
         "repeated": read.repeated,
         "others": read.others,
-        "words": read.words.replace(f"{folder.name}{os.sep}", f"{final.name}{os.sep}"),
+        "words": _in(final, folder, read.words),
         **({"unread": read.unread} if read.unread else {}),
+        **({"no_numbers": no_numbers} if no_numbers else {}),
     }
     write_sealed(folder / RESULT, result)
     if not read.scores:
         return Failure(str(folder), reason, ended)
     _commit(folder, final)
     return None
+
+
+def _in(final: Path, folder: Path, words: str) -> str:
+    """Return words on a file in a folder that gets its final name."""
+    return words.replace(f"{folder.name}{os.sep}", f"{final.name}{os.sep}")
 
 
 def _run(call: ScoringCall, final: Path) -> tuple[Path, Ending]:
@@ -283,7 +291,13 @@ def _whole(folder: Path, molecules: Sequence[Molecule]) -> Scored:
     words = ""
     for result in _results(folder):
         scores |= result["scores"]
-        reasons |= dict.fromkeys(result["molecules"], result["reason"] or NO_SCORE)
+        no_numbers = result.get("no_numbers")
+        lacks = (
+            f"no number as a score in the file that the scorer wrote ({no_numbers})"
+            if no_numbers
+            else NO_SCORE
+        )
+        reasons |= dict.fromkeys(result["molecules"], result["reason"] or lacks)
         repeated, others = repeated + result["repeated"], others + result["others"]
         unread += result.get("unread", 0)
         words = words or result["words"]

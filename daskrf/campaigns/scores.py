@@ -12,6 +12,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.files.backend import as_path
 from daskrf.measurements import Labels, Reading, keys_of, label_words, read_labels
+from daskrf.measurements.labels import without_numbers
 from daskrf.molecules.structures import canonical_smiles, same_names
 from daskrf.storage.tablefiles import write_molecules
 from daskrf.tables.posefiles import pose_tables
@@ -35,6 +36,8 @@ class CallScores:
         How the file was read.
     unread : int
         Number of rows or poses that cannot be read, such as those of a file that ends too early.
+    no_numbers : str
+        What stands in place of numbers in the column of scores, in words; empty if nothing does.
     """
 
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class CallScores:
     others: int = 0
     words: str = ""
     unread: int = 0
+    no_numbers: str = ""
 
 
 def read_scores(
@@ -133,4 +137,5 @@ def _joined(
             better = max if maximize else min
             scores[name] = better(scores.get(name, score), score)
     unread, _ = labels.unread
-    return CallScores(scores, int((counts > 1).sum()), int((numbers < 0).sum()), words, unread)
+    several, others = int((counts > 1).sum()), int((numbers < 0).sum())
+    return CallScores(scores, several, others, words, unread, without_numbers(labels.unusual))

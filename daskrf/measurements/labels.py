@@ -9,11 +9,27 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import printable
+from daskrf.quantities import amount
 from daskrf.tables.keytable import KeyTable
 from daskrf.tables.values.classes import ClassWords
-from daskrf.tables.values.values import Limits, Scale
+from daskrf.tables.values.values import LEFT_OUT, Limits, Scale
 
 UNREAD = "that cannot be read"
+
+
+def without_numbers(unusual: Mapping[str, tuple[int, str]]) -> str:
+    """Return which cells have no value, in words; `unusual` is as in `LabelFile`.
+
+    Examples
+    --------
+    >>> without_numbers({"not a number": (2, "failed"), "approximate": (1, "~5")})
+    "2 cells not a number, such as 'failed'"
+    """
+    return ", ".join(
+        f"{amount(n, 'cells')} {kind}" + (f", such as '{printable(example, 40)}'" if example else "")
+        for kind, (n, example) in unusual.items()
+        if kind in LEFT_OUT.values()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

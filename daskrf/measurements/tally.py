@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, NoLabelsError, printable
-from daskrf.measurements.labels import UNREAD, LabelFile
+from daskrf.measurements.labels import UNREAD, LabelFile, without_numbers
 from daskrf.measurements.labeltable import LabelTable
 from daskrf.measurements.textrows import TextRows
 from daskrf.tables.formats import Fault, reader_of
@@ -294,8 +294,11 @@ class Tally:
         source, dropped = self._source, self.n_read - self.n_rows
         path = source.path
         if not self.n_rows:
+            cells = without_numbers(self.counts)
+            shown = f" ({cells})" if cells else ""
             raise NoLabelsError(
-                f"{path} has no labels left: none of its {dropped:,} rows holds a finite number"
+                f"{path} has no labels left: none of its {dropped:,} rows holds a finite number{shown}",
+                cells=cells,
             )
         names = tuple(scale.name for scale in source.scales)
         for name, target in zip(names, self.targets, strict=True):

@@ -68,6 +68,19 @@ def test_what_lacks_or_is_too_much_is_counted(scored: Callable[..., Scored]) -> 
     )
 
 
+@pytest.mark.parametrize(("value", "per_call"), [("inf", 1), ("inf", None), ("failed", None)])
+def test_scores_that_are_no_numbers_are_named(
+    value: str, per_call: int | None, scored: Callable[..., Scored]
+) -> None:
+    body = f"write([(n, {value!r} if n in ('m1', 'm3') else y) for n, y in scores])"
+    result = scored(body, per_call=per_call)
+    assert sorted(result.scores) == ["m0", "m2", "m4", "m5"]
+    kind = {"inf": "empty, NaN or infinite", "failed": "not a number"}[value]
+    n = "1 cell" if per_call == 1 else "2 cells"
+    lacks = f"no number as a score in the file that the scorer wrote ({n} {kind}, such as '{value}')"
+    assert result.failures == dict.fromkeys(["m1", "m3"], lacks)
+
+
 def test_several_scores_and_other_molecules_are_said(scored: Callable[..., Scored]) -> None:
     poses = "write([*scores, (rows[0][1], 3), (rows[0][1], -99), ('other', 1)])"
     result = scored(poses, per_call=3, maximize=True)
