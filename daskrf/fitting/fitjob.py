@@ -315,7 +315,8 @@ def _leave(
 def kernel_choices(gp: Process | SeparateGP) -> tuple[KernelChoice | None, ...]:
     """Return how the kernel of each target of an exact process was chosen."""
     if isinstance(gp, CoregionalizedGP):
-        return gp.kernel_choices_ or (None,) * len(gp.mean_)
+        choices = gp.kernel_choices_ or (None,) * len(gp.mean_)
+        return tuple(each and replace(each, together=gp.kernel) for each in choices)
     return tuple(each.kernel_choice_ for each in processes_of(gp) if isinstance(each, ExactGP))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from daskrf.gp.choice.kernelchoice import (
     _Search,
     usual_kernel,
 )
+from daskrf.gp.processes.kerneltrials import Trial
 from daskrf.kernels import (
     Gaussian,
     Kernel,
@@ -409,11 +411,29 @@ def test_positions_that_say_all_are_alone() -> None:
     assert [trial.name for trial in choice.trials].count("Tanimoto (min-max) on positions") == 1
 
 
+def test_the_kernel_of_all_targets_is_marked() -> None:
+    first, second, third = TanimotoMinMax(), Gaussian(2.0), Gaussian(3.0)
+    trials = (Trial(first, "first", -1.0, 0.5), Trial(second, "second", -0.5, 0.6))
+    choice = KernelChoice(second, trials, 100, 100)
+    assert str(replace(choice, together=second)) == str(choice)
+    _, *lines = str(replace(choice, together=first)).splitlines()
+    assert [line.split()[4:] for line in lines] == [
+        ["taken", "for", "all", "targets"],
+        ["best", "for", "this", "target", "alone"],
+    ]
+    shown = str(replace(choice, together=third))
+    assert "taken" not in shown
+    assert f"All targets together have {third.words()}, tried for another of them." in shown
+
+
 def test_substituents_that_say_nothing_change_nothing() -> None:
     X, y = _with_substituents(300, 0.0)
     choice, without = choose_kernel(X, y, WITH_BLOCKS), choose_kernel(X[:, :60], y, COLUMNS)
     assert choice.first == 0
     assert "first" not in choice.state()
+    assert "Substituents get no weight by the evidence, and so change no prediction." in str(choice)
+    assert "Substituents" not in str(without)
+    assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
     assert choice.kernel(X) == pytest.approx(without.kernel(X[:, :60]))
     assert [trial.log_probability for trial in choice.trials] == pytest.approx(
         [trial.log_probability for trial in without.trials]

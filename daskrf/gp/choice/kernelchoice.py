@@ -244,6 +244,7 @@ class _Search:
     trials: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
     weighs_descriptors: bool = False  # whether descriptors are terms of the last trial, a weighted mean
     first: int = 0  # the trial that another has to be clearly better than
+    weightless: tuple[str, ...] = ()  # kinds of blocks that the evidence gives no weight
 
     def run(self, columns: Mapping[str, Range]) -> None:
         """Try the short list."""
@@ -272,14 +273,17 @@ class _Search:
             for name in _OF_BLOCKS
             if name in apart
         ]
+        weighed = set[str]()
         if beside:
             n_before = len(self.trials)
-            self.add_weighted([0], beside)
+            weighed = self.add_weighted([0], beside)
             self.first = n_before if len(self.trials) > n_before else 0
-            self.add_weighted(places, beside)
+            weighed |= self.add_weighted(places, beside)
         if DESCRIPTORS in apart:
             self.add_described(apart[DESCRIPTORS])
-            self.add_weighted(places, [*beside, *self._of_descriptors(apart[DESCRIPTORS])])
+            weighed |= self.add_weighted(places, [*beside, *self._of_descriptors(apart[DESCRIPTORS])])
+        if len(self.evidence.y) >= _FEWEST_WEIGHED:
+            self.weightless = tuple(name for name in _OF_BLOCKS if name in apart and name not in weighed)
 
     def _of_descriptors(self, span: Range) -> list[tuple[str, Kernel]]:
         """Return Gaussian kernels of descriptors, from fine to coarse, and their names."""
@@ -287,8 +291,8 @@ class _Search:
         smooth = [Gaussian(_rounded(usual * share)) for share in _SHARES_OF_LENGTH]
         return [(f"{kernel.words()} on {DESCRIPTORS}", _on(kernel, span)) for kernel in smooth]
 
-    def add_weighted(self, places: Sequence[int], beside: Sequence[tuple[str, Kernel]] = ()) -> None:
-        """Try the mean of some kernels, with weights that maximize the evidence.
+    def add_weighted(self, places: Sequence[int], beside: Sequence[tuple[str, Kernel]] = ()) -> set[str]:
+        """Try the mean of some kernels, with weights that maximize the evidence; return what has a weight.
 
         Parameters
         ----------
@@ -300,7 +304,7 @@ class _Search:
         self.weighs_descriptors = False
         if len(self.evidence.y) < _FEWEST_WEIGHED:
             self.meter.skip()
-            return
+            return set()
         self.meter.begin("weights of kernels")
         terms = [(f"{place + 1}", self.trials[place][0]) for place in places]
         terms += beside
@@ -320,6 +324,7 @@ class _Search:
             mean = _mean([(weight, kernel) for weight, _, kernel in weighted])
             self.add(mean, f"weighted mean: {words}", begin=False)
             self.weighs_descriptors = DESCRIPTORS in names
+        return names
 
     def run_scales(self, kernel: Kernel) -> None:
         """Try length scales of a kernel; they are listed from the smallest to the largest."""
@@ -475,6 +480,7 @@ class _Search:
             len(labels),
             weighs_descriptors=self.weighs_descriptors,
             first=self.first,
+            weightless=self.weightless,
         )
 
 

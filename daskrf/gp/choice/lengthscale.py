@@ -56,7 +56,8 @@ class LengthScaleSearch(Choice):
 
     def _rows(self) -> Iterator[Row]:
         for length, evidence in zip(self.length_scales, self.log_evidences, strict=True):
-            yield Row(f"{length:g}", (f"{evidence / self.n_rows:.4f}",), length == self.length_scale)
+            mark = "taken" if length == self.length_scale else ""
+            yield Row(f"{length:g}", (f"{evidence / self.n_rows:.4f}",), mark)
 
     def _too_few(self) -> str:
         return f"too few labels to find a length scale: took {self.length_scale:g}, which is usual"

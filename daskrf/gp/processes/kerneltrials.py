@@ -61,6 +61,10 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     first : int
         The place of the kernel that others had to be clearly better than: that of the Tanimoto kernels of all
         kinds, of substituents and of positions, if the evidence gives one of the latter a weight.
+    weightless : tuple of str
+        Kinds that tell products of a space apart, such as substituents, that the evidence gives no weight.
+    together : Kernel, optional
+        The kernel of all targets, if they are modelled together.
     """
 
     _candidate: ClassVar[str] = "kernel"
@@ -75,8 +79,12 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     evidence: dict[int, float] = field(default_factory=dict)
     weighs_descriptors: bool = False
     first: int = 0
+    weightless: tuple[str, ...] = ()
+    together: Kernel | None = None
 
     def _too_few(self) -> str:
+        if self.together is not None and self.together != self.kernel:
+            return f"too few labels to compare kernels: all targets have {self.together.words()}"
         return f"too few labels to compare kernels: took {self.kernel.words()}"
 
     def _name(self, number: int, trial: Trial) -> str:
@@ -84,6 +92,13 @@ class KernelChoice(ChoiceByLabelsLeftOut):
 
     def _is_taken(self, trial: Trial) -> bool:
         return trial.kernel == self.kernel
+
+    def _mark(self, trial: Trial) -> str:
+        if self.together is None or self.together == self.kernel:
+            return super()._mark(trial)
+        if trial.kernel == self.together:
+            return "taken for all targets"
+        return "best for this target alone" if self._is_taken(trial) else ""
 
     def _comparable(self) -> Sequence[Trial]:
         """Return the trials judged by the same labels: all but that of a learned metric."""
@@ -101,6 +116,11 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             notes.append(
                 "The weighted mean with descriptors is taken if it is not worse, since evidence prefers it."
             )
+        if self.together is not None and self.together not in [trial.kernel for trial in self.trials]:
+            notes.append(f"All targets together have {self.together.words()}, tried for another of them.")
+        if self.weightless:
+            kinds = " and ".join(self.weightless).capitalize()
+            notes.append(f"{kinds} get no weight by the evidence, and so change no prediction.")
         if self.first:
             name = self.trials[self.first].name
             of_blocks = " and ".join(kind for kind in (SUBSTITUENTS, POSITIONS) if kind in name)
@@ -128,6 +148,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             **({"evidence": sorted(self.evidence.items())} if self.evidence else {}),
             **({"weighs_descriptors": True} if self.weighs_descriptors else {}),
             **({"first": self.first} if self.first else {}),
+            **({"weightless": self.weightless} if self.weightless else {}),
         }
 
     @classmethod
@@ -153,4 +174,5 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             evidence=evidence,
             weighs_descriptors=bool(entries.get("weighs_descriptors")),
             first=int(entries.get("first", 0)),
+            weightless=tuple(entries.get("weightless", ())),
         )

@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
     name: str
     figures: tuple[str, ...]
-    taken: bool
+    mark: str
 
 
 class Choice(ABC):
@@ -108,7 +108,7 @@ class Choice(ABC):
             return "  ".join([name, *(f"{each:>{size}}" for each, size in zip(figures, widths, strict=True))])
 
         header = line(f"{title:<{width + 2}}", self._headers)
-        lines = (line(f"  {row.name:<{width}}", row.figures) + "  taken" * row.taken for row in rows)
+        lines = (f"{line(f'  {row.name:<{width}}', row.figures)}  {row.mark}".rstrip() for row in rows)
         return "\n".join([header, *lines, *(f"  {note}" for note in self._notes())])
 
     @abstractmethod
@@ -157,7 +157,7 @@ class ChoiceByLabelsLeftOut(Choice):
     def _rows(self) -> Iterator[Row]:
         for number, trial in enumerate(self.trials, 1):
             figures = (f"{trial.r2:6.3f}", f"{trial.log_probability:.3f}", *self._more_figures(trial))
-            yield Row(self._name(number, trial), figures, self._is_taken(trial))
+            yield Row(self._name(number, trial), figures, self._mark(trial))
 
     def _notes(self) -> list[str]:
         trials = self._comparable()
@@ -173,6 +173,10 @@ class ChoiceByLabelsLeftOut(Choice):
 
     def _more_figures(self, trial: Any) -> tuple[str, ...]:
         return ()
+
+    def _mark(self, trial: Any) -> str:
+        """Return the last word of the line of a trial."""
+        return "taken" if self._is_taken(trial) else ""
 
     @abstractmethod
     def _is_taken(self, trial: Any) -> bool:
