@@ -15,7 +15,7 @@ from daskrf.errors import StoreError, printable
 from daskrf.files.backend import backend, is_file
 from daskrf.files.disk import file_errors, work_folder
 from daskrf.quantities import amount, format_bytes
-from daskrf.storage.descriptions import fingerprint_words, kinds_of, map_words, words_of_model
+from daskrf.storage.descriptions import fingerprint_words, kinds_of, kinds_words, map_words, words_of_model
 from daskrf.storage.hits import Earlier, hits_at, record_of
 from daskrf.storage.integrity import DAMAGE, as_damage
 from daskrf.storage.keptrounds import problems_of_rounds
@@ -402,8 +402,11 @@ def _store_words(store: Store) -> tuple[str, ...]:
     spec = store.spec
     with as_damage(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
-            *more, words = map(fingerprint_words, kinds_of(spec.get("fingerprint", {})))
-            return (*more, f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}")
+            state = spec.get("fingerprint", {})
+            *more, last = map(fingerprint_words, kinds_of(state))
+            last = f"{last}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}"
+            # Of several kinds the first line names all: in a list of outputs it stands for the store.
+            return (kinds_words(state), *more, last) if more else (last,)
         if store.kind == "features":
             return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
         model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"

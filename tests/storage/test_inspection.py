@@ -12,6 +12,7 @@ import pytest
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
 from daskrf.files.backend import as_path
+from daskrf.molecules import FingerprintSpec
 from daskrf.storage.descriptions import map_words
 from daskrf.storage.hits import write_hits
 from daskrf.storage.inspection import status, verify
@@ -176,6 +177,13 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_words_of_a_map_that_is_not_known() -> None:
     state = {"class": "Cosines", "parameters": {"n_components": 10, "random_state": 3, "scale": 0.5}}
     assert map_words(state, "float32") == "Cosines, M = 10, seed 3, scale = 0.5, 40 bytes a molecule"
+
+
+def test_a_folder_names_all_kinds_of_a_store(tmp_path: Path) -> None:
+    spec = FingerprintSpec(["morgan:2", "torsion"])
+    new_store(tmp_path / "fp", fingerprint=spec.state(), n_columns=spec.n_columns)
+    (line,) = (line for line in str(status(tmp_path)).splitlines() if line.startswith("  fp:"))
+    assert "morgan:2 + torsion, counts, unfolded" in line
 
 
 def test_a_folder_lists_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
