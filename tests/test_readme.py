@@ -118,6 +118,14 @@ def test_there_are_command_lines():
     assert len(command_lines()) > 20
 
 
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    results = (REPOSITORY / "README.md").read_text().split("## Results")[1].split("\n## ")[0]
+    figures = set(re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", results))
+    measured = (REPOSITORY / "benchmarks" / "README.md").read_text()
+    assert {"0.851", "86.2"} <= figures
+    assert not {figure for figure in figures if not re.search(rf"(?<![\w.]){figure}(?!\d)", measured)}
+
+
 @each_page
 def test_python_blocks_use_names_that_exist(page):
     for block in blocks(page, "python"):
