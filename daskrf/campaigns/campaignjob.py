@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from daskrf.campaigns.options import CampaignOptions
 from daskrf.campaigns.record import MODEL, check_record, record_of, write_record
 from daskrf.campaigns.scorer import Scorer
 from daskrf.campaigns.settings import Section, with_fields
-from daskrf.errors import InputError, printable
+from daskrf.errors import InputError, OptionError, printable
 from daskrf.files.backend import atomic_write, exists
 from daskrf.jobs.job import Job, Run
 from daskrf.jobs.pieces import Pieces
@@ -154,10 +155,6 @@ class CampaignJob(Job[Progressed]):
                 self.steps.show(self.output, history)
             number += 1
         self.steps.show(self.output, history)
-        if self.options.estimate and set(_FILTERS) & self.settings["suggest"].keys():
-            self.notes.append(
-                "estimates of the best molecules count those that the filters of [suggest] leave out, too"
-            )
         return Progressed(history, stopped, run.seconds, tuple(self.notes))
 
     def _record(self) -> dict[str, object]:
@@ -308,27 +305,49 @@ class CampaignJob(Job[Progressed]):
         path = self._path(ESTIMATE, number)
         if not self.options.estimate or exists(path):
             return
-        suggested = self.settings["suggest"]
-        same: dict[str, object] = {
-            name: suggested[name] for name in ("exclude_by", "within") if name in suggested
-        }
-        options: dict[str, Any] = {"k": _BEST, **same, **self.settings["found"]}
         try:
-            with self._fields_of("found"):
-                report = self.steps.estimate(
-                    self.output / MODEL,
-                    self.options.library,
-                    format=self.format,
-                    client=run.client,
-                    progress=run.progress,
-                    **options,
-                )
+            report = self._estimated(run)
         except InputError as error:
             self.notes.append(f"no estimate of what was found after round {number}: {printable(error, 300)}")
             return
         content = {"k": report.k, "share": report.share, "low": report.low, "high": report.high}
         atomic_write(path, (json.dumps(content) + "\n").encode())
         run.progress.note(_in_round(number, report))
+
+    def _estimated(self, run: Run) -> Any:
+        """Return the estimate, among the molecules that the filters of [suggest] let pass where it can."""
+        suggested, settings = self.settings["suggest"], {"k": _BEST, **self.settings["found"]}
+        names, lacking = ["exclude_by", "within", *_FILTERS[:-1]], list[str]()
+        if "nearest" in suggested:
+            if "least_similarity" not in suggested:
+                names.remove("similar_to")
+            lacking.append("nearest")
+        same = {name: suggested[name] for name in names if name in suggested}
+        with self._fields_of("found"):
+            estimate = functools.partial(
+                self.steps.estimate,
+                self.output / MODEL,
+                self.options.library,
+                format=self.format,
+                client=run.client,
+                progress=run.progress,
+            )
+            try:
+                report = estimate(**{**same, **settings})
+            except OptionError:
+                if "where" in settings or "where" not in same:
+                    raise
+                # It may compare columns of the library, which labelled molecules from elsewhere do not have.
+                lacking.append("where")
+                del same["where"]
+                report = estimate(**{**same, **settings})
+        if lacking:
+            note = (
+                f"estimates of the best molecules count those that {' and '.join(lacking)} of [suggest] "
+                f"{'leaves' if len(lacking) == 1 else 'leave'} out, too"
+            )
+            self.notes += [] if note in self.notes else [note]
+        return report
 
     def _history(self, last: int) -> History:
         """Return the rounds up to one."""
