@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import PurePath
 
@@ -20,6 +21,7 @@ from daskrf.spaces.texttable import content, natural_order
 from daskrf.tables import lay_out, read_partition, scan_files
 
 _REACTION = ".smarts"
+_ID = "id"
 
 Reagents = list[tuple[str, str]]
 """ID and SMILES of each reagent of a file."""
@@ -110,13 +112,18 @@ def _merging(
 
 def _reagents(path: PurePath) -> Reagents:
     """Return ID and SMILES of each reagent; without an ID, it is named by its file and line."""
-    library, stem = scan_files(lay_out([path])), path.name.partition(".")[0]
+    files = [
+        (file, layout if layout.id is None else replace(layout, extra=((_ID, layout.id),)))
+        for file, layout in lay_out([path])
+    ]
+    library, stem = scan_files(files), path.name.partition(".")[0]
     reagents: Reagents = []
     for p in range(len(library.partitions)):
         for batch in read_partition(library, p):
             for reject in batch.rejects:
                 raise InputError(f"Line {reject.line} of {path} cannot be used: {reject.reason}.")
-            rows = zip(batch.id, batch.smiles, batch.row.tolist(), batch.line.tolist(), strict=True)
-            for name, smiles, row, line in rows:
-                reagents.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
+            cells = batch.extra.get(_ID, [None] * len(batch.id))  # empty where a reagent has no ID
+            rows = zip(batch.id, cells, batch.smiles, batch.line.tolist(), strict=True)
+            for name, cell, smiles, line in rows:
+                reagents.append((name if (cell or "").strip() else f"{stem}-{line}", smiles))
     return reagents

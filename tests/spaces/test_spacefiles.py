@@ -272,6 +272,12 @@ def test_the_digest_of_reagents_without_repeats_stays(tmp_path: Path) -> None:
     assert space.digest == "0d117634d35a131210279d34d429eed065ef740a575ecab9ae3bdf1fbd824d13"
 
 
+def test_a_reagent_may_be_called_as_a_row_without_a_name_is(reagents: Path) -> None:
+    (reagents / "slot2_acids.smi.gz").unlink()
+    (reagents / "slot2_acids.smi").write_text("CC(=O)O row-0\nCCC(=O)O\nOC=O c\n")
+    assert read_space(reagents).blocks[-3:] == ["row-0", "slot2_acids-2", "c"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
