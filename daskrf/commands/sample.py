@@ -21,7 +21,7 @@ from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.lines import report_text
 from daskrf.report.notebook import Shown
-from daskrf.screens.space.cutspaces import cut_once, left_out, no_products, without_differing
+from daskrf.screens.space.cutspaces import cut_anew, left_out, no_products, without_differing
 from daskrf.screens.space.hits import product_columns
 from daskrf.seeds import check_seed
 from daskrf.spaces import CutSpace, read_space
@@ -128,7 +128,7 @@ def sample(
     ranges = _checked(n, by, within, seed, output, overwrite=overwrite)
     read = read_space(space)
     with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
-        whole = cut_once(read, FingerprintSpec("morgan"), Path(folder), read.digest, progress)
+        whole = cut_anew(read, FingerprintSpec("morgan"), Path(folder), read.digest, progress)
     cut, refused = without_differing(whole, progress)
     if not any(cut.sizes):
         raise no_products(read, refused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -269,8 +269,13 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
     ]
 
 
+def damage(paths: Iterable[Path]) -> None:
+    for path in [path for path in paths if path.is_file()]:
+        path.write_bytes(b"")
+
+
 def test_tables_of_a_space_stay_for_later_searches(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = write_space(tmp_path / "space", {"amide": SPACES["amide"]})
     screen(made / "model", own, tmp_path / "first.parquet", k=5)
@@ -281,10 +286,14 @@ def test_tables_of_a_space_stay_for_later_searches(
     (tmp_path / "elsewhere").mkdir()
     alone = screen(made / "model", own, tmp_path / "elsewhere" / "h.parquet", k=9).table
     assert later.equals(alone)
-    for file in (tmp_path / ".daskrf-spaces").glob("*/*"):  # damaged tables are made again
-        if file.is_file():
-            file.write_bytes(b"")
+    damage((tmp_path / ".daskrf-spaces").rglob("*"))  # damaged tables are made again
     assert screen(made / "model", own, tmp_path / "again.parquet", k=9).table.equals(alone)
+    damage((tmp_path / ".daskrf-spaces").glob("*/space-cut/**/*"))  # the families are as they were
+    options = ["-o", str(tmp_path / "cut.parquet"), "-k", "9", "--workers", "0"]
+    capsys.readouterr()
+    assert run(["screen", str(made / "model"), str(own), *options]) == 0
+    assert "stay for later searches" in capsys.readouterr().err
+    assert pq.read_table(tmp_path / "cut.parquet").equals(alone)
     other = write_space(tmp_path / "space", {"amide": (AMIDE, [AMINES[:3], ACIDS[:3]])})
     report = screen(made / "model", other, tmp_path / "other.parquet", k=9)
     assert set(report.table["block_0"].to_pylist()) <= {"b0", "b1", "b2"}

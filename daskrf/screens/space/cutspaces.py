@@ -70,12 +70,16 @@ class TablesPlace:
         return cls(absolute(folder / key[:16]), key, spec.n_columns)
 
 
-def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
-    """Return the cut space, read from `work` if an earlier run or another shard has written it there."""
-    path = work / _CUT
-    checkpoint = read_checkpoint(path, key)
-    if checkpoint is not None:
-        return _cut(space, spec, checkpoint.arrays, json.loads(checkpoint.metadata["text"]))
+def kept_cut(space: Space, spec: FingerprintSpec, work: PurePath, key: str) -> CutSpace | None:
+    """Return the cut space that an earlier run or another shard has written to `work`; None without it."""
+    checkpoint = read_checkpoint(work / _CUT, key)
+    if checkpoint is None:
+        return None
+    return _cut(space, spec, checkpoint.arrays, json.loads(checkpoint.metadata["text"]))
+
+
+def cut_anew(space: Space, spec: FingerprintSpec, work: PurePath, key: str, progress: Progress) -> CutSpace:
+    """Cut a space, and leave it in `work`."""
     progress.start("cut", n_cuts(space), "blocks")
     made = cut(space, spec, progress.advance)
     progress.finish()
@@ -88,7 +92,7 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
         for s, slot in enumerate(slots):
             arrays |= {f"{r}/{s}/block": slot.block, f"{r}/{s}/synthon": slot.synthon}
     meta = {"reaches": made.reaches, "refused": [[slot.refused for slot in slots] for slots in made.entries]}
-    _leave(path, arrays, meta, key)
+    _leave(work / _CUT, arrays, meta, key)
     return made
 
 
@@ -184,7 +188,10 @@ def composing_once(
         refused.extend(differing)
         return composing
 
-    cut, made = families_once(cut_once(space, spec, work, place.key, progress), work, place.key, check)
+    whole = kept_cut(space, spec, work, place.key)
+    if whole is None:  # though the families may be there, if the file of the cut is damaged
+        is_there, whole = False, cut_anew(space, spec, work, place.key, progress)
+    cut, made = families_once(whole, work, place.key, check)
     if not made:
         raise no_products(space, refused)
     if keep:
