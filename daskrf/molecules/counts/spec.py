@@ -60,7 +60,7 @@ class FingerprintSpec:
         single bond outside rings, as a whole, by which products of the same building block are known; for a
         kernel of their own beside the other kinds, see `daskrf.molecules.counts.substituents`), "positions"
         (each atom by its distance from the bond between two building blocks; "positions:" is followed by the
-        identifiers of substituents that are blocks, which `fit` finds, see `with_positions`), or
+        identifiers of the substituents that are blocks, which `fit` finds in labels of products), or
         "descriptors" (weight, logP, polar surface and others, in fixed units, for a Gaussian kernel of their
         own beside the other kinds, see `daskrf.molecules.counts.descriptors`). Substituents, positions and
         descriptors come last in a row. A Morgan kind may have its own radius,
